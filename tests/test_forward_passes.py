@@ -21,7 +21,7 @@ FILE = Path(__file__).parents[1] / "benchmarks" / "forward_passes.py"
 def test_the_batches_have_each_row_once(
     tiny_model: Any, monkeypatch: pytest.MonkeyPatch, kind: str, suite: str
 ) -> None:
-    """Without the eight longest rows, which our engine passes with and without a hook before the first batch."""
+    """Without a row of each length, which our engine passes with and without a hook before the first batch."""
     spec = spec_from_file_location("forward_passes", FILE)
     assert spec is not None
     assert spec.loader is not None

@@ -17,8 +17,9 @@ from pytest_genderbias.measurement.ability import CANNOT, TASK, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring import SCORING_VERSION
@@ -104,7 +105,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
     else:
         shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
-    notes += [*_template_notes(plan, model), *_served_notes(model)]
+    notes += [*_template_notes(plan, model), *_served_notes(model), *_batch_notes(model)]
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
@@ -177,6 +178,12 @@ def _served_notes(model: Model) -> list[str]:
         f"the model is behind {model.backend.source.where}: its log-probabilities passed {len(proof.checks)} checks before the first figure, and did "
         f"not change until the last; one asked again differed by at most {proof.noise:.1g} nats"
     ]
+
+
+def _batch_notes(model: Model) -> list[str]:
+    """Return the remark that not all rows of a network may share a batch."""
+    batches = model.backend.batches if isinstance(model.backend, Checkpoint) else ANY_ROWS
+    return [REASONS[batches]] if batches != ANY_ROWS else []
 
 
 def _without_unread(plan: Plan, answers: Mapping[str, Answer], summary: Summary) -> Summary:

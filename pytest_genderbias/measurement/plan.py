@@ -9,7 +9,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.chat_template import NO_TEMPLATE, lacks_chat_template
-from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.roles import NLI_CLASSIFIER, Role, label_advice
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.family import Context
@@ -75,7 +75,8 @@ def plan_measurement(
     """
     resolved = resolve_options(suite.family.options, {**suite.defaults, **(options or {})}, suite.name)
     if role.kind not in suite.family.roles:
-        raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}")
+        advice = label_advice(role.labels) if NLI_CLASSIFIER in suite.family.roles else ""
+        raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}{advice}")
     folder = DataFolder(None if data is None else Path(data))
     context = Context(role.kind, role.labels, folder, suite.path.parent, seed, role.scores)
     try:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import BiasWarning, ModelError
+from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.config_entries import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
@@ -21,8 +24,8 @@ from pytest_genderbias.models.number_format import number_format, slow_format
 from pytest_genderbias.models.one_reader import READING
 from pytest_genderbias.models.plain_tensors import floats_of
 from pytest_genderbias.models.quantised import QUANTISED, quantisation_method
-from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, Role
-from pytest_genderbias.models.sentence_encoders import read_sentence_files
+from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
+from pytest_genderbias.models.sentence_encoders import SentenceFiles, read_sentence_files
 from pytest_genderbias.models.source import (
     LoadSettings,
     ModelSource,
@@ -93,10 +96,45 @@ def checked_checkpoint(
     }
     if slow := slow_format(details["dtype"], device):
         warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
-    longest = longest_row(network.config, tokenizer, sentences.longest)
-    checkpoint = Checkpoint(network, tokenizer, device, longest, sentences.pooling)
+    checkpoint = observed(network, tokenizer, source.role, name, device, sentences)
+    details.update(batch_details(checkpoint))
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)
     return Model(name, source.spec.spec, source.role, fingerprint, details, checkpoint)
+
+
+def observed(
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    role: Role,
+    name: str,
+    device: str,
+    sentences: SentenceFiles,
+    runtime: str | None = None,
+) -> Checkpoint:
+    """Make a :class:`Checkpoint` of a network in evaluation mode, after a few passes that show what its output depends on.
+
+    Args:
+        network: the network, on its device.
+        tokenizer: its tokenizer.
+        role: its role.
+        name: the model's name, for messages.
+        device: its device.
+        sentences: what the files of a sentence encoder say.
+        runtime: the library that runs an exported graph.
+
+    Raises:
+        ModelError: as :func:`~pytest_genderbias.models.behaviour.observe`, or the network cannot compute its output.
+    """
+    found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device)
+    if found.failure:
+        raise ModelError(found.failure)
+    longest = longest_row(network.config, tokenizer, sentences.longest, found.positions)
+    return Checkpoint(network, tokenizer, device, longest, sentences.pooling, runtime, found.batches, found.widths)
+
+
+def batch_details(checkpoint: Checkpoint) -> dict[str, str]:
+    """Return the entry of a model's details that says which rows share a batch, if not all may."""
+    return {"batches": checkpoint.batches} if checkpoint.batches else {}
 
 
 def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:
@@ -143,12 +181,14 @@ def check_mask_token(tokenizer: PreTrainedTokenizerBase, role: Role, name: str) 
         )
 
 
-def longest_row(config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, own: object = None) -> int | None:
+def longest_row(
+    config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, own: object = None, positions: int | None = None
+) -> int | None:
     """Return the most tokens in a row: the least of the limits of config, tokenizer and sentence encoder (``own``), or ``None``.
 
-    RoBERTa's positions begin after that of the padding, so its config allows two more than there are; its tokenizer has the right limit.
+    ``positions``: those that the network has. RoBERTa's begin after that of the padding, so its config allows two more than there are.
     """
-    limits: Iterable[object] = (entry(config, "max_position_embeddings"), tokenizer.model_max_length, own)
+    limits: Iterable[object] = (entry(config, "max_position_embeddings"), tokenizer.model_max_length, own, positions)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
 
 
@@ -210,18 +250,52 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     method = None if source.config is None else quantisation_method(source.config)
     part = "weights" if method is None else QUANTISED + method
     with READING, reading_errors(source.spec, part), quiet_transformers(), torch.random.fork_rng(devices=[]):
-        network, info = auto.from_pretrained(
+        read = partial(
+            auto.from_pretrained,
             config=source.config,
             dtype=settings.dtype if settings.dtype == "auto" else getattr(torch, settings.dtype),
             output_loading_info=True,
             **read_arguments(source.spec, settings),
         )
+        try:
+            network, info = read()
+        except RuntimeError as error:
+            if "ignore_mismatched_sizes" not in str(error):
+                raise
+            _refuse_mismatched(read(ignore_mismatched_sizes=True)[1]["mismatched_keys"], source.spec.name)
+            raise
     assert isinstance(network, transformers.PreTrainedModel)
     missing = sorted({*info["missing_keys"], *(str(key[0]) for key in info["mismatched_keys"])})
     if source.role.kind == ENCODER:
         missing = _without_pooler(network, missing)
+    _refuse_wrapped(missing, info["unexpected_keys"], source.spec.name)
     _refuse_unread(network, info["unexpected_keys"], source.spec.name)
     return network, missing
+
+
+def _refuse_mismatched(keys: Iterable[tuple[str, Sequence[int], Sequence[int]]], name: str) -> None:
+    """Refuse weights of other shapes than the config says; ``keys`` has the name of each, its shape, and the config's."""
+    for weight, shape, expected in sorted(keys):
+        sizes = [" x ".join(map(str, size)) for size in (shape, expected)]
+        raise ModelError(
+            f"the weights of {name} do not fit its config.json: {weight} has the shape {sizes[0]}, and the config asks for {sizes[1]}; copy both "
+            "from one checkpoint, or correct the number in config.json (of labels: id2label)"
+        )
+
+
+def _refuse_wrapped(missing: Sequence[str], unexpected: Iterable[str], name: str) -> None:
+    """Refuse weights whose names all begin with what a wrapper added, as torch.compile does."""
+    keys = list(unexpected)
+    prefixes = Counter(key.removesuffix(weight) for weight in missing for key in keys if key.endswith(f".{weight}"))
+    if not prefixes:
+        return
+    prefix, count = prefixes.most_common(1)[0]
+    if 2 * count >= len(missing):
+        raise ModelError(
+            f"the names of the weights of {name} begin with {brief(prefix)}, which a wrapper of the network adds (torch.compile adds _orig_mod., "
+            "DataParallel module.); save the network inside the wrapper: network._orig_mod.save_pretrained(...) or "
+            "network.module.save_pretrained(...)"
+        )
 
 
 def refuse_missing(network: PreTrainedModel, missing: Sequence[str], name: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
@@ -47,6 +47,41 @@ def role_of_config(config: PreTrainedConfig) -> Role:
             "a next word; save it with is_decoder: true if it was trained that way"
         )
     return role
+
+
+def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
+    """Write the architecture with a head into a config that names none. A config that names one of the same role is left as it is.
+
+    Args:
+        config: the config.
+        head: one of :data:`~pytest_genderbias.models.spec.HEADS`.
+        name: the model's name, for messages.
+
+    Raises:
+        ModelError: the config names an architecture of another role, or transformers has none with this head.
+    """
+    from transformers.models.auto import modeling_auto as auto
+
+    mappings: dict[str, Mapping[str, str | Sequence[str]]] = {
+        "masked-lm": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        "causal-lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        "encoder": auto.MODEL_MAPPING_NAMES,
+    }
+    if config.architectures:
+        role = role_of_config(config)
+        if role.kind != head and not (head == "classifier" and role.labels):
+            raise ModelError(
+                f"the config of {name} names the architecture {', '.join(config.architectures)}, {role.text}, and head={head} asks for another; "
+                "leave head= out, or correct architectures in config.json"
+            )
+        return
+    known = mappings[head].get(config.model_type)
+    if known is None:
+        raise ModelError(
+            f"{name} is of the type {config.model_type}, of which transformers has no network for head={head}"
+        )
+    config.architectures = [known if isinstance(known, str) else known[0]]
 
 
 def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:

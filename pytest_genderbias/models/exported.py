@@ -8,11 +8,11 @@ from pathlib import Path
 
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.checkpoints import check_mask_token, load_tokenizer, longest_row
+from pytest_genderbias.models.checkpoints import batch_details, check_mask_token, load_tokenizer, observed
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
 from pytest_genderbias.models.graphs import graph_sha256, open_graph
 from pytest_genderbias.models.hidden_layers import projected_layers
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, reading_errors
 
@@ -67,8 +67,8 @@ def load_exported(source: ModelSource, settings: LoadSettings) -> Model:
         **chat_template_details(tokenizer),
         **sentences.facts,
     }
-    longest = longest_row(config, tokenizer, sentences.longest)
-    checkpoint = Checkpoint(network, tokenizer, "cpu", longest, sentences.pooling, graph.runtime)
+    checkpoint = observed(network, tokenizer, source.role, spec.name, "cpu", sentences, graph.runtime)
+    details.update(batch_details(checkpoint))
     content = json.dumps([digest, config_content(config), words, sentences.facts], sort_keys=True, default=str)
     fingerprint = hashlib.sha256(content.encode()).hexdigest()
     return Model(spec.name, spec.spec, source.role, fingerprint, details, checkpoint)

@@ -108,6 +108,8 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
     }
     if checkpoint.runtime is not None:
         settings["runtime"] = checkpoint.runtime
+    if checkpoint.batches:  # earlier versions stored scores of other batches
+        settings["batches"] = checkpoint.batches
     if not isinstance(tokenizer, _FastTokenizer):
         settings["slow"] = _slow_content(tokenizer)
     classes = [type(checkpoint.network), type(tokenizer)]  # the code of the config is in the folder of the network's

@@ -14,7 +14,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -24,7 +24,14 @@ from pytest_genderbias.folders import distrusted, write_whole
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.facts import facts_of
-from pytest_genderbias.models.model import Checkpoint, CheckpointFacts, DeferredCheckpoint, Model, Origin
+from pytest_genderbias.models.model import (
+    Checkpoint,
+    CheckpointFacts,
+    CheckpointSettings,
+    DeferredCheckpoint,
+    Model,
+    Origin,
+)
 from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.sentence_encoders import pooling_folder
@@ -84,7 +91,7 @@ class KnownModels:
         if not self._covers(spec):
             return None
         state = _state_of(Path(spec.target))
-        role = None if state is None else _role_hash(Path(spec.target), state, self._settings)
+        role = None if state is None else _role_hash(spec, state, self._settings)
         assert self._folder is not None
         for path in () if role is None else sorted(self._folder.glob(f"{role}*.json")):
             record = _read(path)
@@ -111,9 +118,7 @@ class KnownModels:
             backend: Checkpoint = model.backend
             return backend
 
-        backend = DeferredCheckpoint.of(
-            _facts_of(record), loaded, record["device"], record["max_length"], record["pooling"]
-        )
+        backend = DeferredCheckpoint.of(_facts_of(record), loaded, _settings_of(record))
         details, origin = dict(record["details"]), Origin(spec, self._settings)
         return Model(spec.name, spec.spec, _role_of(record), fingerprint, details, backend, origin)
 
@@ -165,7 +170,7 @@ def _files_of(spec: ModelSpec, settings: LoadSettings) -> _Files | None:
     """Hash the files of a checkpoint; ``None`` where that does not say what is loaded."""
     folder = Path(spec.target)
     state = _state_of(folder)
-    role = None if state is None else _role_hash(folder, state, settings)
+    role = None if state is None else _role_hash(spec, state, settings)
     if state is None or role is None or not _names_only(spec, {name for name, *_ in state}):
         return None
     try:
@@ -188,17 +193,23 @@ def _names_only(spec: ModelSpec, hashed: Collection[str]) -> bool:
         return False
 
 
-def _role_hash(folder: Path, state: _State, settings: LoadSettings) -> str | None:
+def _role_hash(spec: ModelSpec, state: _State, settings: LoadSettings) -> str | None:
     """Hash a checkpoint's config, the sizes of its files, and all that decides how they are loaded."""
     device = _device(settings)
     try:
-        config = _sha256(folder / "config.json")
+        config = _sha256(Path(spec.target) / "config.json")
     except OSError:
         return None
     if device is None:
         return None
     sizes = [(name, size) for name, size, *_ in state]
-    loading = {"device": device, "dtype": settings.dtype, "labels": settings.labels, "versions": _versions()}
+    loading = {
+        "device": device,
+        "dtype": settings.dtype,
+        "labels": settings.labels,
+        "head": spec.head,
+        "versions": _versions(),
+    }
     text = json.dumps([config, sizes, loading, _code()], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -286,9 +297,7 @@ def _record_of(model: Model) -> dict[str, Any]:
         "fingerprint": model.fingerprint,
         "role": [model.role.kind, model.role.text, list(model.role.labels)],
         "details": model.details,
-        "device": checkpoint.device,
-        "max_length": checkpoint.max_length,
-        "pooling": checkpoint.pooling,
+        **asdict(CheckpointSettings.of(checkpoint)),
         "reading": facts.reading,
         "vocabulary_size": facts.vocabulary_size,
         "width": facts.width,
@@ -309,6 +318,11 @@ def _facts_of(record: dict[str, Any]) -> CheckpointFacts:
     return CheckpointFacts(
         record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare
     )  # fmt: skip
+
+
+def _settings_of(record: dict[str, Any]) -> CheckpointSettings:
+    entries = {field.name: record[field.name] for field in fields(CheckpointSettings)}
+    return CheckpointSettings(**{**entries, "widths": tuple(entries["widths"])})
 
 
 def _sealed(record: dict[str, Any]) -> bytes:

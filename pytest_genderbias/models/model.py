@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
@@ -44,7 +44,8 @@ class Checkpoint:
     ``device``: where the network is. ``max_length``: most tokens in a row, or ``None`` without a limit. ``pooling``: how a sentence
     encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None`` for other checkpoints,
     ``UNKNOWN_POOLING`` if the files could not be looked up. ``runtime``: the library that runs an exported graph, as ``onnxruntime 1.23.0``;
-    ``None`` for a network of torch.
+    ``None`` for a network of torch. ``batches``: which rows may share a batch, and ``widths``: sizes of the hidden states, as of
+    :class:`~pytest_genderbias.models.behaviour.Behaviour`.
     """
 
     network: PreTrainedModel
@@ -53,6 +54,8 @@ class Checkpoint:
     max_length: int | None
     pooling: str | None = None
     runtime: str | None = None
+    batches: str = ""
+    widths: tuple[int, ...] = ()
 
     @property
     def facts(self) -> CheckpointFacts | None:
@@ -77,6 +80,22 @@ class Checkpoint:
         return cast("PreTrainedModel", body.get_encoder()) if body.config.is_encoder_decoder else body
 
 
+@dataclass(frozen=True)
+class CheckpointSettings:
+    """The entries of a :class:`Checkpoint` that are plain values, under the same names."""
+
+    device: str
+    max_length: int | None
+    pooling: str | None
+    batches: str
+    widths: tuple[int, ...]
+
+    @classmethod
+    def of(cls, checkpoint: Checkpoint) -> CheckpointSettings:
+        """Return those of a checkpoint."""
+        return cls(*(getattr(checkpoint, field.name) for field in fields(cls)))
+
+
 class DeferredCheckpoint(Checkpoint):
     """A checkpoint whose facts are known from an earlier run; its network and tokenizer are loaded when they are first asked for.
 
@@ -88,15 +107,11 @@ class DeferredCheckpoint(Checkpoint):
         cls,
         facts: CheckpointFacts,
         load: Callable[[], Checkpoint],
-        device: str,
-        max_length: int | None,
-        pooling: str | None,
+        settings: CheckpointSettings,
     ) -> DeferredCheckpoint:
         """Return a checkpoint that calls ``load`` when its network or tokenizer is needed."""
         checkpoint = object.__new__(cls)
-        vars(checkpoint).update(
-            device=device, max_length=max_length, pooling=pooling, runtime=None, _facts=facts, _load=load
-        )
+        vars(checkpoint).update(asdict(settings), runtime=None, _facts=facts, _load=load)
         return checkpoint
 
     @property
@@ -154,6 +169,8 @@ class Model:
             ModelError: the config has no hidden size.
         """
         if isinstance(self.backend, Checkpoint):
+            if self.backend.widths:
+                return self.backend.widths[-1]
             if self.backend.facts is not None and self.backend.facts.width is not None:
                 return self.backend.facts.width
             config = self.backend.network.config
@@ -166,6 +183,16 @@ class Model:
         if not isinstance(self.backend, WordVectors):
             raise NotApplicableError(f"{self.name} ({self.role.text}) gives no vectors here, which this suite needs")
         return int(self.backend.matrix.shape[1])
+
+    def width_of(self, where: str | int) -> int:
+        """Return the size of the vectors at a place: ``input`` (embeddings), ``last``, or the number of a layer.
+
+        Layers differ where embeddings are projected, as in OPT-350m.
+        """
+        if where == "input":
+            return self.input_width
+        widths = self.backend.widths[:-1] if isinstance(self.backend, Checkpoint) else ()
+        return widths[int(where)] if where != "last" and 0 <= int(where) < len(widths) else self.width
 
     @property
     def input_width(self) -> int:

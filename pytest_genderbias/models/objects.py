@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from pytest_genderbias.errors import BiasError, ModelError
+from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.checkpoints import check_parts, longest_row
+from pytest_genderbias.models.checkpoints import batch_details, check_parts, longest_row
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
@@ -36,6 +37,7 @@ from pytest_genderbias.models.roles import (
     CLASS_PREDICTIONS,
     MASKED_LM,
     NLI_CLASSIFIER,
+    OTHER,
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
     TEXT_CLASSIFIER,
@@ -127,8 +129,6 @@ def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n
     The network is shared, not copied, and its role is that of its class. The model has no fingerprint, since the weights may change: it
     is measured and never cached.
     """
-    config = deepcopy(network.config)
-    config.architectures = [type(network).__name__]
     details = {
         "architecture": type(network).__name__,
         "tokenizer": fingerprint_tokenizer(tokenizer)[:16],
@@ -136,9 +136,19 @@ def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n
         "device": network.device.type,
         **chat_template_details(tokenizer),
     }
-    backend = Checkpoint(network, tokenizer, str(network.device), longest_row(config, tokenizer))
-    name = name or type(network).__name__
-    return Model(name, name, role_of_config(config), None, details, backend)
+    name, role = name or type(network).__name__, _role_of_class(network)
+    device = str(network.device)
+    with evaluation_mode(network):  # a network that cannot be passed says so when it is scored
+        found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device)
+    longest = longest_row(network.config, tokenizer, None, found.positions)
+    backend = Checkpoint(network, tokenizer, device, longest, batches=found.batches, widths=found.widths)
+    return Model(name, name, role, None, {**details, **batch_details(backend)}, backend)
+
+
+def _role_of_class(network: PreTrainedModel) -> Role:
+    config = deepcopy(network.config)
+    config.architectures = [type(network).__name__]
+    return role_of_config(config)
 
 
 def is_network(target: object) -> TypeGuard[PreTrainedModel]:
@@ -212,8 +222,7 @@ def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, lab
             f"the tokenizer of {name} should be a transformers tokenizer, such as AutoTokenizer.from_pretrained() returns; "
             f"got {type(tokenizer).__name__}"
         )
-    model = wrap_network(network, tokenizer, name)
-    role = settled_role(model.role, network.config, name, labels)
+    role = settled_role(_role_of_class(network), network.config, name, labels)
     check_parts(network, tokenizer, role, name)
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
     if tokenizer.vocab_size > rows:
@@ -221,7 +230,7 @@ def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, lab
             f"{name} has embeddings of {rows} tokens, its tokenizer has {tokenizer.vocab_size}; give the tokenizer that it was trained with"
         )
     network.eval()  # type: ignore[no-untyped-call]
-    return replace(model, role=role)
+    return replace(wrap_network(network, tokenizer, name), role=role)
 
 
 def _refuse_mistaken(target: object) -> None:

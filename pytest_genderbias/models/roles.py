@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,21 @@ CHAT_ANSWERS = "chat-answers"
 TEXT = "text"
 OTHER = "other"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
+#: Other names for the labels of NLI, in small letters without spaces and hyphens.
+_SYNONYMS = {
+    **dict.fromkeys(("e", "ent", "entail", "entails", "entailed", "entailing"), "entailment"),
+    **dict.fromkeys(("n", "neu", "neut"), "neutral"),
+    **dict.fromkeys(
+        ("c", "con", "contra", "contradict", "contradicts", "contradicted", "contradicting", "contradictory"),
+        "contradiction",
+    ),
+}
+#: Labels of fact verification, which say of evidence and claim what those of NLI say of premise and hypothesis. The user has to say so.
+_OF_FACTS = {
+    **dict.fromkeys(("supports", "support", "supported", "true"), "entailment"),
+    **dict.fromkeys(("notenoughinfo", "notenoughinformation", "nei", "unknown", "unverified"), "neutral"),
+    **dict.fromkeys(("refutes", "refute", "refuted", "false"), "contradiction"),
+}
 PROBABILITY = "probability"
 
 #: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
@@ -72,6 +88,24 @@ def role_of(
     return Role(OTHER, f"none of these (architectures: {', '.join(architectures) or 'none named'})")
 
 
+def _meaning(label: str, names: Mapping[str, str]) -> str:
+    text = normal_form(str(label)).strip().lower()
+    return names.get(re.sub(r"[\s_-]+", "", text), text)
+
+
+def label_advice(labels: Sequence[str]) -> str:
+    """Return how to say that a text classifier of three labels is an NLI classifier, in the order of its outputs; empty for others.
+
+    >>> label_advice(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"])
+    '; if its labels mean so, name them in the order of its outputs: --bias-labels=entailment,contradiction,neutral'
+    """
+    if len(labels) != len(NLI_LABELS):
+        return ""
+    meanings = [_meaning(label, _SYNONYMS | _OF_FACTS) for label in labels]
+    order = meanings if sorted(meanings) == sorted(NLI_LABELS) else NLI_LABELS
+    return f"; if its labels mean so, name them in the order of its outputs: --bias-labels={','.join(order)}"
+
+
 def coreference_role(architecture: str = "") -> Role:
     """Return the role of a coreference scorer by the class of its network, or of an object without one.
 
@@ -83,7 +117,7 @@ def coreference_role(architecture: str = "") -> Role:
 
 def classifier_role(labels: Sequence[str]) -> Role:
     """Return the role of a sequence classifier by its labels."""
-    lowered = tuple(normal_form(str(label)).strip().lower() for label in labels)
+    lowered = tuple(_meaning(label, _SYNONYMS) for label in labels)
     if sorted(lowered) == sorted(NLI_LABELS):
         return Role(NLI_CLASSIFIER, "an NLI classifier", lowered)
     if len(lowered) == 1:

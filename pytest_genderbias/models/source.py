@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
@@ -16,11 +16,11 @@ from urllib.request import getproxies
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.models import graphs, networks
-from pytest_genderbias.models.config import role_of_config, role_of_gguf, settled_role
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
+from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.quantised import QUANTISED, require_library
-from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.roles import OTHER, Role
+from pytest_genderbias.models.spec import HEADS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
@@ -30,9 +30,21 @@ if TYPE_CHECKING:
 #: The number of layers in configs of several architectures, and the most that are built.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 _MOST_LAYERS = 1000
+#: Entries that count something of which each network has some, and the most that any has; and what is added to variances.
+_COUNTS = ("hidden_size", "d_model", "n_embd", "num_attention_heads", "n_head", "vocab_size", "intermediate_size")
+_MOST_COUNTED = 10**8
+_ROUNDED = ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps", "norm_eps")
 #: Files that say which file has which weight, where there are several.
 _INDEXES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
+
+#: Weights of the last layer of sequence classifiers.
+_HEAD_WEIGHTS = (
+    "classifier.weight",
+    "classifier.out_proj.weight",
+    "classification_head.out_proj.weight",
+    "score.weight",
+)
 
 TIME_LIMIT = 300.0  #: seconds in which a server should answer a request
 
@@ -125,8 +137,62 @@ def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         refuse_size(config, spec.name)
         if spec.kind in ("directory", "hub"):
             require_library(config, spec.name)
+        if spec.head is not None:
+            name_head(config, spec.head, spec.name)
         role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
+        if role.labels and spec.kind == "directory":
+            settle_outputs(config, Path(spec.target), spec.name, settings.labels)
+            role = role_of_config(config)
+        if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
+            raise ModelError(
+                f"{spec.name} has no head that can be scored: its config names no architectures; name the head after the checkpoint: "
+                f"{spec.name}={spec.spec:.300},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
+            )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
+
+
+def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Sequence[str] | None) -> None:
+    """Give a classifier's config as many labels as its head has outputs, if the user or ``label2id`` names so many.
+
+    Raises:
+        ModelError: neither they nor ``id2label`` do.
+    """
+    outputs = head_outputs(folder)
+    if outputs is None:
+        return
+    named = labels_of(config)
+    if labels is not None:
+        if len(labels) != outputs:
+            raise ModelError(f"{name} has {outputs} outputs, --bias-labels names {len(labels)}")
+        named = tuple(labels)
+    elif len(named) != outputs or all(label.startswith("LABEL_") for label in named):
+        by_name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("label2id") or {}
+        inverse = {number: text for text, number in by_name.items()}
+        if set(inverse) == set(range(outputs)):
+            named = tuple(inverse[number] for number in range(outputs))
+    if len(named) != outputs:
+        raise ModelError(
+            f"the config of {name} names {len(named)} label{'s' * (len(named) != 1)} ({', '.join(map(brief, named[:6]))}), and its head has "
+            f"{outputs} outputs; name all of them in their order, as in --bias-labels=entailment,neutral,contradiction, or correct id2label "
+            "in config.json"
+        )
+    if named != labels_of(config):
+        config.id2label = dict(enumerate(named))
+        config.label2id = {label: number for number, label in enumerate(named)}
+
+
+def head_outputs(folder: Path) -> int | None:
+    """Return how many outputs the head of a classifier's checkpoint has, from the header of its weights; ``None`` if that does not say it."""
+    from safetensors import SafetensorError, safe_open
+
+    with suppress(OSError, ValueError, SafetensorError):
+        for path in sorted(folder.glob("model*.safetensors")):
+            with safe_open(path, "np") as file:
+                names = [key for key in file.keys() if key.endswith(_HEAD_WEIGHTS)]  # noqa: SIM118 - no mapping
+                shapes = [file.get_slice(key).get_shape() for key in names if key.count(".") <= 2]
+            if shapes and len(shapes[0]) == 2:
+                return int(shapes[0][0])
+    return None
 
 
 def read_arguments(spec: ModelSpec, settings: LoadSettings) -> ReadArguments:
@@ -251,12 +317,23 @@ def indexed_weights(folder: Path) -> Iterator[tuple[Path, object]]:
 
 
 def refuse_size(config: PreTrainedConfig, name: str) -> None:
-    """Refuse a config with so many layers that building the network would not end."""
-    for key in _LAYERS:
-        layers = entry(config, key)
-        if isinstance(layers, int) and layers > _MOST_LAYERS:
+    """Refuse a config with numbers of which no network can be made, or only one that is none: without layers, or with so many that building would not end.
+
+    Raises:
+        ModelError: naming the entry and what was expected.
+    """
+    ranges: dict[str, tuple[float, float]] = {
+        **dict.fromkeys(_LAYERS, (0, _MOST_LAYERS)),
+        "num_hidden_layers": (1, _MOST_LAYERS),
+        **dict.fromkeys(_COUNTS, (1, _MOST_COUNTED)),
+        **dict.fromkeys(_ROUNDED, (0, 1)),
+    }
+    for key, (least, most) in ranges.items():
+        number = entry(config, key)
+        if isinstance(number, (int, float)) and not least <= number <= most:
             raise ModelError(
-                f"the config of {name} has {key}: {layers}; expected at most {_MOST_LAYERS}: copy the checkpoint again"
+                f"the config of {name} has {key}: {brief(number)}; expected at {f'most {most}' if number > most else f'least {least}'}: copy the "
+                "checkpoint again"
             )
 
 

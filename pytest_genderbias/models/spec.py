@@ -11,15 +11,16 @@ from urllib.parse import urlsplit
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
 from pytest_genderbias.models.graphs import ENDINGS, graph_in
+from pytest_genderbias.text.plain_files import POINTER_ADVICE, is_pointer
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
-#: Short names for the usual hub ids.
+#: Short names for the usual hub ids. A head is named for those whose config names none.
 ALIASES = {
-    "bert-tiny": "google/bert_uncased_L-2_H-128_A-2",
-    "bert-mini": "google/bert_uncased_L-4_H-256_A-4",
-    "bert-small": "google/bert_uncased_L-4_H-512_A-8",
-    "bert-medium": "google/bert_uncased_L-8_H-512_A-8",
+    "bert-tiny": "google/bert_uncased_L-2_H-128_A-2,head=masked-lm",
+    "bert-mini": "google/bert_uncased_L-4_H-256_A-4,head=masked-lm",
+    "bert-small": "google/bert_uncased_L-4_H-512_A-8,head=masked-lm",
+    "bert-medium": "google/bert_uncased_L-8_H-512_A-8,head=masked-lm",
     "bert-base": "google-bert/bert-base-uncased",
     "bert-large": "google-bert/bert-large-uncased",
     "bert-base-cased": "google-bert/bert-base-cased",
@@ -31,7 +32,7 @@ ALIASES = {
     "xlm-roberta-base": "FacebookAI/xlm-roberta-base",
     "distilbert": "distilbert/distilbert-base-uncased",
     "distilroberta": "distilbert/distilroberta-base",
-    "deberta-v3-base": "microsoft/deberta-v3-base",
+    "deberta-v3-base": "microsoft/deberta-v3-base,head=encoder",
     "modernbert-base": "answerdotai/ModernBERT-base",
     "mpnet-base": "microsoft/mpnet-base",
     "gpt2": "openai-community/gpt2",
@@ -42,6 +43,9 @@ ALIASES = {
 }
 DEMOS = {"demo-mlm": "mlm", "demo-lm": "lm", "demo-nli": "nli"}
 DEMO_FOLDER = Path(__file__).resolve().parents[1] / "demo"
+#: Heads that a spec can name after ``,head=``, for a checkpoint whose config names no architecture.
+HEADS = ("masked-lm", "causal-lm", "classifier", "encoder")
+_HEAD = re.compile(r"(.+),head=([^,/\\]*)")
 _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
@@ -82,6 +86,11 @@ _TORCH_WEIGHTS = (
     "pytorch_model.bin.index.json",
 )
 _WHOLE_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin")
+#: Weights that torch does not read, and the argument with which transformers 4 converts them; empty where it does not.
+_FOREIGN_WEIGHTS = (
+    ("*.h5", "TensorFlow", "from_tf"), ("*.ckpt.index", "TensorFlow", "from_tf"), ("saved_model.pb", "TensorFlow", ""),
+    ("*.msgpack", "Flax", "from_flax"), ("*.ot", "Rust", ""), ("*.mlmodel", "Core ML", ""), ("*.tflite", "TensorFlow Lite", ""),
+)  # fmt: skip
 
 
 def check_name(name: str) -> str:
@@ -156,7 +165,7 @@ class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
     ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path
-    (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it.
+    (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the spec names it.
     """
 
     name: str
@@ -164,6 +173,7 @@ class ModelSpec:
     kind: str
     target: str
     base: ModelSpec | None = None
+    head: str | None = None
 
     @property
     def seeded(self) -> bool:
@@ -183,7 +193,9 @@ def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None)
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, head=None)
+    >>> parse_spec("org/old-bert,head=masked-lm").head
+    'masked-lm'
 
     Raises:
         ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first row cannot be read, or
@@ -212,7 +224,9 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if spec in DEMOS:
         return ModelSpec(name or spec, spec, "directory", str(DEMO_FOLDER / DEMOS[spec]))
     if spec in ALIASES:
-        return ModelSpec(name or spec, spec, "hub", ALIASES[spec])
+        return replace(_parse("", ALIASES[spec]), name=name or spec, spec=spec)
+    if (named := _HEAD.fullmatch(spec)) and not Path(spec).expanduser().exists():
+        return _with_head(_parse(name, named[1]), spec, named[2])
     if spec.startswith("text:"):
         return _parse_text(name, spec)
     if SEED in spec:  # the first restart determines the kind
@@ -227,6 +241,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
     path = Path(spec).expanduser()
     if path.is_dir():
         if (path / ADAPTER).is_file():
+            refuse_pointers(path)
             _check_adapter_alone(path)
             return ModelSpec(name or _safe(path.resolve().name), spec, "adapter", str(path.resolve()))
         _check_directory(path)
@@ -265,6 +280,17 @@ def _refuse_misspelt(spec: str) -> None:
         )
 
 
+def _with_head(checkpoint: ModelSpec, spec: str, head: str) -> ModelSpec:
+    """Return the spec of a checkpoint with the head that the user names."""
+    if head not in HEADS:
+        raise ModelError(f"head={brief(head)} in {brief(spec)} is not known; expected one of {', '.join(HEADS)}")
+    if checkpoint.kind not in ("directory", "hub"):
+        raise ModelError(
+            f"head= belongs to a checkpoint's directory or a hub id, got {brief(spec)}, which is {checkpoint.kind}"
+        )
+    return replace(checkpoint, spec=spec, head=head)
+
+
 def path_spec(path: PathLike[str]) -> str:
     """Return the spec of a path: absolute, so that a folder called ``lr=0.1`` is not read as ``NAME=SPEC``."""
     return str(Path(path).absolute())
@@ -293,8 +319,52 @@ def _check_directory(path: Path) -> None:
         raise ModelError(
             f"{path} has its weights in GGUF ({names}){beside}; give the file as SPEC: {in_gguf[0]}{others}"
         )
-    if not (path / "config.json").is_file():
+    refuse_pointers(path)
+    has_config, weights = (
+        (path / "config.json").is_file(),
+        [p for pattern in _WHOLE_WEIGHTS for p in path.glob(pattern)],
+    )
+    inside = sorted(
+        (folder.parent for folder in path.glob("*/config.json")),
+        key=lambda folder: (int(number) if (number := folder.name.rpartition("-")[2]).isdecimal() else -1, folder.name),
+    )
+    if inside and not weights and (not has_config or inside[-1].name.startswith("checkpoint-")):
+        others = f" (or one of {', '.join(f.name for f in inside[:-1][-4:])})" if len(inside) > 1 else ""
+        raise ModelError(
+            f"{path} has no {'weights' if has_config else 'config.json'} of its own, but checkpoints inside; give {inside[-1]}{others}"
+        )
+    if not weights:
+        _refuse_foreign(path)
+    if not has_config:
         raise ModelError(f"{path} has no config.json; expected a checkpoint as save_pretrained() writes it")
+
+
+def refuse_pointers(path: Path) -> None:
+    """Refuse a file, or a folder with files, for which Git LFS left pointers.
+
+    Raises:
+        ModelError: it is one, or there are some in the folder or right below.
+    """
+    files = [path] if path.is_file() else sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern))
+    found = next((file for file in files if is_pointer(file)), None)
+    if found is not None:
+        raise ModelError(f"{found} {POINTER_ADVICE}")
+
+
+def _refuse_foreign(path: Path) -> None:
+    """Refuse a checkpoint whose only weights belong to another library than torch."""
+    from_torch = ("*.safetensors", "*.bin", "*.onnx", "*.xml", "*.gguf")
+    if any(file for pattern in from_torch for file in path.glob(pattern)):
+        return
+    for pattern, library, argument in _FOREIGN_WEIGHTS:
+        if (file := next(iter(sorted(path.glob(pattern))), None)) is not None:
+            how = (
+                f"; convert them where transformers 4 and {library} are installed, with the class of its head: "
+                f"AutoModelForMaskedLM.from_pretrained({str(path)!r}, {argument}=True).save_pretrained({str(path)!r})"
+                if argument
+                else "; give a checkpoint that save_pretrained() of torch's class wrote"
+            )
+            raise ModelError(f"{path} has its weights for {library} ({file.name}), which torch does not read{how}")
 
 
 def _parse_adapter(name: str, spec: str) -> ModelSpec:
@@ -395,6 +465,7 @@ def _kind_of_file(path: Path) -> str:
     from pytest_genderbias.models.predictions import looks_like_predictions
     from pytest_genderbias.models.vectors import looks_like_vectors
 
+    refuse_pointers(path)
     if path.suffix == ".gguf":
         return "gguf"
     if path.suffix in ENDINGS:

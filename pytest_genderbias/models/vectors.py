@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.plain_files import open_regular
 from pytest_genderbias.text.strict_json import parse_json
 
 #: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the documented one.
@@ -159,6 +160,7 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
     forms = {form for word in wanted or () for form in (word, normal_form(word))}
     keep = None if wanted is None else {*forms, *(form.lower() for form in forms)}
     try:
+        open_regular(path).close()
         return _read_array(path, form, keep) if form in _ARRAYS else _read_text(path, keep)
     except DataFileError as error:  # of a line that cannot be read at all
         raise ModelError(str(error)) from None

@@ -458,7 +458,8 @@ def _masked_scores(checkpoint: Checkpoint, blocks: Sequence[Ids]) -> tuple[NDArr
         np.add.at(right, of, (scores.argmax(-1) == target).double().cpu().numpy())
 
     with head_at_labels(network) as short:
-        Batches(checkpoint.device, None).run(np.asarray([len(block) for block in blocks]), step)
+        batches = Batches(checkpoint.device, None, sharing=checkpoint.batches)
+        batches.run(np.asarray([len(block) for block in blocks]), step)
     return loss, right, np.asarray([len(mask) for mask in masks], dtype=np.float64)
 
 

@@ -61,7 +61,7 @@ def answer_width(query: Query, model: Model) -> int:
         return query.width
     if isinstance(query, ClassProbabilities):
         return len(model.role.labels)
-    return model.input_width if isinstance(query, TextVectors) and query.where == "input" else model.width
+    return model.width_of(query.where) if isinstance(query, TextVectors) else model.width
 
 
 def check_finite(finite: NDArray[np.bool_], space: Cases, cases: IntArray, name: str) -> None:

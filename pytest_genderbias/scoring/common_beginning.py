@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.models.behaviour import ANY_ROWS, moved
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.number_format import is_quantised
 from pytest_genderbias.scoring.dropping import keeping
-from pytest_genderbias.scoring.network import Batches, is_out_of_memory
+from pytest_genderbias.scoring.network import Batches, check_embedded, check_scored, is_out_of_memory
 from pytest_genderbias.scoring.tokens import IdArray
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 _NEAR = (
-    1e-4  #: how far logits after a reused beginning may lie from those of whole rows, relative and absolute: rounding
+    1e-4  #: how far logits after a reused beginning may lie from those of whole rows, relative to the largest: rounding
 )
 
 
@@ -26,7 +27,8 @@ class CommonBeginnings:
     """Passes the common beginning of each group of rows once, and the rest of the rows with its keys and values.
 
     It is for networks on a CPU, where a group is a batch of its own size; large batches of whole rows suit a GPU better. The first group with
-    a common beginning is also passed as whole rows, and a network that then gives other logits is not used so: ``usable`` is false.
+    a common beginning, and each with one of twice the length, is also passed as whole rows, and a network that then gives other logits is
+    not used so: ``usable`` is false.
 
     Args:
         checkpoint: a causal LM.
@@ -40,8 +42,13 @@ class CommonBeginnings:
 
         self._network, self._device, self._batches = checkpoint.network, checkpoint.device, batches
         plain = isinstance(self._network, PreTrainedModel) and not isinstance(self._network, ExportedNetwork)
-        self.usable = plain and str(self._device).startswith("cpu") and not is_quantised(self._network)
-        self._compared = False
+        self.usable = (
+            plain
+            and str(self._device).startswith("cpu")
+            and not is_quantised(self._network)
+            and checkpoint.batches == ANY_ROWS
+        )
+        self._compared = 0
 
     def log_probabilities(self, groups: Sequence[Sequence[IdArray]], targets: IdArray) -> NDArray[np.float64] | None:
         """Return the log-probability of each target as the token after each row, in nats: shape (groups, rows, targets).
@@ -55,17 +62,20 @@ class CommonBeginnings:
         """
         import torch
 
+        for rows in groups:
+            check_embedded(self._network, np.concatenate(rows))
         found = np.zeros((len(groups), len(groups[0]), len(targets)))
         wanted = torch.as_tensor(targets, dtype=torch.long, device=self._device)
 
         def step(numbers: NDArray[np.int64]) -> None:
             for number in numbers.tolist():
                 shared = beginning_of(groups[number])
-                if shared and self.usable and not self._compared:
+                if self.usable and shared > 2 * self._compared:
                     self._compare(groups[number], shared)
                 if not self.usable:
                     return
                 scores = self._logits(groups[number], shared).float()
+                check_scored(targets, scores)
                 chosen = scores[:, wanted].double() - torch.logsumexp(scores, -1).double()[:, None]
                 found[number] = chosen.cpu().numpy()
 
@@ -75,17 +85,15 @@ class CommonBeginnings:
 
     def _compare(self, rows: Sequence[IdArray], shared: int) -> None:
         """Pass a group both ways, and give up on the reuse of beginnings where the logits differ."""
-        import torch
-
         whole = self._logits(rows, 0)
         try:
             reused = self._logits(rows, shared)
-            self.usable = whole.shape == reused.shape and torch.allclose(whole, reused, rtol=_NEAR, atol=_NEAR)
+            self.usable = not moved(whole, reused, _NEAR)
         except (RuntimeError, ValueError, TypeError, AttributeError, IndexError, NotImplementedError) as error:
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise
             self.usable = False
-        self._compared = True
+        self._compared = shared
 
     def _logits(self, rows: Sequence[IdArray], shared: int) -> Tensor:
         """Return the logits after the last token of each row, shape (rows, vocabulary); the first ``shared`` tokens are passed once."""

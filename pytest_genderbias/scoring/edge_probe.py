@@ -122,7 +122,7 @@ class EdgeProbe:
         }
         path = cache and cache / "heads" / f"{hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]}.safetensors"
         if path is not None and path.exists():
-            head = read_head(path, key, 2 * self._model.width)
+            head = read_head(path, key, 2 * self._model.width_of(self._layer))
             if isinstance(head, Head):
                 with suppress(OSError):  # the cache may be read-only
                     path.touch()  # marks it as used: --bias-cache-size removes the least recently used entries
@@ -214,11 +214,12 @@ def features_of(model: Model, examples: TextCases, batch_tokens: int | None = No
     """
     config = model.backend.network.config
     encoder = config.encoder if config.model_type == "edge-probing" else config
-    states = HiddenStates(model.backend, batch_tokens, probed_layer(encoder))
+    layer = probed_layer(encoder)
+    states = HiddenStates(model.backend, batch_tokens, layer)
     texts, pairs = [row[0] for row in examples.texts], examples.spans
     read = np.flatnonzero(states.reads(texts, pairs))
     if not len(read):
-        return read, np.zeros((0, 2 * model.width), dtype=np.float32)
+        return read, np.zeros((0, 2 * model.width_of(layer)), dtype=np.float32)
     features = _vectors_of_pairs(states, [texts[int(i)] for i in read], [pairs[int(i)] for i in read])
     check_finite(np.asarray(np.isfinite(features).all(axis=1)), examples, read, model.name)
     return read, features

@@ -12,7 +12,7 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import HALVED, CountNote, Scorer, check_finite
-from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -59,7 +59,7 @@ class Sampler:
         checkpoint: Checkpoint = model.backend
         self._cases, self._length, self._seed, self._name = cases, query.length, query.seed, model.name
         self._network, self._tokenizer, self._longest = checkpoint.network, checkpoint.tokenizer, checkpoint.max_length
-        self._device, self._batch_tokens = checkpoint.device, batch_tokens
+        self._device, self._batch_tokens, self._sharing = checkpoint.device, batch_tokens, checkpoint.batches
         self._start = first_token(checkpoint.tokenizer, model.name)
         known = inspect.signature(checkpoint.network.forward).parameters
         wanted = {
@@ -82,6 +82,7 @@ class Sampler:
         """Return the sampled token ids: shape (len(cases), length)."""
         prompts = [self._prompt(text) for (text,) in self._cases.sentences(cases)]
         sizes = np.asarray([len(prompt) for prompt in prompts], dtype=np.int64)
+        check_embedded(self._network, np.concatenate([np.zeros(0, np.int64), *map(np.asarray, prompts)]))
         uniforms = np.stack(
             [np.random.default_rng([self._seed, self._stream(int(case))]).random(self._length) for case in cases]
         )
@@ -90,7 +91,7 @@ class Sampler:
             alike = np.flatnonzero(sizes == size)
             ids = np.asarray([prompts[i] for i in alike], dtype=np.int64)
             lengths = np.full(len(alike), size + self._length, dtype=np.int64)
-            batches = Batches(self._device, self._batch_tokens or int(lengths.sum()))
+            batches = Batches(self._device, self._batch_tokens or int(lengths.sum()), sharing=self._sharing)
 
             def step(rows: IntArray, alike: IntArray = alike, ids: IntArray = ids) -> None:
                 tokens[alike[rows]] = self._sample(ids[rows], uniforms[alike[rows]])

@@ -38,6 +38,7 @@ _RIDGE = 0.1  #: share of the mean variance that each direction has at least, fo
 _LARGEST_SHARE = 8  #: of a group that leaves more than an eighth of the vocabulary all logits are computed
 _GUESSED = 4  #: times k items: those with the largest logits at the mean, of which a row's k-th largest is found
 _ROUNDING = 1e-4  #: of norms, relative; they are right to 1e-6
+_AT_ONCE = 4096  #: items of which the weights are copied in float64 at a time
 
 
 @dataclass(frozen=True)
@@ -89,11 +90,15 @@ class Norm:
         return scaled
 
     def of_weights(self, weight: Tensor) -> Tensor:
-        """Return the norm of the weights of each item: shape (items,)."""
+        """Return the norm of the weights of each item: shape (items,), in float64."""
         import torch
 
-        along = (weight @ self.directions.to(weight.dtype)).square() @ (self.scales - self.rest).to(weight.dtype)
-        squares: Tensor = self.rest * torch.linalg.vector_norm(weight, dim=1).square() + along
+        return torch.cat([self._of_some(part.double()) for part in torch.split(weight, _AT_ONCE)])
+
+    def _of_some(self, weight: Tensor) -> Tensor:
+        """Return the norms of weights in float64, whose squares no float32 underflows or overflows."""
+        along = (weight @ self.directions).square() @ (self.scales - self.rest)
+        squares: Tensor = self.rest * weight.square().sum(1) + along
         return squares.clamp(min=0).sqrt()
 
 
@@ -204,10 +209,18 @@ class LargestLogits:
         return (
             bool(hidden.isfinite().all() and self._lengths.isfinite().all())
             and (bias is None or bool((bias < float("inf")).all()))
+            and self._largest(hidden) < torch.finfo(hidden.dtype).max
             and torch.get_float32_matmul_precision() == "highest"
             and not torch.is_autocast_enabled("cpu")
             and _LARGEST_SHARE * _GUESSED * k <= self.layer.out_features
         )
+
+    def _largest(self, hidden: Tensor) -> float:
+        """Return what no logit of these rows exceeds in size, where it is finite."""
+        bias = None if self.layer.bias is None else self.layer.bias.detach()
+        finite = None if bias is None else bias[bias.isfinite()].abs().double()
+        added = 0.0 if finite is None or not len(finite) else float(finite.max())
+        return float(self._lengths.max() * hidden.double().norm(dim=1).max()) + added
 
     def _bounded(self, hidden: Tensor, k: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the rows of each group, and the items that can be among the k largest of one of them, in ascending order."""
@@ -219,8 +232,9 @@ class LargestLogits:
             self._norm = Norm.learned(hidden - means[group])
             self._of_weights = self._norm.of_weights(self.layer.weight.detach())
             group, means, distances = self._groups(hidden)
-        # Logits at a mean and at a row are rounded, each by at most this.
-        rounded = hidden.shape[1] * torch.finfo(hidden.dtype).eps * self._lengths.max() * hidden.norm(dim=1).max()
+        # Logits at a mean and at a row are rounded, each by at most this: sums relative to what they add up, and products that underflow.
+        exact = torch.finfo(hidden.dtype)
+        rounded = hidden.shape[1] * (exact.eps * self._largest(hidden) + exact.tiny)
         at_means = self._logits(means, None)
         guessed = top_logits(at_means, _GUESSED * k)[1]
         members = [(group == number).nonzero()[:, 0] for number in range(len(means))]
@@ -229,15 +243,15 @@ class LargestLogits:
             for rows, items in zip(members, guessed, strict=True)
         ]
         farthest = torch.stack([distances[rows].max() for rows in members])
-        most = at_means.addcmul_(farthest[:, None], self._of_weights)
-        possible = most >= (torch.stack(least) - 4 * rounded)[:, None]
+        most = torch.addcmul(at_means.double(), farthest[:, None], self._of_weights)
+        possible = most >= (torch.stack(least).double() - 4 * rounded)[:, None]
         yield from zip(members, (items.nonzero()[:, 0] for items in possible), strict=True)
 
     def _groups(self, hidden: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the group of each row, shape (rows,), the mean of each group, shape (groups, features), and how far rows are from it, shape (rows,)."""
         places = self._norm.coordinates(hidden)
-        group = grouped(places.to(hidden.dtype), max(_GROUPS, len(hidden) // _ROWS_A_GROUP))
-        sums = hidden.new_zeros((int(group.max()) + 1, hidden.shape[1])).index_add_(0, group, hidden)
-        means = sums / group.bincount()[:, None]
-        distances = (places - self._norm.coordinates(means)[group]).norm(dim=1).to(hidden.dtype)
+        group = grouped(places, max(_GROUPS, len(hidden) // _ROWS_A_GROUP))
+        sums = places.new_zeros((int(group.max()) + 1, hidden.shape[1])).index_add_(0, group, hidden.double())
+        means = (sums / group.bincount()[:, None]).to(hidden.dtype)
+        distances = (places - self._norm.coordinates(means)[group]).norm(dim=1)
         return group, means, distances * (1 + _ROUNDING)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.network import Network, check_scored
 from pytest_genderbias.scoring.reads import Inputs, TokenReads, causal_reads, masked_reads
 from pytest_genderbias.scoring.tokens import TokenRows
 
@@ -87,6 +87,7 @@ def _log_probabilities(network: Network, inputs: Inputs, reads: TokenReads) -> N
         low, high = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
         local = np.repeat(np.arange(len(rows)), high - low)
         wanted = np.concatenate([by_row[a:b] for a, b in zip(low, high, strict=True)])
+        check_scored(reads.target[wanted], logits)
         position = reads.position[wanted] - inputs.first[rows][local]
         at = [torch.as_tensor(a, device=logits.device) for a in (local, position, reads.target[wanted])]
         # One normaliser for each position, then single logits: no table of log-probabilities is built.

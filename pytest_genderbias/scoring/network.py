@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -11,6 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.behaviour import (
+    ANY_ROWS,
+    EQUAL_LENGTHS,
+    REASONS,
+    SINGLE_ROWS,
+    embedded_tokens,
+    moved,
+    rounding,
+)
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
@@ -26,14 +35,11 @@ from pytest_genderbias.scoring.side_by_side import (
     plan,
     usable_threads,
 )
-from pytest_genderbias.scoring.tokens import IdArray
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.nn import Module
+    from torch.nn import Linear, Module
 
-#: Rows that are passed with and without a hook to check that both give the same logits.
-_PROBED_ROWS = 8
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
 _Result = TypeVar("_Result")
@@ -44,11 +50,14 @@ _GPU_BATCH_TOKENS = 65536
 class Batches:
     """Runs a step over batches of rows of similar length. A batch that does not fit in memory is halved; ``halvings`` counts this.
 
-    ``packed``: layers of the network that the step calls, which multiply with packed weights in the meantime.
+    ``packed``: layers of the network that the step calls, which multiply with packed weights in the meantime. ``sharing``: which rows may
+    share a batch (:class:`~pytest_genderbias.models.behaviour.Behaviour`); a step can make it stricter for the batches after it.
     """
 
-    def __init__(self, device: str, batch_tokens: int | None, packed: PackedLayers | None = None) -> None:
-        self.packed = packed or PackedLayers(None)
+    def __init__(
+        self, device: str, batch_tokens: int | None, packed: PackedLayers | None = None, sharing: str = ANY_ROWS
+    ) -> None:
+        self.packed, self.sharing = packed or PackedLayers(None), sharing
         self._on_cpu = str(device).startswith("cpu")
         self.batch_tokens = batch_tokens or (_CPU_BATCH_TOKENS if self._on_cpu else _GPU_BATCH_TOKENS)
         self.halvings = 0
@@ -78,7 +87,7 @@ class Batches:
         tokens = int(lengths.sum())
         threads = usable_threads() if side_by_side and self._on_cpu else 1
         workers, threads, batch_tokens = plan(tokens, self.batch_tokens, threads)
-        pending = list(length_batches(lengths, batch_tokens, max(1, most_rows // workers)))
+        pending = list(self._batches(lengths, batch_tokens, max(1, most_rows // workers)))
         if workers > 1:
             pending = largest_first(pending, lengths)
         with torch.inference_mode(), self.packed.in_use(tokens):
@@ -107,44 +116,59 @@ class Batches:
         self.batch_tokens = max(1, self.batch_tokens // 2)
         left = np.concatenate([*(rows for rows, _ in failed), *rest])
         most_rows = max(1, min(len(rows) for rows, _ in failed) // 2)
-        return [left[rows] for rows in length_batches(lengths[left], self.batch_tokens, most_rows)]
+        return [left[rows] for rows in self._batches(lengths[left], self.batch_tokens, most_rows)]
+
+    def _batches(self, lengths: NDArray[np.int64], batch_tokens: int, most_rows: int) -> Iterator[NDArray[np.int64]]:
+        most_rows = 1 if self.sharing == SINGLE_ROWS else most_rows
+        return length_batches(lengths, batch_tokens, most_rows, padded=self.sharing == ANY_ROWS)
 
 
-def _embedded_tokens(network: Module) -> int | None:
-    """Return how many tokens a network embeds, or ``None`` if its embeddings are unknown, or no table with a row a token."""
-    from torch.nn import Embedding
-    from transformers import PreTrainedModel
+def check_embedded(network: Module, ids: NDArray[np.integer]) -> None:
+    """Refuse a token without an embedding before a device sees it: on a GPU it would spoil every later call of the process.
 
-    from pytest_genderbias.models.networks.exported import ExportedNetwork
+    Raises:
+        ModelError: there is one.
+    """
+    _check_known(ids, embedded_tokens(network))
 
-    if not isinstance(network, PreTrainedModel):
-        return None
-    if isinstance(network, ExportedNetwork):
-        return int(network.config.get_text_config().vocab_size)
-    try:
-        embeddings = network.get_input_embeddings()
-    except NotImplementedError:  # of a class that does not name them
-        return None
-    return embeddings.num_embeddings if isinstance(embeddings, Embedding) else None
+
+def _check_known(ids: NDArray[np.integer], known: int | None) -> None:
+    largest = int(ids.max(initial=0))
+    if known is not None and largest >= known:
+        raise ModelError(_NOT_EMBEDDED.format(f"token {largest} of {known}"))
+
+
+def check_scored(targets: NDArray[np.integer], logits: Tensor) -> None:
+    """Refuse tokens for which a network has no logit; the last axis of ``logits`` is the vocabulary.
+
+    Raises:
+        ModelError: there is one.
+    """
+    _check_known(targets, int(logits.shape[-1]))
 
 
 class Network:
     """A checkpoint whose last modules are computed only at the positions that are read.
 
     A hook drops the other positions: within or after the attention of the last layer if the modules after it treat each position
-    separately, else after the last hidden state, so that the vocabulary head is computed at the read positions only. A few rows are first
-    passed with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
+    separately, else after the last hidden state, so that the vocabulary head is computed at the read positions only. A row of each length
+    is first passed with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
+
+    The shortest row beside the longest shows whether padding changes the logits at these lengths; if so, batches have rows of one length.
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
         self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
-        self._last: LargestLogits | None = None
-        self._probed = False
+        layer = plain_output_layer(checkpoint.network) if vocabulary_head else None
+        self._last = None if layer is None else LargestLogits(layer)
+        self._proved: set[int] = set()
+        self._near = rounding(checkpoint.network)
         self.note: str | None = None
         self._side_by_side = can_pass_side_by_side(checkpoint.network)
-        self.batches = Batches(checkpoint.device, batch_tokens, PackedLayers(checkpoint.network))
+        packed = PackedLayers(checkpoint.network)
+        self.batches = Batches(checkpoint.device, batch_tokens, packed, checkpoint.batches)
 
     def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
         """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels).
@@ -188,17 +212,29 @@ class Network:
             return self._last.best(hidden, k)
 
     def _prepare(self, inputs: Inputs) -> None:
-        """Check the inputs, and once, with a few of them, which shortcuts give the network's logits."""
-        self._check_embedded(inputs.ids)
-        if not self._probed and len(inputs.lengths):
-            longest = np.argsort(-inputs.lengths, kind="stable")[:_PROBED_ROWS]
-            self.batches.run(inputs.lengths[longest], lambda rows: self._checked(self._probe, inputs, longest[rows]))
+        """Check the inputs, and at each new length which shortcuts give the network's logits; at one length if it is known to decide nothing."""
+        check_embedded(self._network, inputs.ids)
+        lengths, first = np.unique(inputs.lengths, return_index=True)
+        while rows := self._unproved(lengths, first):
+            shortcuts = len(self._shortcuts)
+            for row in rows:
+                beside = np.unique([first[0], row]) if row == rows[0] else np.asarray([row])
+                self.batches.run(inputs.lengths[beside], partial(self._probe, inputs, beside))
+            self._proved.update(lengths.tolist())
+            if len(self._shortcuts) < shortcuts:  # the next one has been asked at the last lengths only
+                self._proved.clear()
+
+    def _unproved(self, lengths: NDArray[np.int64], first: NDArray[np.int64]) -> list[int]:
+        """Return the row of each length at which shortcuts have to be proved, the longest first."""
+        new = [int(row) for length, row in zip(lengths, first, strict=True) if int(length) not in self._proved][::-1]
+        if self._side_by_side:
+            return [] if self._proved else new[:1]
+        return new
 
     def _pass(
         self, inputs: Inputs, shortcut: Shortcut | None, use: Callable[[NDArray[np.int64], Tensor], None]
     ) -> None:
-        vocabulary = int(self._network.config.vocab_size) if self._head else 1
-        most_rows = max(1, MOST_LOGITS // (vocabulary * int(inputs.count.max(initial=1))))
+        most_rows = max(1, MOST_LOGITS // (self._vocabulary * int(inputs.count.max(initial=1))))
         with shortcut() if shortcut else nullcontext() as hook:
             forward = partial(self._short, hook) if shortcut else self._whole
             self.batches.run(
@@ -208,19 +244,14 @@ class Network:
                 self._side_by_side,
             )
 
-    def _check_embedded(self, ids: IdArray) -> None:
-        """Refuse a token without an embedding before a device sees it: on a GPU it would spoil every later call of the process."""
-        embedded, largest = _embedded_tokens(self._network), int(ids.max(initial=0))
-        if embedded is not None and largest >= embedded:
-            raise ModelError(_NOT_EMBEDDED.format(f"token {largest} of {embedded}"))
-
     def _checked(
         self, forward: Callable[[dict[str, Tensor], Tensor], _Result], inputs: Inputs, rows: NDArray[np.int64]
     ) -> _Result:
         try:
             return forward(*self._fed(inputs, rows))
         except IndexError as error:  # of an embedding
-            raise ModelError(_NOT_EMBEDDED.format(error)) from None
+            text = _NOT_COMPUTED.format(type(error).__name__, error)
+            raise ModelError(text if embedded_tokens(self._network) else _NOT_EMBEDDED.format(error)) from None
 
     def _fed(self, inputs: Inputs, rows: NDArray[np.int64]) -> tuple[dict[str, Tensor], Tensor]:
         """Return what the network is given for some rows, and the positions that are read: shape (rows, width)."""
@@ -235,18 +266,37 @@ class Network:
         positions = np.minimum(inputs.first[rows][:, None] + np.arange(width), lengths[:, None] - 1)
         return fed, self._tensor(positions)
 
-    def _probe(self, fed: dict[str, Tensor], where: Tensor) -> None:
-        """Drop shortcuts, the best first, until one gives the logits of the pass without a hook."""
+    @property
+    def _vocabulary(self) -> int:
+        return int(self._network.config.vocab_size) if self._head else 1
+
+    def _probe(self, inputs: Inputs, among: NDArray[np.int64], chosen: NDArray[np.int64]) -> None:
+        """Pass the chosen ones ``among`` some rows with and without shortcuts, and the shortest of them alone."""
+        rows = among[chosen]
+        whole = self._checked(self._with_shortcuts, inputs, rows)
+        shortest = int(np.argmin(inputs.lengths[rows]))
+        if self.batches.sharing != ANY_ROWS or inputs.lengths[rows].max() == inputs.lengths[rows[shortest]]:
+            return
+        alone = self._checked(self._whole, inputs, rows[[shortest]])
+        beside = whole[[shortest], : alone.shape[1]]
+        if moved(alone, beside, self._near):
+            self.batches.sharing, self.note = EQUAL_LENGTHS, REASONS[EQUAL_LENGTHS]
+
+    def _with_shortcuts(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
+        """Return the logits of a pass without a hook, and drop shortcuts, the best first, until one gives them."""
         whole = self._whole(fed, where)
         while self._shortcuts and not self._gives(whole, self._shortcuts[0], fed, where):
             self._shortcuts.pop(0)
-        layer = plain_output_layer(self._network) if self._head and self._shortcuts else None
-        if layer is not None:
-            ending = partial(ending_before, layer, self._shortcuts[0])
-            self._last = LargestLogits(layer) if self._gives(whole, ending, fed, where, layer) else None
-        self._probed = True
+        if self._last is not None and not self._ends(whole, self._last.layer, fed, where):
+            self._last = None
         if self._head and not self._shortcuts:
             self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
+        return whole
+
+    def _ends(self, whole: Tensor, layer: Linear, fed: dict[str, Tensor], where: Tensor) -> bool:
+        """Return whether a layer gives the logits of the whole network after a pass that ends before it."""
+        shortcut = partial(ending_before, layer, self._shortcuts[0]) if self._shortcuts else None
+        return shortcut is not None and self._gives(whole, shortcut, fed, where, layer)
 
     def _gives(
         self,
@@ -269,7 +319,7 @@ class Network:
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise
             return False
-        return short.shape == whole.shape and torch.allclose(short, whole, rtol=near, atol=near, equal_nan=True)
+        return not moved(whole, short, near)
 
     def _whole(self, fed: dict[str, Tensor], where: Tensor) -> Tensor:
         logits: Tensor = self._network(**fed).logits

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
+from pytest_genderbias.models.behaviour import ANY_ROWS
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.base import check_finite
-from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
@@ -135,6 +136,9 @@ def pair_scores(
 
     network, device = checkpoint.network, checkpoint.device
     tables = [np.full((len(d.mentions), len(d.mentions)), np.nan) for d in documents]
+    for document in documents:
+        for segment in document.segments:
+            check_embedded(network.get_submodule("encoder"), np.asarray(segment))
     lengths = np.asarray([document.length for document in documents], dtype=np.int64)
 
     def step(rows: IntArray) -> None:
@@ -144,7 +148,9 @@ def pair_scores(
             read = np.flatnonzero(documents[i].is_read)
             tables[i][np.ix_(read, read)] = _square(scores[: len(read)])
 
-    (batches or Batches(checkpoint.device, None)).run(lengths, step)
+    # The segments of a document are padded to the longest of them; with those of others only if padding changes nothing.
+    most_rows = 1 << 30 if checkpoint.batches == ANY_ROWS else 1
+    (batches or Batches(checkpoint.device, None)).run(lengths, step, most_rows)
     return tables
 
 

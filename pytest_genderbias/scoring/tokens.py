@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.scoring.base import CountNote
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases
@@ -252,11 +252,12 @@ def first_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
     """Return the token that precedes a text: the beginning-of-text token, or else the end-of-text token.
 
     Raises:
-        ModelError: the tokenizer has neither.
+        NotApplicableError: the tokenizer has neither, so that the model does not write texts from their beginning.
     """
     for token in (tokenizer.bos_token_id, tokenizer.eos_token_id):
         if token is not None:
             return int(token)
-    raise ModelError(
-        f"the tokenizer of {name} has no token for the beginning or end of a text; save it with bos_token or eos_token set"
+    raise NotApplicableError(
+        f"{name} cannot begin a text, which this suite needs: its tokenizer has no token for the beginning or end of a text; save it with "
+        "bos_token or eos_token set if it was trained with one"
     )

@@ -12,7 +12,7 @@ from pytest_genderbias.errors import ModelError, NotApplicableError, SettingErro
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Scorer, check_finite
-from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -122,7 +122,8 @@ class HiddenStates:
         _refuse_graph(checkpoint, where, random_seed)
         network = checkpoint.body
         self._network = network if random_seed is None else untrained(network, random_seed, checkpoint.device)
-        self._batches = Batches(checkpoint.device, batch_tokens, PackedLayers(self._network) if packed else None)
+        layers = PackedLayers(self._network) if packed else None
+        self._batches = Batches(checkpoint.device, batch_tokens, layers, checkpoint.batches)
         self._tokenize = CuttingTokenizer(checkpoint.tokenizer, checkpoint.max_length)
 
     @property
@@ -175,6 +176,8 @@ class HiddenStates:
         encodings = self._tokenize.encode([text for text, *_ in keys])
         weights = [self._weights(encoding, key, pooling) for encoding, key in zip(encodings, keys, strict=True)]
         lengths = np.asarray([len(encoding.ids) for encoding in encodings], dtype=np.int64)
+        for encoding in encodings:
+            check_embedded(self._network, np.asarray(encoding.ids))
         largest = (self._checkpoint.pooling if pooling == "own" else None) == "max"
         device = self._checkpoint.device
         vector_of: dict[int, NDArray[np.float32]] = {}

@@ -37,12 +37,31 @@ _KINDS = {
 }  # fmt: skip
 
 
+_POINTER = (
+    b"version https://git-lfs.github.com/spec/"  #: what Git LFS leaves in the place of a file that was not fetched
+)
+POINTER_ADVICE = "is a Git LFS pointer, not the file itself; fetch the file: git lfs pull"
+
+
+def is_pointer(path: Path) -> bool:
+    """Return whether a file is a pointer of Git LFS, which stands for a file that was not fetched."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            return False
+        with path.open("rb") as file:
+            return file.read(len(_POINTER)) == _POINTER
+    except (OSError, ValueError):
+        return False
+
+
 def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read its bytes. Symbolic links are followed.
 
     Raises:
-        DataFileError: the file is missing or cannot be read, or is a folder, a pipe, a device or a socket.
+        DataFileError: the file is missing or cannot be read, is a folder, a pipe, a device or a socket, or a pointer of Git LFS.
     """
+    if is_pointer(path):
+        raise DataFileError(f"{path}: {POINTER_ADVICE}")
     try:
         mode = path.stat().st_mode
         if not stat.S_ISREG(mode):

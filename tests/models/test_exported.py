@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ import torch
 from numpy.typing import NDArray
 from support.exported_graphs import write_decoder, write_graph
 from support.tiny_checkpoints import make_network, tokenizer
+from transformers import GPT2LMHeadModel
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
@@ -292,3 +295,38 @@ def test_a_graph_is_neither_trained_nor_changed_nor_saved(tmp_path: Path) -> Non
     with pytest.raises(NotApplicableError, match=advice):
         model.backend.network.get_input_embeddings()
     assert not (tmp_path / "again").exists()
+
+
+# What a graph does with later tokens, and how many it reads
+
+
+class SeesNext(GPT2LMHeadModel):
+    """A network whose output at a token depends on the next one."""
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        output = super().forward(*args, **kwargs)
+        output.logits = output.logits + output.logits.roll(-1, dims=1) / 4
+        return output
+
+
+def test_a_graph_that_is_called_causal_and_sees_later_tokens_is_refused(tmp_path: Path) -> None:
+    needs("onnx")
+    network = make_network("gpt2", attn_implementation="eager")
+    write_graph("gpt2", tmp_path / "right", network=network)
+    assert load_model(tmp_path / "right").backend.batches == ""
+    network.__class__ = SeesNext
+    write_graph("gpt2", tmp_path / "wrong", network=network)
+    config = json.loads((tmp_path / "right" / "config.json").read_text())
+    (tmp_path / "wrong" / "config.json").write_text(json.dumps(config))
+    with pytest.raises(ModelError, match="reads the words on both sides"):
+        load_model(tmp_path / "wrong")
+
+
+def test_a_graph_has_rows_as_long_as_it_reads(tmp_path: Path) -> None:
+    needs("onnx")
+    network = write_graph("roberta", tmp_path / "tiny")
+    settings = json.loads((tmp_path / "tiny" / "tokenizer_config.json").read_text())
+    settings["model_max_length"] = int(1e30)
+    (tmp_path / "tiny" / "tokenizer_config.json").write_text(json.dumps(settings))
+    positions = network.config.max_position_embeddings - network.config.pad_token_id - 1
+    assert load_model(tmp_path / "tiny").backend.max_length == positions

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from sklearn.metrics import f1_score
 from support.gap_files import write_gap
 from support.interrupted import StopAt
+from support.tiny_checkpoints import tokenizer
+from transformers import FNetConfig
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.folder import DataFolder
@@ -18,7 +20,11 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.mitigation import judge_reduction, make_method, make_recipe, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
-from pytest_genderbias.models.networks.span_coreference import antecedent_loss
+from pytest_genderbias.models.networks.span_coreference import (
+    SpanCoreferenceConfig,
+    SpanCoreferenceModel,
+    antecedent_loss,
+)
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, _spans
 from pytest_genderbias.recipes.coreference_rows import make_row, read_coreference_rows
@@ -417,3 +423,25 @@ def test_settings_say_what_was_read_and_not_where(recipe, data):
     assert data not in json.dumps(settings)
     assert settings["digest"] == make_recipe("coreference", data=data).settings()["digest"]
     assert len(CoreferenceTuning(data=data, max_rows=7).rows()) == 7
+
+
+def test_the_scores_of_an_encoder_that_reads_padding_do_not_hang_on_the_batch():
+    words = tokenizer("bert")
+    torch.manual_seed(0)
+    encoder = FNetConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=2, intermediate_size=32, initializer_range=0.4)  # fmt: skip
+    network = SpanCoreferenceModel(SpanCoreferenceConfig(encoder=encoder, head_size=8)).eval()
+    backend = load_model(network, tokenizer=words, name="spans").backend
+    assert backend.batches == "rows of one length"
+    texts = [
+        "Ann met Bob.",
+        "The nurse said that she had met him there.",
+        "Ann is a friend of the doctor whom she met.",
+    ]
+    reader = DocumentReader(words, None)
+    documents = [reader.read(text, [(0, 3), (4, 8)]) for text in texts]
+    for one, document in zip(pair_scores(backend, documents), documents, strict=True):
+        np.testing.assert_allclose(one, pair_scores(backend, [document])[0], rtol=1e-5)
+    states = HiddenStates(backend, None)
+    together = states.span_vectors(texts, [((0, 3),)] * 3)
+    alone = [HiddenStates(backend, None).span_vectors([text], [((0, 3),)])[0] for text in texts]
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-5)

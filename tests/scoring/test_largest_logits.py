@@ -6,7 +6,7 @@ import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import BertConfig, BertForMaskedLM
+from transformers import BertConfig, BertForMaskedLM, ModernBertConfig, ModernBertForMaskedLM
 
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.largest_logits import LargestLogits, Norm, grouped, plain_output_layer
@@ -72,6 +72,35 @@ def test_any_rows_have_their_largest_logits(rows, kinds, spread, k, seed):
     with torch.inference_mode():
         ids, _ = LargestLogits(layer).best(hidden, k)
     assert np.array_equal(ids, largest(layer, hidden, k))
+
+
+@given(
+    weights=st.integers(-125, 100),
+    states=st.integers(-125, 100),
+    biased=st.sampled_from([None, -120, -60, 0, 60, 120]),
+    k=st.integers(1, 5),
+    seed=st.integers(0, 99),
+)
+@example(weights=-83, states=0, biased=0, k=3, seed=0)  # 1e-25
+@example(weights=-83, states=0, biased=None, k=3, seed=0)
+@example(weights=83, states=0, biased=0, k=3, seed=0)
+@example(weights=-40, states=-40, biased=None, k=3, seed=0)
+@example(weights=0, states=0, biased=40, k=3, seed=0)  # a bias of which rounding is larger than the logits
+def test_weights_of_any_size_have_their_largest_logits(weights, states, biased, k, seed):
+    """Powers of two scale whole numbers without rounding, until the sum with a bias is rounded, or a product underflows or overflows."""
+    layer, hidden = layer_of(seed, bias=biased is not None), alike(300, 5, 0.3, seed) * 2.0**states
+    with torch.no_grad():
+        layer.weight *= 2.0**weights
+        if biased is not None:
+            layer.bias *= 2.0**biased
+    with torch.inference_mode():
+        ids, finite = LargestLogits(layer).best(hidden, k)
+        logits = layer(hidden)
+    every = logits.topk(k)
+    assert np.array_equal(finite, every.values.isfinite().all(1).numpy())
+    found = logits.gather(1, torch.from_numpy(ids))[finite]
+    assert all(len(set(row)) == k for row in ids.tolist())
+    torch.testing.assert_close(found, every.values[finite], rtol=1e-6, atol=0.0)
 
 
 def test_equal_logits_come_in_the_order_of_their_ids():
@@ -266,6 +295,24 @@ def test_a_network_gives_the_best_items_of_its_logits(checkpoint):
     assert finite.all()
     assert np.array_equal(ids, ordinary(checkpoint, inputs, 3))
     assert not checkpoint.network.get_output_embeddings()._forward_pre_hooks
+
+
+@pytest.mark.parametrize("scale", [1e-25, 1.0, 1e25])
+def test_a_network_with_weights_of_any_size_gives_the_best_items(scale):
+    torch.manual_seed(0)
+    config = ModernBertConfig(
+        vocab_size=VOCABULARY, hidden_size=FEATURES, num_hidden_layers=2, num_attention_heads=4, intermediate_size=FEATURES,
+        local_attention=8, tie_word_embeddings=False, initializer_range=0.1,
+        **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0),
+    )  # fmt: skip
+    checkpoint = Checkpoint(ModernBertForMaskedLM(config).eval(), None, "cpu", 64)
+    with torch.no_grad():
+        checkpoint.network.decoder.weight *= scale
+    network, inputs = Network(checkpoint, None, vocabulary_head=True), inputs_of(400)
+    ids, finite = network.best(inputs, 3)
+    assert network._last is not None
+    assert finite.all()
+    assert (ids == ordinary(checkpoint, inputs, 3)).mean() > 0.999  # single logits are nearer than rounding
 
 
 @pytest.mark.parametrize(

@@ -11,19 +11,21 @@ import numpy as np
 import pytest
 import torch
 from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, VOCABULARY, make_network, suite_space, tokenizer
-from transformers import ByT5Tokenizer
+from transformers import ByT5Tokenizer, LongformerConfig, LongformerForMaskedLM
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.measurement.measure import measure
+from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
+from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.reads import best_ids, top_ids
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.scoring.tokens import CuttingTokenizer
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder
 from pytest_genderbias.suites.query import PairProbabilities, SlotLogProbability, TopFills
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.text.template import Word, parse_template
@@ -227,7 +229,8 @@ def test_equal_sentences_are_passed_once(tiny_model):
 @pytest.mark.parametrize(("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")])  # fmt: skip
 def test_every_row_is_passed_once_after_the_first_few(tiny_model, kind, suite):
     space, query = suite_space(suite)
-    counted = Counted(tiny_model(kind))
+    lengths = set()
+    counted = Counted(tiny_model(kind), lambda rows, ids: lengths.add(ids.shape[1]))
     cases = sample(space, 100)
     scorer = make_scorer(space, query, counted.model, None)
     first = scorer.score(cases)
@@ -235,7 +238,9 @@ def test_every_row_is_passed_once_after_the_first_few(tiny_model, kind, suite):
     warm(scorer, counted, cases)
     assert np.array_equal(scorer.score(cases), first) or np.allclose(scorer.score(cases), first, rtol=1e-5, atol=1e-5)
     assert counted.rows <= 200
-    assert tried <= 100 + 8 * 4  # eight rows whole, and through each short cut
+    assert (
+        tried <= 100 + 2 * (len(lengths) + 1) + 1
+    )  # a row of each length whole and through a short cut, the shortest beside and alone
 
 
 def test_a_prefix_that_occurs_twice_is_passed_once(tiny_model):
@@ -904,3 +909,52 @@ def test_a_role_is_asked_only_what_it_can_answer(tiny_model):
 def test_more_fills_than_the_vocabulary_has_are_refused(tiny_model):
     with pytest.raises(SettingError, match=r"top_k is 100000, the vocabulary of .* has"):
         measure("disco-names", tiny_model("bert"), top_k=100_000, limit=28, cache=None)
+
+
+# Shortcuts at the lengths of a suite
+
+
+def test_a_network_whose_shortcut_fails_at_some_lengths_only_is_scored_without_it():
+    words = tokenizer("bert")
+    torch.manual_seed(0)
+    config = LongformerConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, attention_window=[8, 8],
+        max_position_embeddings=130, type_vocab_size=2, initializer_range=0.4, pad_token_id=words.pad_token_id,
+    )  # fmt: skip
+    model = load_model(LongformerForMaskedLM(config).eval(), tokenizer=words, name="m")
+    space, query = suite_space("lm-occupation")
+    for seed in range(3):
+        cases = np.random.default_rng(seed).integers(space.n_cases, size=40)
+        usual, one = (make_scorer(space, query, model, tokens).score(cases) for tokens in (None, 1))
+        np.testing.assert_allclose(usual, one, rtol=1e-4, atol=1e-4)
+
+
+class FarNeighbours(torch.nn.Module):
+    """A vocabulary head that looks at the position before in some rows only: those of one length."""
+
+    def __init__(self, head, length):
+        super().__init__()
+        self.head, self.length = head, length
+
+    def forward(self, hidden):
+        return self.head(hidden + torch.roll(hidden, 1, dims=1) * (hidden.shape[1] == self.length))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-12])
+def test_a_head_that_looks_at_neighbours_at_one_length_is_scored_right(scale):
+    space, query = suite_space("lm-occupation")
+    cases = sample(space, 60)
+    plain = changed("bert", lambda network: None)
+    lengths = TokenLayout(space, RowEncoder(plain.backend.tokenizer), query.slot).rows(cases).lengths
+    usual = int(np.bincount(lengths).argmax())
+
+    def change(network):
+        network.cls = FarNeighbours(network.cls, usual)
+        with torch.no_grad():
+            network.cls.head.predictions.decoder.weight.mul_(scale)
+
+    model = changed("bert", change)
+    together = make_scorer(space, query, model, None).score(cases)
+    alone = make_scorer(space, query, model, 1).score(cases)
+    np.testing.assert_allclose(together, alone, rtol=1e-4, atol=1e-4)
+    assert scale != 1.0 or not np.allclose(together, make_scorer(space, query, plain, None).score(cases), rtol=1e-3)

@@ -73,10 +73,17 @@ def _write_rest(network: PreTrainedModel, words: PreTrainedTokenizerBase, folder
 
 
 def write_graph(
-    kind: str, folder: Path, name: str = "model.onnx", types: bool = True, output: str = "logits", fixed: bool = False
+    kind: str,
+    folder: Path,
+    name: str = "model.onnx",
+    types: bool = True,
+    output: str = "logits",
+    fixed: bool = False,
+    network: PreTrainedModel | None = None,
 ) -> PreTrainedModel:
-    """Write the graph of a tiny network, its config and its tokenizer; return the network."""
-    network, words = make_network(kind, attn_implementation="eager"), tokenizer(kind.removesuffix("-nli"))
+    """Write the graph of a tiny network (of the kind, or the given one), its config and its tokenizer; return the network."""
+    network = network or make_network(kind, attn_implementation="eager")
+    words = tokenizer(kind.removesuffix("-nli"))
     exported = network if output == "logits" else network.base_model
     names = ["input_ids", "attention_mask", *(["token_type_ids"] if types and kind.startswith("bert") else [])]
     ids = torch.arange(10, 24).reshape(2, 7)

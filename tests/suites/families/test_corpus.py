@@ -624,7 +624,7 @@ def test_an_end_of_text_parts_a_sample():
 
 
 def test_models_that_cannot_be_sampled():
-    with pytest.raises(ModelError, match="no token for the beginning or end of a text"):
+    with pytest.raises(NotApplicableError, match="no token for the beginning or end of a text"):
         sample(chain_model(SEWS), 1, 2)
     with pytest.raises(ScoreError, match="NaN or infinite"):
         sample(chain_model(np.full((5, 5), np.nan), eos_token="</s>"), 1, 2)

@@ -1,0 +1,387 @@
+"""What the output of a network depends on, found with a few short passes: padding, other rows of a batch, later tokens, and positions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.models.config_entries import entry, hidden_size
+from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, NLI_CLASSIFIER, PAIR_REGRESSOR
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+#: Which rows may share a batch without changing each other's output.
+ANY_ROWS, EQUAL_LENGTHS, SINGLE_ROWS = "", "rows of one length", "single rows"
+#: Reasons for the last two, for remarks.
+REASONS = {
+    EQUAL_LENGTHS: "batches of rows of one length: padding changes the output of this network",
+    SINGLE_ROWS: "rows passed one by one: the other rows of a batch change the output of this network",
+}
+_TEXT = "The nurse met her friend."
+_PAIRS = (NLI_CLASSIFIER, PAIR_REGRESSOR)
+_SHORT, _LONGER = 4, 9  #: tokens of the probe rows, beside special tokens
+_WORK = 2_000_000_000  #: multiply-adds of the longest probe row: a small network is asked with much padding
+_LEAST_PADDED, _MOST_PADDED = 16, 1024
+_MOST_TRIED = 2048  #: tokens of a row with which an exported graph is tried
+_NEAR, _ROUNDINGS = (
+    1e-4,
+    8,
+)  #: rounding relative to the largest output: at most the first, or so many units of the number format
+
+
+@dataclass(frozen=True)
+class Behaviour:
+    """What a network does.
+
+    ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which it has positions,
+    ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of the last hidden state, where they are
+    not all what the config says. ``failure``: why the network could not compute its output for a short row, so that nothing else is known.
+    """
+
+    batches: str = ANY_ROWS
+    positions: int | None = None
+    widths: tuple[int, ...] = ()
+    failure: str = ""
+
+
+class _Row(NamedTuple):
+    ids: list[int]
+    types: list[int]
+
+
+def observe(
+    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: str, name: str, device: str
+) -> Behaviour:
+    """Pass a few rows through a network in evaluation mode, and return what it does.
+
+    Args:
+        network: the network, with its head.
+        tokenizer: its tokenizer, which has the special tokens and the padding.
+        kind: kind of the model's role.
+        name: the model's name, for messages.
+        device: the device of the network.
+
+    Raises:
+        ModelError: the network gives another output when the same row is passed again, or it is measured as a causal LM and later tokens
+            change its output.
+    """
+    import torch
+
+    with torch.no_grad():
+        try:
+            return _Probe(network, tokenizer, kind, name, device).behaviour()
+        except _NotComputedError as error:
+            return Behaviour(failure=str(error))
+
+
+class _NotComputedError(Exception):
+    """The network cannot compute its output for one row."""
+
+
+def rounding(network: object) -> float:
+    """Return how far outputs may lie apart by rounding in the number format of a network, relative to the largest of them."""
+    import torch
+
+    weights = network.parameters() if isinstance(network, torch.nn.Module) else ()
+    dtype = next((p.dtype for p in weights if p.is_floating_point()), None)
+    return _NEAR if dtype is None else max(_NEAR, _ROUNDINGS * torch.finfo(dtype).eps)
+
+
+def moved(one: Tensor, other: Tensor, near: float) -> bool:
+    """Return whether two outputs differ in shape, or somewhere by more than ``near`` times the largest value of the first."""
+    import torch
+
+    if one.shape != other.shape:
+        return True
+    one, other = one.double(), other.double()
+    finite = one[one.isfinite()]
+    scale = float(finite.abs().max()) if finite.numel() else 0.0
+    return not torch.allclose(one, other, rtol=0.0, atol=near * scale, equal_nan=True)
+
+
+class _Probe:
+    """Passes the rows of one network."""
+
+    def __init__(
+        self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: str, name: str, device: str
+    ) -> None:
+        from pytest_genderbias.models.networks.exported import ExportedNetwork
+
+        self._network, self._tokenizer, self._kind, self._name = network, tokenizer, kind, name
+        self._device, self._is_graph = device, isinstance(network, ExportedNetwork)
+        self._near = rounding(network)
+        self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
+        body: Any = network.base_model
+        self._body: PreTrainedModel = body.get_encoder() if body.config.is_encoder_decoder else body
+        self._asked = self._body if kind == ENCODER else network
+        self._pad = int(tokenizer.pad_token_id or 0)
+        self._draws = np.random.default_rng(0)
+        self._ordinary = _ordinary_ids(network, tokenizer)
+
+    def behaviour(self) -> Behaviour:
+        runs = self._runs()
+        special = sum(len(run.ids) for run in runs if run.special)
+        row = self._row(runs, max(1, min(_LONGER, self._limit(_LONGER + special) - special)))
+        short = _Row(row.ids[:_SHORT], row.types[:_SHORT]) if self._kind == CAUSAL_LM else self._row(runs, _SHORT)
+        seen = _Positions(len(row.ids))
+        alone, alone_short = self._first(row, seen.watching()), self._first(short)
+        if self._kind == CAUSAL_LM:
+            variants = [row, *(self._changed(row, place) for place in range(1, len(row.ids)))]
+        else:
+            variants = [row, self._row(runs, len(row.ids) - special)]
+        together = self._tried(lambda: self._output(variants))
+        if self._kind == CAUSAL_LM:
+            self._refuse_lookahead(alone, alone_short, together)
+        batches = ANY_ROWS
+        if together is None or self._moved(alone, together[:1]):
+            if self._moved(alone, self._first(row)):
+                raise ModelError(
+                    f"{self._name} gives another output each time that the same text is passed, so no score of it would come again; "
+                    "turn off what it draws at random, or measure another model"
+                )
+            batches = SINGLE_ROWS
+        elif self._padding_moves(runs, [(short, alone_short), (row, alone)], seen.limit):
+            batches = EQUAL_LENGTHS
+        return Behaviour(batches, self._most_tokens(runs) if self._is_graph else seen.limit, self._widths(row))
+
+    def _refuse_lookahead(self, alone: Tensor, alone_short: Tensor, together: Tensor | None) -> None:
+        """Refuse a network whose output at a token depends on later ones: on their number, or on what they are."""
+        size = alone_short.shape[1]
+        looks = self._moved(alone_short, alone[:, :size])
+        if together is not None:
+            looks |= any(
+                self._moved(together[:1, :place], together[place : place + 1, :place])
+                for place in range(1, len(together))
+            )
+        if looks:
+            raise ModelError(
+                f"{self._name} reads the words on both sides: later tokens change its output for earlier ones, so it gives no probability "
+                "of a next word; expected a network that hides later tokens, as with is_decoder: true or is_causal: true in the config of those "
+                "that can do both"
+            )
+
+    def _padding_moves(self, runs: list[_Run], alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool:
+        """Return whether rows have another output beside a longer one than alone."""
+        length = self._padded_length(limit)
+        rows = [row for row, _ in alone]
+        longest = self._row(runs, max(length - len(rows[-1].ids) + _LONGER, _LONGER + 3))
+        padded = self._tried(lambda: self._output([*rows, longest]))
+        if padded is None:
+            return True
+        return any(
+            self._moved(own, found[None, : own.shape[1]] if own.dim() == 3 else found[None])
+            for found, (_, own) in zip(padded, alone, strict=False)
+        )
+
+    def _padded_length(self, limit: int | None) -> int:
+        weights = sum(p.numel() for p in self._network.parameters())
+        length = max(_LEAST_PADDED, min(_MOST_PADDED, _WORK // max(1, weights)))
+        return min(self._limit(length), limit or length)
+
+    def _limit(self, length: int) -> int:
+        """Return a length, or the most that config and tokenizer allow if this is less."""
+        promised = (entry(self._network.config, "max_position_embeddings"), self._tokenizer.model_max_length)
+        return min([length, *(int(most) for most in promised if isinstance(most, (int, float)) and most > 0)])
+
+    def _widths(self, row: _Row) -> tuple[int, ...]:
+        """Return the sizes of the hidden states where they are not all that of the config."""
+        if self._is_graph:
+            return ()
+
+        fed = {name: value for name, value in self._fed([row]).items() if name != "token_type_ids"}
+
+        def states(**asked: bool) -> Any:
+            return self._tried(lambda: self._body(**fed, **asked))
+
+        last: Tensor | None = getattr(states(), "last_hidden_state", None)
+        if last is None or last.shape[-1] == hidden_size(self._network.config):
+            return ()
+        layers = getattr(states(output_hidden_states=True), "hidden_states", None) or ()  # leaves hooks in the network
+        return (*(int(layer.shape[-1]) for layer in layers), int(last.shape[-1]))
+
+    def _most_tokens(self, runs: list[_Run]) -> int | None:
+        """Return the length of the longest row that a graph reads, where its config promises more than it does; else ``None``."""
+        promised = entry(self._network.config, "max_position_embeddings")
+        told = self._tokenizer.model_max_length
+        if not isinstance(promised, int) or not _LONGER < promised <= _MOST_TRIED or told < promised:
+            return None
+        special = len(self._row(runs, 1).ids) - 1
+
+        def reads(length: int) -> bool:
+            return self._tried(lambda: self._output([self._row(runs, length - special)])) is not None
+
+        low, high = _LONGER + special, promised
+        if reads(high):
+            return None
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if reads(middle) else (low, middle)
+        return low
+
+    # Rows.
+
+    def _runs(self) -> list[_Run]:
+        """Return the runs of special and other tokens of a text, or of a pair of texts."""
+        texts = [[_TEXT]] * (2 if self._kind in _PAIRS else 1)
+        found = self._tokenizer(*texts, return_special_tokens_mask=True, verbose=False)
+        ids, special = found["input_ids"][0], found["special_tokens_mask"][0]
+        types = found["token_type_ids"][0] if self._has_types else [0] * len(ids)
+        runs = [
+            _Run(bool(is_special), [ids[i] for i in places], types[places[0]])
+            for is_special, group in groupby(range(len(ids)), key=lambda i: bool(special[i]))
+            if (places := list(group))
+        ]
+        if self._kind == CAUSAL_LM and runs and runs[-1].special:  # what follows a text is no part of its beginnings
+            runs.pop()
+        return runs if any(not run.special for run in runs) else [*runs, _Run(False, [], 0)]
+
+    @property
+    def _has_types(self) -> bool:
+        return "token_type_ids" in self._tokenizer.model_input_names and not self._by_states
+
+    def _row(self, runs: Sequence[_Run], tokens: int) -> _Row:
+        """Return a row with random ordinary tokens, as many in all, between the special ones."""
+        texts = sum(not run.special for run in runs)
+        ids: list[int] = []
+        types: list[int] = []
+        left = tokens
+        for run in runs:
+            here = run.ids
+            if not run.special:
+                count = max(1, -(-left // texts))
+                left, texts = left - count, texts - 1
+                here = self._draws.choice(self._ordinary, count).tolist()
+            ids += here
+            types += [run.type] * len(here)
+        return _Row(ids, types)
+
+    def _changed(self, row: _Row, place: int) -> _Row:
+        """Return a row with other ordinary tokens from a place on."""
+        others = self._draws.choice(self._ordinary, len(row.ids) - place).tolist()
+        return _Row([*row.ids[:place], *others], row.types)
+
+    # Passes.
+
+    def _first(self, row: _Row, watched: AbstractContextManager[object] | None = None) -> Tensor:
+        """Return the output for one row."""
+        import torch
+
+        try:
+            with watched or nullcontext():
+                return self._output([row])
+        except torch.OutOfMemoryError:
+            raise
+        except Exception as error:
+            raise _NotComputedError(
+                f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens ({type(error).__name__}: "
+                f"{' '.join(str(error).split())[:300]}); correct the numbers in its config.json, use the device that its weights were made for, "
+                "or copy the whole checkpoint again"
+            ) from None
+
+    def _tried(self, compute: Callable[[], Any]) -> Any:
+        """Return what a pass gives; ``None`` if it fails."""
+        import torch
+
+        try:
+            return compute()
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:
+            return None
+
+    def _output(self, rows: Sequence[_Row]) -> Tensor:
+        output = self._asked(**self._fed(rows))
+        found: Tensor = output.last_hidden_state if self._by_states else output.logits
+        return found
+
+    def _fed(self, rows: Sequence[_Row]) -> dict[str, Tensor]:
+        """Return what the network is given, in the form in which scorers give it rows."""
+        import torch
+
+        lengths = [len(row.ids) for row in rows]
+        longest = max(lengths)
+
+        def tensor(values: Sequence[Sequence[int]], fill: int) -> Tensor:
+            padded = [[*row, *[fill] * (longest - len(row))] for row in values]
+            return torch.tensor(padded, dtype=torch.long, device=self._device)
+
+        fed = {"input_ids": tensor([row.ids for row in rows], self._pad)}
+        if self._by_states or min(lengths) < longest:
+            fed["attention_mask"] = tensor([[1] * length for length in lengths], 0)
+        if self._has_types:
+            fed["token_type_ids"] = tensor([row.types for row in rows], 0)
+        return fed
+
+    def _moved(self, one: Tensor, other: Tensor) -> bool:
+        return moved(one, other, self._near)
+
+
+class _Run(NamedTuple):
+    special: bool
+    ids: list[int]
+    type: int
+
+
+class _Positions:
+    """Watches which rows of tables a pass of one row looks up. Consecutive ones, one a token, are its positions."""
+
+    def __init__(self, tokens: int) -> None:
+        self._tokens = tokens
+        self.limit: int | None = None
+
+    def watching(self) -> AbstractContextManager[object]:
+        """Return a context in which lookups are watched."""
+        import torch
+        from torch.utils._python_dispatch import TorchDispatchMode
+
+        here = self
+
+        class Lookups(TorchDispatchMode):  # type: ignore[no-untyped-call]
+            def __torch_dispatch__(self, func: Any, types: object, args: Any = (), kwargs: Any = None) -> Any:
+                if func is torch.ops.aten.embedding.default:
+                    here.see(args[0], args[1])
+                return func(*args, **(kwargs or {}))
+
+        return Lookups()  # type: ignore[no-untyped-call]
+
+    def see(self, table: Tensor, indices: Tensor) -> None:
+        """Take one lookup into account."""
+        if indices.numel() != self._tokens or self._tokens < 3:
+            return
+        places = indices.flatten().tolist()
+        if places == list(range(places[0], places[0] + self._tokens)):
+            most = int(table.shape[0]) - places[0]
+            self.limit = most if self.limit is None else min(self.limit, most)
+
+
+def _ordinary_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> list[int]:
+    """Return ids of tokens that are not special, and that the network embeds."""
+    known = min(len(tokenizer), embedded_tokens(network) or len(tokenizer))
+    special = set(tokenizer.all_special_ids)
+    return [i for i in range(known) if i not in special] or list(range(known)) or [0]
+
+
+def embedded_tokens(network: object) -> int | None:
+    """Return how many tokens a network embeds, or ``None`` if its embeddings are unknown, or no table with a row a token."""
+    from torch.nn import Embedding
+    from transformers import PreTrainedModel
+
+    from pytest_genderbias.models.networks.exported import ExportedNetwork
+
+    if not isinstance(network, PreTrainedModel):
+        return None
+    if isinstance(network, ExportedNetwork):
+        return int(network.config.get_text_config().vocab_size)
+    try:
+        embeddings = network.get_input_embeddings()
+    except NotImplementedError:  # of a class that does not name them
+        return None
+    return embeddings.num_embeddings if isinstance(embeddings, Embedding) else None

@@ -1,0 +1,275 @@
+"""Checkpoints that cannot be measured are refused with the cause, and those whose labels or head are written otherwise are read."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+import transformers
+from safetensors.torch import load_file, save_file
+from support.tiny_checkpoints import CAUSAL, make_network, save_checkpoint, tokenizer
+
+from pytest_genderbias import measure
+from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError
+from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.models.predictions import read_predictions
+from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, classifier_role, label_advice
+from pytest_genderbias.models.source import LoadSettings, inspect_checkpoint
+from pytest_genderbias.models.spec import ALIASES, HEADS, parse_spec
+from pytest_genderbias.models.vectors import read_vectors
+from pytest_genderbias.text.plain_files import read_whole
+
+POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:" + "0" * 64 + "\nsize 440449768\n"
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return save_checkpoint("bert", tmp_path / "tiny")
+
+
+def refused(folder, **settings):
+    with pytest.raises(ModelError) as error:
+        load_model(folder, **settings)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def edit(folder, **entries):
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text()), **entries}
+    path.write_text(json.dumps({key: value for key, value in config.items() if value is not None}))
+    return folder
+
+
+# Pointers of Git LFS
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "vocab.txt", "1_Pooling/config.json"])  # fmt: skip
+def test_a_pointer_in_the_place_of_any_file_of_a_checkpoint_is_named(folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(POINTER)
+    assert refused(folder) == f"{folder / name} is a Git LFS pointer, not the file itself; fetch the file: git lfs pull"
+
+
+@pytest.mark.parametrize("name", ["m.gguf", "m.onnx", "m.vec", "m.npz", "m.csv", "m.jsonl", "m.parquet"])
+def test_a_pointer_in_the_place_of_a_model_that_is_one_file_is_named(tmp_path, name):
+    (tmp_path / name).write_text(POINTER)
+    assert "is a Git LFS pointer" in refused(tmp_path / name)
+
+
+@pytest.mark.parametrize("read", [read_vectors, read_predictions, lambda path: read_whole(path, 1 << 20)])
+def test_a_pointer_in_the_place_of_data_is_named(tmp_path, read):
+    for name in ("data.vec", "data.npy") if read is read_vectors else ("data.csv", "data.jsonl"):
+        (tmp_path / name).write_text(POINTER)
+        with pytest.raises((ModelError, DataFileError), match="is a Git LFS pointer"):
+            read(tmp_path / name)
+
+
+# Other weights
+
+
+@pytest.mark.parametrize("prefix", ["_orig_mod.", "module.", "_fsdp_wrapped_module.", "net._orig_mod."])
+def test_weights_of_a_wrapped_network_are_named(folder, prefix):
+    weights = load_file(folder / "model.safetensors")
+    save_file(
+        {prefix + name: tensor for name, tensor in weights.items()}, folder / "model.safetensors", {"format": "pt"}
+    )
+    assert f"begin with {prefix!r}, which a wrapper of the network adds" in refused(folder)
+
+
+def test_a_folder_of_a_training_says_which_checkpoint_to_give(folder, tmp_path):
+    training = tmp_path / "training"
+    for step in (500, 1500, 1000):
+        shutil.copytree(folder, training / f"checkpoint-{step}")
+    said = refused(training)
+    assert said.endswith(f"give {training / 'checkpoint-1500'} (or one of checkpoint-500, checkpoint-1000)")
+    shutil.copy(folder / "config.json", training)
+    assert f"has no weights of its own, but checkpoints inside; give {training / 'checkpoint-1500'}" in refused(
+        training
+    )
+    load_model(training / "checkpoint-1500")
+    shutil.copytree(folder, training, dirs_exist_ok=True)
+    load_model(training)
+
+
+@pytest.mark.parametrize(
+    ("name", "library"),
+    [("tf_model.h5", "TensorFlow"), ("flax_model.msgpack", "Flax"), ("bert_model.ckpt.index", "TensorFlow"), ("rust_model.ot", "Rust")],
+)  # fmt: skip
+def test_weights_of_another_library_are_named(folder, name, library):
+    weights = (folder / "model.safetensors").rename(folder / "aside")
+    (folder / name).write_bytes(b"\x89HDF")
+    assert f"has its weights for {library} ({name}), which torch does not read" in refused(folder)
+    weights.rename(folder / "model.safetensors")
+    load_model(folder)
+
+
+# Labels
+
+
+@pytest.fixture
+def nli(tmp_path):
+    return save_checkpoint("bert-nli", tmp_path / "tiny-nli")
+
+
+def labelled(*labels):
+    return {"id2label": {str(i): label for i, label in enumerate(labels)}, "label2id": {label: i for i, label in enumerate(labels)}}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        ("entailment", "neutral", "contradictory"), ("e", "n", "c"), ("E", "N", "C"), ("ENTAILS", "Neutral", "CONTRADICTS"),
+        ("Entail", "neutral", "contradict"), ("entailed", "neut", "contra"), ("entailing", " neutral ", "contradicting"),
+    ],
+)  # fmt: skip
+def test_other_names_of_the_three_labels_are_read(nli, labels):
+    expected = measure("nli-occupation", f"m={nli}", limit=20, cache=None)
+    edit(nli, **labelled(*labels))
+    found = measure("nli-occupation", f"m={nli}", limit=20, cache=None)
+    assert found.values == expected.values
+
+
+def test_the_order_of_other_names_is_kept():
+    role = classifier_role(["c", "e", "n"])
+    assert role.kind == NLI_CLASSIFIER
+    assert role.labels == ("contradiction", "entailment", "neutral")
+    assert classifier_role(["c", "e", "x"]).labels == ("c", "e", "x")
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        (("SUPPORTS", "NOT ENOUGH INFO", "REFUTES"), "entailment,neutral,contradiction"),
+        (("REFUTES", "SUPPORTS", "NEI"), "contradiction,entailment,neutral"),
+        (("yes", "maybe", "no"), "entailment,neutral,contradiction"),
+    ],
+)
+def test_three_labels_that_may_be_those_of_nli_come_with_advice_that_works(nli, labels, advice):
+    edit(nli, **labelled(*labels))
+    with pytest.raises(NotApplicableError, match=f"--bias-labels={advice}"):
+        measure("nli-occupation", f"m={nli}", limit=20, cache=None)
+    measure("nli-occupation", load_model(f"m={nli}", labels=advice.split(",")), limit=20, cache=None)
+    assert label_advice(("a", "b")) == ""
+
+
+@pytest.mark.parametrize(
+    ("entries", "said"),
+    [
+        (labelled("entailment", "neutral", "contradiction", "other"), "names 4 labels ('entailment', 'neutral', 'contradiction', 'other'), and its head has 3 outputs"),
+        ({"id2label": {"0": "entailment"}, "label2id": None}, "names 1 label ('entailment'), and its head has 3 outputs"),
+        ({"id2label": {"0": "entailment", "2": "contradiction"}, "label2id": None}, "names 2 labels ('entailment', 'contradiction'), and its head has 3 outputs"),
+        ({"id2label": None, "label2id": None}, "names 2 labels ('LABEL_0', 'LABEL_1'), and its head has 3 outputs"),
+    ],
+)  # fmt: skip
+def test_another_number_of_labels_than_outputs_is_named_and_the_advice_works(nli, entries, said):
+    edit(nli, **entries)
+    message = refused(nli)
+    assert said in message
+    assert "--bias-labels=entailment,neutral,contradiction" in message
+    role = load_model(nli, labels=list(NLI_LABELS)).role
+    assert (role.kind, role.labels) == (NLI_CLASSIFIER, NLI_LABELS)
+
+
+@pytest.mark.parametrize("half", [{"id2label": None}, {"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}}, {"id2label": {"0": "neutral"}}])  # fmt: skip
+def test_labels_that_only_one_half_of_the_config_names_are_read(nli, half):
+    edit(nli, **half, label2id={"neutral": 0, "entailment": 1, "contradiction": 2})
+    assert load_model(nli).role.labels == ("neutral", "entailment", "contradiction")
+
+
+# Heads
+
+
+@pytest.fixture
+def headless(folder):
+    return edit(folder, architectures=None)
+
+
+def test_a_checkpoint_without_architectures_can_name_its_head(headless):
+    message = refused(headless)
+    assert f"{headless},head=masked-lm" in message
+    expected = load_model(edit(headless, architectures=["BertForMaskedLM"]))
+    edit(headless, architectures=None)
+    model = load_model(f"m={headless},head=masked-lm")
+    assert (model.name, model.role.kind) == ("m", "masked-lm")
+    found = [measure("lm-occupation", one, limit=20, cache=None).value for one in (model, expected)]
+    assert found[0] == found[1]
+    assert load_model(f"{headless},head=encoder").role.kind == "encoder"
+
+
+def test_each_head_has_a_record_of_its_own(headless, tmp_path):
+    from pytest_genderbias.measurement.run_models import RunModels
+
+    for _ in range(2):
+        models = RunModels(LoadSettings(device="cpu"), cache=tmp_path / "cache")
+        for head in ("masked-lm", "encoder"):
+            spec = parse_spec(f"m={headless},head={head}")
+            assert models.source(spec).role.kind == models.model(spec).role.kind == head
+
+
+@pytest.mark.parametrize("kind", [*CAUSAL, "bert-nli"])
+def test_every_head_can_be_named(tmp_path, kind):
+    place = edit(save_checkpoint(kind, tmp_path / "m"), architectures=None)
+    head = "classifier" if kind == "bert-nli" else "causal-lm"
+    assert load_model(f"{place},head={head}").role.kind == ("nli-classifier" if kind == "bert-nli" else head)
+
+
+def test_a_head_that_the_config_contradicts_or_nobody_knows_is_refused(folder):
+    assert load_model(f"{folder},head=masked-lm").role.kind == "masked-lm"
+    for spec, said in (
+        (f"{folder},head=causal-lm", "names the architecture BertForMaskedLM, a masked LM, and head=causal-lm asks for another"),
+        (f"{folder},head=mlm", f"expected one of {', '.join(HEADS)}"),
+        (f"{folder / 'config.json'},head=encoder", "kind of the file is unknown"),
+    ):  # fmt: skip
+        with pytest.raises(ModelError, match=said):
+            load_model(spec)
+    edit(folder, architectures=None)
+    with pytest.raises(ModelError, match="reads the words on both sides"):
+        load_model(f"{folder},head=causal-lm")
+    with pytest.raises(ModelError, match="lacks weights"):
+        load_model(f"{folder},head=classifier", labels=["a", "b"])
+
+
+def test_a_folder_whose_name_looks_like_a_head_is_a_folder(folder):
+    odd = folder.rename(folder.with_name("tiny,head=masked-lm"))
+    assert parse_spec(str(odd)).target == str(odd)
+
+
+#: Published configs without architectures, as far as they decide the head.
+PUBLISHED = {
+    **dict.fromkeys(("bert-tiny", "bert-mini", "bert-small", "bert-medium"), ({"model_type": "bert"}, "masked-lm")),
+    "deberta-v3-base": ({"model_type": "deberta-v2"}, "encoder"),
+}
+
+
+@pytest.mark.parametrize("alias", PUBLISHED)
+def test_aliases_of_checkpoints_without_architectures_name_their_head(tmp_path, alias):
+    entries, kind = PUBLISHED[alias]
+    (tmp_path / "config.json").write_text(json.dumps(entries))
+    spec = parse_spec(f"m={alias}")
+    assert (spec.kind, spec.spec, f"{spec.target},head={spec.head}") == ("hub", alias, ALIASES[alias])
+    here = parse_spec(f"m={tmp_path},head={spec.head}")
+    assert inspect_checkpoint(here, LoadSettings()).role.kind == kind
+
+
+def test_all_heads_are_those_of_transformers():
+    for kind in ("bert", "gpt2"):
+        config = make_network(kind).config
+        assert transformers.AutoConfig.for_model(config.model_type).architectures is None
+
+
+# Suites that begin a text
+
+
+def test_a_model_that_cannot_begin_a_text_skips_the_suites_that_do(tmp_path):
+    words = tokenizer("gpt2")
+    bare = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=words.backend_tokenizer, unk_token="!", model_max_length=64
+    )
+    network = make_network("gpt2")
+    network.save_pretrained(tmp_path / "m")
+    bare.save_pretrained(tmp_path / "m")
+    for suite in ("counterfactual-generation", "corpus-cooccurrence"):
+        with pytest.raises(NotApplicableError, match="cannot begin a text"):
+            measure(suite, f"m={tmp_path / 'm'}", limit=8, cache=None)
+    assert np.isfinite(measure("lm-occupation", f"m={tmp_path / 'm'}", limit=20, cache=None).value)
