@@ -49,7 +49,9 @@ def test_a_users_files_change_nothing_and_stay_as_they_are(tmp_path: Path) -> No
     before = contents(user)
     assert any("scores/" in name for name in before)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--basetemp={tmp_path / 'base'}"]
-    done = subprocess.run([*command, *SENSITIVE], cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [*command, *SENSITIVE], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert contents(user) == before
 
