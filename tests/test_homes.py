@@ -23,7 +23,7 @@ SENSITIVE = (
     "tests/test_homes.py::test_a_process_lives_where_its_test_lives",
     "tests/test_homes.py::test_libraries_keep_nothing_in_the_home_of_the_user",
 )
-_PASSED: list[str] = []
+_CACHES: list[str] = []
 
 
 def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
@@ -60,8 +60,8 @@ def test_a_users_files_change_nothing_and_stay_as_they_are(tmp_path: Path) -> No
 def test_a_test_finds_nothing_of_the_one_before(number: int) -> None:
     assert default_cache().is_relative_to(Path.home()) and not default_cache().exists()
     measure("lm-occupation", load_model("demo-lm"), limit=8)
-    _PASSED.append(str(default_cache()))
-    assert default_cache().exists() and len({*_PASSED}) == len(_PASSED)
+    _CACHES.append(str(default_cache()))
+    assert default_cache().exists() and len({*_CACHES}) == len(_CACHES)
 
 
 def test_a_process_lives_where_its_test_lives(own_home: Path) -> None:
