@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from pytest_genderbias.escaping import printable
 
+#: Where the package is installed from: a clone, in the folder where one types. No package index has it, and who registered its name there could
+#: give users anything. Messages, workflows and guides name this place.
+SOURCE = "./pytest-genderbias"
 _LONGEST = 4_000  #: characters of a message: file and problem are at its beginning, what to do next at its end
+
+
+def installing(extra: str) -> str:
+    """Return the command that installs an extra of this package, as messages give it.
+
+    >>> installing("served")
+    "pip install './pytest-genderbias[served]' (a clone: no package index has it)"
+    """
+    return f"pip install '{SOURCE}[{extra}]' (a clone: no package index has it)"
 
 
 class BiasError(Exception):

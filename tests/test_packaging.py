@@ -56,7 +56,7 @@ def test_the_plugin_is_registered_as_genderbias() -> None:
 
 def test_core_dependencies_are_few() -> None:
     names = {d.split(">")[0] for d in PYPROJECT["project"]["dependencies"]}
-    assert names == {"pytest", "torch", "transformers", "scipy", "numpy", "pyyaml", "tabulate"}
+    assert names == {"pytest", "torch", "transformers", "scipy", "numpy", "pyyaml", "tabulate", "jinja2", "matplotlib"}
 
 
 def test_docstring_examples_hold() -> None:

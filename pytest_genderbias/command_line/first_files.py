@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from pytest_genderbias.command_line.arguments import Typed
-from pytest_genderbias.errors import SettingError, WriteError
+from pytest_genderbias.errors import SOURCE, SettingError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import Fit, fit_of
 from pytest_genderbias.measurement.runner import Runner
@@ -20,7 +20,9 @@ _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
 _MOST = 3  #: gates of a first file
-#: Suites for a first file, those that decide most first (docs/evidence/what-suites-decide.md); others cost hours, or decide nothing alone.
+#: Suites for a first file: of chat models, which would fit others, too, and of all others. Those that decide most are first
+#: (docs/evidence/what-suites-decide.md); what is in neither list costs hours, or decides nothing alone.
+_CHAT = ("bbq", "decisions", "chat-iat")
 _FIRST = (
     "nli-occupation", "nli-religion", "bios", "coref-winobias", "lm-occupation", "disco-terms", "coref-occupation",
     "probe-compression", "weat-names",
@@ -58,9 +60,10 @@ jobs:
     timeout-minutes: 60
     steps:
       - uses: actions/checkout@v4
+        with: {submodules: true}   # SOURCE is a clone of the package, which no index has
       - uses: actions/setup-python@v5
-        with: {python-version: "3.12", cache: pip, cache-dependency-path: GATES}
-      - run: pip install 'pytest-genderbias[report]'
+        with: {python-version: "3.12", cache: pip, cache-dependency-path: SOURCE/constraints.txt}
+      - run: INSTALL
       - uses: actions/cache@v4   # scores of cases that did not change
         with:
           path: ~/.cache/pytest-genderbias
@@ -91,16 +94,19 @@ bias:
   image: python:3.12
   timeout: 1 hour
   variables:
+    GIT_SUBMODULE_STRATEGY: normal   # SOURCE is a clone of the package, which no index has
     XDG_CACHE_HOME: $CI_PROJECT_DIR/.cache
   cache: {key: bias, paths: [.cache/pytest-genderbias]}   # scores of cases that did not change
   script:
-    - pip install 'pytest-genderbias[report]'
+    - INSTALL
     - COMMAND --bias-strict --junitxml=bias.xml --bias-json=bias.json --bias-report=bias.html
   artifacts:
     when: always
     paths: [bias.html, bias.json]
     reports: {junit: bias.xml}
 """
+#: With the versions of the clone: its torch is the one that needs no GPU.
+_INSTALL = f"pip install -c {SOURCE}/constraints.txt {SOURCE}"
 _WORKFLOWS = {"github": (".github/workflows/bias.yaml", _GITHUB), "gitlab": (".gitlab/bias.yml", _GITLAB)}
 
 
@@ -137,8 +143,8 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
 def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:
     """Return the text of a workflow that judges the gates of a model."""
     command = f"pytest {_GATES} {shlex.quote(f'--bias-model={_model(spec)}')}{_data(data)}"
-    lines = [_with_command(line, command) for line in template.split("\n")]
-    return "\n".join(lines).replace("GATES", _GATES)
+    text = template.replace("SOURCE", SOURCE).replace("INSTALL", _INSTALL)
+    return "\n".join(_with_command(line, command) for line in text.split("\n"))
 
 
 def _with_command(line: str, command: str) -> str:
@@ -159,13 +165,13 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     runner = Runner(data=data)
     if spec is None:
         return [Fit(runner.suite("lm-occupation"))]
-    fits = [fit_of(runner, runner.suite(name), spec) for name in _FIRST]
-    fitting = [fit for fit in fits if not fit.obstacle][:_MOST]
-    if not fitting:
-        raise SettingError(
-            f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list {shlex.quote(spec.spec)}"
-        )
-    return fitting
+    for names in (_CHAT, _FIRST):
+        fits = [fit_of(runner, runner.suite(name), spec) for name in names]
+        if fitting := [fit for fit in fits if not fit.obstacle]:
+            return fitting[:_MOST]
+    raise SettingError(
+        f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list {shlex.quote(spec.spec)}"
+    )
 
 
 def _named(text: str | None) -> ModelSpec | None:
@@ -218,5 +224,8 @@ def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data
     yield "1. accept what the model has now, with the tolerance that chance needs:"
     yield f"     pytest {_GATES} {model}{_data(data)} --bias-plan --bias-update-new"
     yield f"2. commit {', '.join(names)} and bias_baselines/"
+    if len(names) > 1:
+        yield f"   CI installs from {SOURCE}, a clone, since no package index has the package; make it a submodule:"
+        yield f"     git submodule add URL {SOURCE}"
     yield "3. judge every later release by its name:"
     yield f"     pytest {_GATES} --bias-model={name}=NEXT{_data(data)}"

@@ -12,7 +12,7 @@ from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.command_line.stored import path_of
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.plugin.outputs import OUTPUTS, check_packages, write_files
+from pytest_genderbias.plugin.outputs import OUTPUTS, write_files
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.history_table import history_rows, make_history_table, shown_traces
@@ -29,7 +29,6 @@ _WIDE = 100  #: columns of a terminal that shows first values, too
 def carry_out(typed: Typed) -> int:
     """Print the statistics of a history, and draw them where a folder is named."""
     figures = [output for output in OUTPUTS if output.field == "figures" and output.field in typed.flags]
-    check_packages(figures)
     path = Path(typed.values["file"])
     stored = read_history(path, typed.values["runs"] or MOST_RUNS)
     _refuse_unknown(path, "model", typed.values["model"], [trace.model for trace in stored])

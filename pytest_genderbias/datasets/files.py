@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import DataFileError, SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.plain_files import (
     MOST_RATIO,
@@ -265,7 +265,7 @@ def _parquet_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
         parquet = importlib.import_module("pyarrow.parquet")
     except ImportError:
         raise SettingError(
-            f"{path}: reading Parquet needs pyarrow, which is not installed; pip install 'pytest-genderbias[parquet]'"
+            f"{path}: reading Parquet needs pyarrow, which is not installed; {installing('parquet')}"
         ) from None
     try:
         with open_regular(path) as stream, parquet.ParquetFile(stream) as file:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.chat_template import NO_TEMPLATE, lacks_chat_template
+from pytest_genderbias.models.chat_template import NO_TEMPLATE, TOKENIZER_FILES, lacks_chat_template
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, Role, label_advice
+from pytest_genderbias.models.source import checkpoint_file
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.suites.cases import Question
 from pytest_genderbias.suites.family import Context
@@ -86,11 +87,22 @@ def plan_measurement(
 
 
 def refuse_without_template(plan: Plan, spec: ModelSpec) -> None:
-    """Refuse a plan that asks through a chat template, for a folder whose files have none; no tokenizer is loaded.
+    """Refuse a plan that asks through a chat template, for a checkpoint whose files have none; no tokenizer is loaded.
 
     Raises:
         NotApplicableError: the model has no chat template.
     """
     query = next(iter(plan.questions.values())).query
-    if isinstance(query, ChatAnswers) and spec.kind == "directory" and lacks_chat_template(Path(spec.target)):
+    if not isinstance(query, ChatAnswers):
+        return
+    folder = _tokenizer_folder(spec)
+    if folder is not None and lacks_chat_template(folder):
         raise NotApplicableError(f"{plan.suite.name}: {NO_TEMPLATE.format(spec.name)}{query.otherwise}")
+
+
+def _tokenizer_folder(spec: ModelSpec) -> Path | None:
+    """Return the folder with the files of a checkpoint's tokenizer, of one on the hub that of their copies; ``None`` for other models."""
+    if spec.kind == "directory":
+        return Path(spec.target)
+    copies = [checkpoint_file(spec, name) for name in TOKENIZER_FILES] if spec.kind == "hub" else []
+    return next((copy.parent for copy in copies if copy is not None), None)

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import ModelError, installing
 
 if TYPE_CHECKING:  # a plugin that reads specs imports this module, and no numpy
     import numpy as np
@@ -82,9 +82,7 @@ def require_runtime(kind: str, name: str, graph: Path) -> None:
     """
     package = _PACKAGES[kind]
     if find_spec(package) is None:
-        raise ModelError(
-            f"{name} is a graph that runs with {package}, not installed here: pip install 'pytest-genderbias[{kind}]'"
-        )
+        raise ModelError(f"{name} is a graph that runs with {package}, not installed here: {installing(kind)}")
     if not (config_folder(graph) / "config.json").is_file():
         raise ModelError(
             f"{graph} has no config.json beside it or in the folder above; expected the folder that the export wrote, with the tokenizer"

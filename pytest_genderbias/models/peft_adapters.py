@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_genderbias.errors import BiasError, DataFileError, ModelError
+from pytest_genderbias.errors import BiasError, DataFileError, ModelError, installing
 from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokenizer, read_network, refuse_missing
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.model import Model
@@ -84,7 +84,7 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
     """
     if find_spec("peft") is None:
         raise ModelError(
-            f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: pip install 'pytest-genderbias[peft]'"
+            f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: {installing('peft')}"
         )
     if adapter.base.kind == "hub" and checkpoint_file(adapter.base, "config.json") is None:
         raise ModelError(

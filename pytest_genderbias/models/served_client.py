@@ -23,7 +23,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from pytest_genderbias.errors import ModelError, ScoreError
+from pytest_genderbias.errors import ModelError, ScoreError, installing
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.source import TIME_LIMIT
 from pytest_genderbias.models.spec import API_KEY
@@ -80,9 +80,7 @@ class ServedClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         if find_spec("httpx") is None:
-            raise ModelError(
-                f"{name} is asked over HTTP with httpx, not installed here: pip install 'pytest-genderbias[served]'"
-            )
+            raise ModelError(f"{name} is asked over HTTP with httpx, not installed here: {installing('served')}")
         _refuse_remote(url, name, allow_remote)
         self._url, self._model, self._name = url, model, name
         self._time_limit, self._pause = time_limit, pause

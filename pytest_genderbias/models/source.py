@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from pytest_genderbias.errors import BiasError, ModelError, SettingError
+from pytest_genderbias.errors import BiasError, ModelError, SettingError, installing
 from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry, labels_of
@@ -367,7 +367,7 @@ def _require_gguf(spec: ModelSpec) -> None:
     if missing:
         raise ModelError(
             f"{spec.name} is a GGUF file, which is read with {' and '.join(missing)}, not installed here: "
-            "pip install 'pytest-genderbias[gguf]'"
+            f"{installing('gguf')}"
         )
 
 

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError
+from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError, installing
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance
@@ -159,7 +159,7 @@ def executor(text: str, origin: Origin) -> str:
     """Parse where cases are scored; ``ray`` has to be installed."""
     where = choice("process", "ray")(text, origin)
     if where == "ray" and find_spec("ray") is None:
-        raise origin.error("needs the package ray; install it with: pip install 'pytest-genderbias[ray]'")
+        raise origin.error(f"needs the package ray; install it with: {installing('ray')}")
     return where
 
 
@@ -251,7 +251,7 @@ def records_file(text: str, origin: Origin) -> Path:
     if ending not in (".csv", ".parquet"):
         raise origin.error(f"expected a file that ends in .csv or .parquet, got {text!r}")
     if ending == ".parquet" and find_spec("pyarrow") is None:
-        raise origin.error("a .parquet file needs pyarrow; install with: pip install 'pytest-genderbias[parquet]'")
+        raise origin.error(f"a .parquet file needs pyarrow; install with: {installing('parquet')}")
     return file(text, origin)
 
 

@@ -247,7 +247,7 @@ class Settings:
     )  # fmt: skip
     report: Path | None = value(
         "--bias-report", "FILE", parse.file,
-        "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they mean; needs the extra [report]",
+        "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they mean",
     )  # fmt: skip
     write_gates: Path | None = value(
         "--bias-write-gates", "FILE", parse.new_gate_file,
@@ -256,7 +256,7 @@ class Settings:
     )  # fmt: skip
     figures: Path | None = value(
         "--bias-figures", "DIR", parse.writable_folder,
-        "draw all pictures of the run into DIR, as PNG and SVG, with a page that says in words what they show; needs the extra [report]",
+        "draw all pictures of the run into DIR, as PNG and SVG, with a page that says in words what they show",
     )  # fmt: skip
     ability: object = ini_key(
         "bias_ability", parse.ability,

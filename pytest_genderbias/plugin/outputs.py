@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, WriteError
+from pytest_genderbias.errors import BiasError, WriteError, installing
 from pytest_genderbias.escaping import printable
 
 if TYPE_CHECKING:
@@ -31,8 +31,7 @@ class Output:
     Attributes:
         field: of the settings; it holds the path, and is ``None`` without the flag.
         writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when it writes.
-        needs: packages that the writer imports and that do not come with the plugin.
-        extra: of this package, which installs them.
+        package: what the writer imports and does not come with the plugin; the extra of the same name installs it. Empty for none.
         check: module of the room ``reports`` and function that takes the path before the run, and raises an error if nothing can be
             written there; empty for none.
         again: whether it says how the run ended, and can be written again where another file then fails the run.
@@ -40,8 +39,7 @@ class Output:
 
     field: str
     writer: str
-    needs: tuple[str, ...] = ()
-    extra: str = ""
+    package: str = ""
     check: str = ""
     again: bool = False
 
@@ -56,9 +54,10 @@ class Output:
         assert path is None or isinstance(path, (Path, str))
         return path
 
-    def missing_packages(self) -> list[str]:
-        """Return the packages that are not installed."""
-        return [package for package in self.needs if find_spec(package) is None]
+    @property
+    def lacks_package(self) -> bool:
+        """Whether its package is not installed."""
+        return bool(self.package) and find_spec(self.package) is None
 
     def write(self, report: RunReport, path: Path | str) -> None:
         """Write it.
@@ -78,15 +77,15 @@ def _named(function: str) -> Callable[..., None]:
 #: In the order in which they are written. The last two say how the run ended, and are written once.
 OUTPUTS = (
     Output("json", "json_report:write_json", again=True),
-    Output("mlflow", "mlflow_runs:write_mlflow", needs=("mlflow",), extra="mlflow", check="mlflow_runs:check_mlflow"),
+    Output("mlflow", "mlflow_runs:write_mlflow", package="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary", again=True),
     Output("records", "records:write_records"),
     Output("ctrf", "ctrf:write_ctrf", again=True),
     Output("model_card", "model_card:write_model_card"),
-    Output("figures", "figures.files:write_figures", needs=("matplotlib",), extra="report"),
-    Output("report", "html.page:write_report", needs=("jinja2", "matplotlib"), extra="report", again=True),
+    Output("figures", "figures.files:write_figures"),
+    Output("report", "html.page:write_report", again=True),
     Output("write_gates", "written_gates:write_gates"),
-    Output("audit", "audit:write_audit", needs=("jinja2", "matplotlib"), extra="report"),
+    Output("audit", "audit:write_audit"),
     Output("history", "history:write_history"),
 )
 
@@ -104,9 +103,9 @@ def check_outputs(settings: Settings) -> None:
 def check_packages(outputs: Iterable[Output]) -> None:
     """Raise a usage error if a package is missing that writes one of these files."""
     for output in outputs:
-        if missing := output.missing_packages():
+        if output.lacks_package:
             raise pytest.UsageError(
-                f"{output.flag}: needs {' and '.join(missing)}; install with: pip install 'pytest-genderbias[{output.extra}]'"
+                f"{output.flag}: needs {output.package}; install with: {installing(output.package)}"
             )
 
 

@@ -16,7 +16,7 @@ from zipfile import is_zipfile
 
 import numpy as np
 
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.transformers_logging import quiet_transformers
@@ -127,7 +127,7 @@ def require_train() -> None:
     """
     if find_spec("accelerate") is None:
         raise NotApplicableError(
-            "training needs transformers' Trainer, and that needs accelerate: pip install 'pytest-genderbias[train]'"
+            f"training needs transformers' Trainer, and that needs accelerate: {installing('train')}"
         )
 
 

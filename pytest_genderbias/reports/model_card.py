@@ -23,7 +23,7 @@ from pytest_genderbias.text.plain_files import read_whole
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult
 
-_SOURCE, _ADDRESS = "pytest-genderbias", "https://pypi.org/project/pytest-genderbias/"
+_SOURCE = "pytest-genderbias"  #: begins the type of our data sets, by which our results are found again
 _KEY = "model-index"
 #: Task of the Hub by the end of an architecture's name, the first that fits.
 _TASKS = (
@@ -111,13 +111,15 @@ def _result(
         dataset_type=f"{_SOURCE}-{suite}",
         dataset_name=f"{suite} ({_SOURCE})",
         dataset_revision=_text(str(measurement.signature.get("digest", "")))[:12] or None,
-        dataset_args={"cases": measurement.n, "cases_of_suite": measurement.n_total},
+        dataset_args={
+            "cases": measurement.n,
+            "cases_of_suite": measurement.n_total,
+            "measured_by": f"{_SOURCE} {_text(version)}",
+        },
         metric_type=_text(name),
         metric_name=_text(about.meaning),
         metric_value=value,
         metric_args=arguments,
-        source_name=f"{_SOURCE} {_text(version)}",
-        source_url=_ADDRESS,
     )
 
 
@@ -253,6 +255,6 @@ def _list(value: object) -> list[object]:
 
 
 def _is_ours(result: object) -> bool:
-    source = result.get("source") if isinstance(result, Mapping) else None
-    name = source.get("name") if isinstance(source, Mapping) else None
-    return isinstance(name, str) and name.partition(" ")[0] == _SOURCE
+    dataset = result.get("dataset") if isinstance(result, Mapping) else None
+    kind = dataset.get("type") if isinstance(dataset, Mapping) else None
+    return isinstance(kind, str) and kind.startswith(f"{_SOURCE}-")

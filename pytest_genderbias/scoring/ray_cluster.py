@@ -19,7 +19,7 @@ from functools import cache
 from pathlib import Path
 from types import ModuleType
 
-from pytest_genderbias.errors import ExecutorError, SettingError
+from pytest_genderbias.errors import ExecutorError, SettingError, installing
 
 LOCAL = "local"
 #: Without it Ray takes the address of a network card for its node, and every process listens on all interfaces. This is the one setting of
@@ -73,7 +73,7 @@ def import_ray() -> ModuleType:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ExecutorError(
-            f"scoring with Ray needs the package ray, which cannot be imported ({error}); install it with: pip install 'pytest-genderbias[ray]'"
+            f"scoring with Ray needs the package ray, which cannot be imported ({error}); install it with: {installing('ray')}"
         ) from None
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 import shlex
+import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import yaml
+from support.chat_models import bbq_rows, write_bbq
 from support.command_lines import type_command
 from support.small_projects import MODELS
 
@@ -45,6 +48,55 @@ def test_the_gates_are_on_the_suites_that_fit(
     assert [gate.suite.name for gate in gates] == suites
     assert all(gate.baseline and gate.tolerance.is_auto for gate in gates)
     assert [gate.settings for gate in gates] == ([{"limit": 4000} if which == "good" else {} for _ in suites])
+
+
+def templated(model: Path, template: str | None) -> Path:
+    """Write a chat template beside a checkpoint; ``None``: take away what it has."""
+    (model / "chat_template.jinja").unlink(missing_ok=True)
+    if template is not None:
+        (model / "chat_template.jinja").write_text(template)
+    return model
+
+
+def gated_suites(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *typed: str) -> list[str]:
+    printed = type_command(pytester, monkeypatch, "init", *typed, "--ci=none")
+    assert printed.status == 0, printed.err
+    return [gate.suite.name for gate in read_gates(read_yaml(Path("release.bias.yaml")))]
+
+
+@pytest.mark.parametrize("kind", ["object", "checkpoint", "with data"])
+def test_a_chat_model_gets_the_suites_of_chat_models(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[[str], Path], kind: str
+) -> None:
+    (empty.path / "modules" / "chat_models_of_mine.py").write_text("from support.chat_models import AlwaysA\n")
+    data = empty.mkdir("data")
+    if kind == "object":
+        model = "chat_models_of_mine:AlwaysA"
+    else:
+        model = str(templated(Path(shutil.copytree(checkpoint("gpt2"), "chat")), "{{ messages[0]['content'] }}"))
+    if kind == "with data":
+        write_bbq(data, bbq_rows())
+    named = [f"--data={data}"] if kind == "with data" else []
+    expected = ["bbq", "decisions", "chat-iat"] if kind == "with data" else ["decisions", "chat-iat"]
+    assert gated_suites(empty, monkeypatch, model, *named) == expected
+
+
+@pytest.mark.parametrize("place", ["folder", "hub"])
+def test_a_language_model_without_a_chat_template_is_not_asked_as_a_chat_model(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[[str], Path], place: str
+) -> None:
+    model = templated(Path(shutil.copytree(checkpoint("gpt2"), "plain")), None)
+    named = "./plain"
+    if place == "hub":
+        revision = "0123456789" * 4
+        repository = empty.path / "hub" / "models--nobody--plain"
+        shutil.copytree(model, repository / "snapshots" / revision)
+        (repository / "refs").mkdir()
+        (repository / "refs" / "main").write_text(revision)
+        monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+        monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(empty.path / "hub"))
+        named = "nobody/plain"
+    assert gated_suites(empty, monkeypatch, named) == ["lm-occupation", "coref-occupation", "weat-names"]
 
 
 def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,7 +100,6 @@ def test_a_terminal_shows_a_line_a_statistic_by_model(
 
 
 def test_pictures_are_drawn_where_a_folder_is_named(runs: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("matplotlib", reason="draws pictures")
     assert history(runs, monkeypatch, "--figures=drawn", "--model=m").status == 0
     assert {path.suffix for path in Path("drawn").iterdir()} == {".png", ".svg", ".md"}
     assert "over 2 runs" in Path("drawn/figures.md").read_text()

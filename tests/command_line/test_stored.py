@@ -78,10 +78,10 @@ def test_a_file_that_cannot_be_written_stops_no_other(stored: pytest.Pytester, m
 def test_a_missing_package_is_said_before_anything_is_read(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outputs.Output, "missing_packages", lambda self: ["jinja2"])
-    printed = report(pytester, monkeypatch, "--summary=again.md")
+    monkeypatch.setattr(outputs.Output, "lacks_package", property(lambda self: bool(self.package)))
+    printed = report(pytester, monkeypatch, "--mlflow=bias", "--summary=again.md")
     assert printed.status == 4
-    assert "needs jinja2" in printed.err and not Path("again.md").exists()
+    assert "needs mlflow" in printed.err and not Path("again.md").exists()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '{"schema": 1, "measurements": []}'])

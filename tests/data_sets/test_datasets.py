@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from pytest_genderbias.datasets import biographies, files, folder, inference, sentence_pairs, similarity
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError, installing
 
 
 def write(path: Path, text: str | bytes) -> Path:
@@ -144,7 +144,7 @@ def test_parquet_rows(tmp_path) -> None:
 
 def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch) -> None:
     monkeypatch.setitem(sys.modules, "pyarrow.parquet", None)
-    with pytest.raises(SettingError, match=r"pip install 'pytest-genderbias\[parquet\]'"):
+    with pytest.raises(SettingError, match=re.escape(installing("parquet"))):
         list(files.read_rows(tmp_path / "a.parquet", ["text"]))
 
 

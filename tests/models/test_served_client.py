@@ -9,6 +9,7 @@ import logging
 import math
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import pytest
 from support.served import CompletionServer
 from support.tiny_checkpoints import make_network, tokenizer
 
-from pytest_genderbias.errors import ModelError, ScoreError, SettingError
+from pytest_genderbias.errors import ModelError, ScoreError, SettingError, installing
 from pytest_genderbias.models import served_client
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.served_client import ServedClient
@@ -567,5 +568,5 @@ def test_where_nothing_listens_one_error_says_so():
 
 def test_without_httpx_one_error_names_the_extra(monkeypatch):
     monkeypatch.setattr(served_client, "find_spec", lambda name: None)
-    with pytest.raises(ModelError, match=r"pip install 'pytest-genderbias\[served\]'"):
+    with pytest.raises(ModelError, match=re.escape(installing("served"))):
         load_model("chat=http://127.0.0.1:9/v1#m")

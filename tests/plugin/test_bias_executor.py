@@ -49,7 +49,9 @@ def test_ray_that_is_missing_is_a_usage_error_that_names_the_extra(
     monkeypatch.setattr(flag_values, "find_spec", lambda name: None)
     result = project.runpytest(*RUN, "--bias-executor=ray")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --bias-executor: needs the package ray; *'pytest-genderbias?ray?'"])
+    result.stderr.fnmatch_lines(
+        ["ERROR: --bias-executor: needs the package ray; *'./pytest-genderbias?ray?' (a clone*"]
+    )
 
 
 def test_an_old_address_fails_the_test_in_one_line(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,8 +8,6 @@ import sys
 import pytest
 from support.small_projects import model
 
-pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
-
 
 def run(project: pytest.Pytester, *flags: str) -> pytest.RunResult:
     suites = ",".join(f"./{name}" for name in ("tiny-nli.yaml", "tiny-lm.yaml"))
@@ -38,16 +36,6 @@ def test_a_run_draws_its_pictures_with_their_words(project: pytest.Pytester) -> 
         assert picture["title"] in (folder / "figures.md").read_text().replace("\\", "")
     assert (folder / "tiny-nli-good-heat-map.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "tiny-nli-good-heat-map.svg").read_text().startswith("<svg")
-
-
-def test_matplotlib_is_asked_for_before_the_run(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pytest_genderbias.plugin.outputs.find_spec", lambda name: None)
-    result = run(project, model(project, "good"), "--bias-figures=out")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["*--bias-figures: needs matplotlib; install with: pip install 'pytest-genderbias[[]report]'"]
-    )
-    assert not (project.path / "out").exists()
 
 
 def test_a_run_that_draws_nothing_does_not_import_matplotlib(

@@ -129,5 +129,5 @@ def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
 
 
 def test_a_missing_package_is_named_before_the_run() -> None:
-    output = Output("json", "json_report:write_json", needs=("json", "no_such_package"), extra="report")
-    assert output.missing_packages() == ["no_such_package"]
+    assert Output("json", "json_report:write_json", package="no_such_package").lacks_package
+    assert not Output("json", "json_report:write_json", package="json").lacks_package

@@ -29,9 +29,8 @@ class Classifier:
 
 
 @pytest.fixture
-def run(pytester, monkeypatch, tmp_path_factory):
+def run(pytester):
     """Return a function that runs pytest on two small models."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
     name = f"models_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: MODELS})
     pytester.syspathinsert()

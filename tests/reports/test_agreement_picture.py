@@ -70,5 +70,4 @@ def test_a_study_without_an_agreement_shows_its_points_and_one_without_points_is
 
 
 def test_it_is_drawn():
-    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
     assert len(figures.agreement(study(), *NAMES).subfigs) == 3

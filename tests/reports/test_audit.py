@@ -128,7 +128,6 @@ def test_impact_ratios_stand_in_the_pack_with_what_they_do_not_say(tmp_path: Pat
 
 
 def test_pictures_stand_in_a_folder_whose_files_are_in_the_manifest(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="draws pictures")
     points = tuple(TracePoint(f"2026-1{month}-01T00:00:00+00:00", "", "", "a", month / 4) for month in (0, 1))
     picture = over_releases(Trace("m", "tiny", "{}", "share", True, "higher", 0.0, "a share", points))
     assert picture is not None

@@ -5,12 +5,9 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 
+import matplotlib
 import pytest
 from support.answered_suites import make_case, measurement_of
-
-pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
-
-import matplotlib
 
 from pytest_genderbias.reports.figures.drawing import draw, png
 from pytest_genderbias.reports.figures.palette import PALETTE, css

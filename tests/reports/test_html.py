@@ -17,15 +17,12 @@ from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.reports.html.page import render_report
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
-
-pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
-from pytest_genderbias.reports.html.page import render_report
 
 #: Markup in every place where a browser would obey it, escape codes, bidirectional controls, 100,000 characters.
 HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'` {{ 7*7 }} {% raw %} \x1b[31m\x9b\u202e\u2066 \ud800"

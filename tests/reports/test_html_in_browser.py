@@ -13,8 +13,6 @@ from support.gated_reports import gated_report, judged, regressed
 from support.hand_made import hand_made
 from support.run_reports import WORST
 
-pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
 from pytest_genderbias.reports.html.page import write_report
 
 if TYPE_CHECKING:

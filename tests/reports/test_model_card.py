@@ -57,7 +57,8 @@ def test_a_new_card_is_read_back_by_the_hubs_own_classes(tmp_path: Path) -> None
     assert result.metric_value == pytest.approx(0.25)
     assert result.metric_args["interval_95"] == pytest.approx([0.15, 0.35])
     assert result.metric_args["verdicts"] == ["baseline 0.25 + 0.02: regressed"]
-    assert (result.source_name, result.dataset_args) == ("pytest-genderbias 0.1.0", {"cases": 12, "cases_of_suite": 12})
+    assert result.dataset_args == {"cases": 12, "cases_of_suite": 12, "measured_by": "pytest-genderbias 0.1.0"}
+    assert "http" not in path.read_text(), "no page of the package is published"
     assert huggingface_hub.ModelCard.load(path).data.model_name == "m"
 
 
@@ -73,7 +74,7 @@ def test_only_our_results_are_replaced(tmp_path: Path, end: str) -> None:
     assert lines[-9:] == kept[-9:], "what follows, its comment and the text of the card"
     first, ours = yaml.safe_load(once.split("---")[1])["model-index"][0]["results"]
     assert first == yaml.safe_load(CARD.split("---")[1])["model-index"][0]["results"][0]
-    assert ours["source"]["name"] == "pytest-genderbias 0.1.0"
+    assert ours["dataset"]["type"] == "pytest-genderbias-tiny"
     assert [result.metric_value for result in results_of(path)] == pytest.approx([0.9, 0.25])
     write_model_card(run_report(), path)
     assert path.read_bytes().decode() == once

@@ -200,7 +200,6 @@ def test_the_pictures_of_a_run_come_from_its_report(measured: Measurement, tmp_p
 
 
 def test_names_of_files_hold_no_foreign_characters_and_are_different(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
     picture = Picture("models", "../../x" + "y" * 300, "CON:\x00/|`é", "s", "](http://x) <b>", "alt\n\x1b", "`caption`")
     write_figures(RunReport(RunInfo("", ""), pictures=(picture, picture)), tmp_path / "a" / "b")
     names = sorted(path.name for path in (tmp_path / "a" / "b").iterdir())
@@ -213,7 +212,6 @@ def test_names_of_files_hold_no_foreign_characters_and_are_different(tmp_path: P
 
 
 def test_a_hostile_run_is_drawn(tmp_path: Path) -> None:
-    pytest.importorskip("matplotlib", reason="the extra [report] is not installed")
     report = hostile_report()
     others = tuple(replace(measurement, model=f"{measurement.model}2") for measurement in report.measurements)
     report = replace(report, measurements=(*report.measurements, *others))

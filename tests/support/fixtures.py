@@ -1,10 +1,13 @@
 """Fixtures that the tests share: real checkpoints where they are at hand, and tiny random ones built on disk."""
 
 import os
-from contextlib import suppress
+import tempfile
 from pathlib import Path
 
-import numpy  # noqa: F401 - before any in-process pytest run: these extensions cannot be imported twice
+import matplotlib.backends.backend_agg
+import matplotlib.backends.backend_svg
+import matplotlib.figure  # noqa: F401 - before any in-process pytest run: these extensions cannot be imported twice
+import numpy  # noqa: F401 - as above
 import pytest
 import torch
 import transformers
@@ -12,6 +15,7 @@ from hypothesis import HealthCheck, settings
 from support import abilities
 from support.baseline_books import TEST
 from support.cache_entries import holding
+from support.homes import places
 from support.small_projects import FEW, GENDERED, JOB_PERSONS, MODELS, PERSONS, SUITES
 from support.tiny_checkpoints import save_checkpoint
 from support.wide_suites import CLASSIFIERS, write_suites
@@ -23,10 +27,6 @@ from pytest_genderbias.plugin.items import files, gates, reductions  # noqa: F40
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first loaded inside an
 # in-process run is another one afterwards.
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
-with suppress(ImportError):  # the extra [report]
-    import matplotlib.backends.backend_agg
-    import matplotlib.backends.backend_svg
-    import matplotlib.figure  # noqa: F401 - as above
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 abilities.leave_unasked()
@@ -106,6 +106,20 @@ def ability_asked():
         yield
 
 
+def _home():
+    """Live in a new home, whose caches are empty."""
+    home = Path(tempfile.mkdtemp(dir=os.environ["HOME"]))  # in that of the run, which is removed with all that is in it
+    with pytest.MonkeyPatch.context() as patched:
+        for name, place in places(home).items():
+            patched.setenv(name, place)
+        yield home
+
+
+#: Each test lives in a home of its own, and so do the fixtures of each module: what others cached changes nothing.
+own_home = pytest.fixture(autouse=True)(_home)
+home_of_module = pytest.fixture(scope="module", autouse=True)(_home)
+
+
 @pytest.fixture(autouse=True)
 def wide_terminal(request: pytest.FixtureRequest) -> None:
     """Let runs of pytest inside this process print as on a wide terminal, so that no line is wrapped."""
@@ -116,11 +130,8 @@ def wide_terminal(request: pytest.FixtureRequest) -> None:
 
 
 @pytest.fixture
-def project(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> pytest.Pytester:
-    """A folder with small suites, word lists and models, and a score cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder with small suites, word lists and models."""
     monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_OTHERS)
     name = f"models_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: MODELS})
@@ -149,11 +160,8 @@ def holder():
 
 
 @pytest.fixture
-def wide_project(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
-) -> pytest.Pytester:
-    """A folder with the suite ``wide`` besides the small ones, its models, and a score cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+def wide_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+    """A folder with the suite ``wide`` besides the small ones, and its models."""
     monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_OTHERS)
     name = f"gated_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: CLASSIFIERS + MODELS.partition("class NaN")[0].replace("def good", "def plain")})

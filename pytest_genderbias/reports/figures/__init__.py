@@ -7,7 +7,7 @@ In a notebook, each function takes what was measured and returns a figure::
 
     figures.signed_bars(measure("lm-occupation", "demo-lm"))
 
-matplotlib (extra ``[report]``) is imported when something is drawn.
+matplotlib is imported when something is drawn.
 """
 
 from __future__ import annotations

