@@ -17,7 +17,7 @@ _FLAT = 1e-14  #: A variance below this share of the mean square is rounding err
 
 
 def flipped_biases(
-    pairs: ArrayLike, groups: ArrayLike, scorable: ArrayLike, flips: ArrayLike, *, by_group_share: bool = True
+    pairs: ArrayLike, groups: ArrayLike, scorable: ArrayLike, flips: ArrayLike, *, by_group_share: bool = False
 ) -> FloatArray:
     """Return :func:`bias_scores` after the groups of some pairs of gendered words are exchanged, for R choices of pairs at once.
 
@@ -52,40 +52,34 @@ def flipped_biases(
     return np.where(scored & np.isfinite(bias), bias, np.nan)
 
 
-def word_given_group(pairs: ArrayLike, groups: ArrayLike, words: ArrayLike) -> FloatArray:
-    """Return P(w | g) = [c(w, g) / sum_i c(w_i, g)] / [c(g) / sum_i c(w_i)] (bordia2019, section 3.3.1).
+def word_given_group(pairs: ArrayLike) -> FloatArray:
+    """Return P(w | g) = c(w, g) / sum_i c(w_i, g) (bordia2019, section 3.3.1, without the second division that the paper prints).
 
     Args:
         pairs: c(w, g), the weighted co-occurrences of the compared words w_i, shape (W, G).
-        groups: c(g), the number of occurrences of words of the group, shape (G,).
-        words: c(w_i), the number of occurrences of each word, shape (W,).
 
     Returns:
-        Shape (W, G), 0 or more. The paper calls it a probability, but because of the division by the share of the group it is
-        not, and may exceed 1.
+        Shape (W, G), 0 to 1; each column sums to 1.
 
     Raises:
-        UndefinedError: a group does not occur, or does not co-occur with any of the words.
+        UndefinedError: a group does not co-occur with any of the words.
 
     Example:
-        Two words, each 4 times; 6 of the 8 co-occurrences of the group are with the first, and the group occurs twice:
-        (6 / 8) / (2 / 8) = 3.
+        6 of the 8 co-occurrences of the group are with the first word.
 
-        >>> word_given_group([[6.0], [2.0]], [2.0], [4.0, 4.0])
-        array([[3.],
-               [1.]])
+        >>> word_given_group([[6.0], [2.0]])
+        array([[0.75],
+               [0.25]])
     """
-    c, by_group, by_word = (np.asarray(x, dtype=np.float64) for x in (pairs, groups, words))
+    c = np.asarray(pairs, dtype=np.float64)
     totals = c.sum(axis=0)
-    if not by_group.all():
-        raise UndefinedError("the corpus has no word of one of the groups")
     if not totals.all():
         raise UndefinedError("no word co-occurs with the words of one of the groups")
-    return np.asarray((c / totals) / (by_group / by_word.sum()), dtype=np.float64)
+    return np.asarray(c / totals, dtype=np.float64)
 
 
 def bias_scores(
-    pairs: ArrayLike, groups: ArrayLike, words: ArrayLike, scorable: ArrayLike, *, by_group_share: bool = True
+    pairs: ArrayLike, groups: ArrayLike, scorable: ArrayLike, *, by_group_share: bool = False
 ) -> tuple[IndexArray, FloatArray]:
     """Return bias(w) = ln( P(w | first group) / P(w | second group) ) of the scored words (bordia2019, section 3.3.1).
 
@@ -94,10 +88,10 @@ def bias_scores(
     Args:
         pairs: c(w, g) of two groups, shape (V, 2).
         groups: c(g), the number of occurrences of words of each group, shape (2,).
-        words: c(w), the number of occurrences of each word, shape (V,). It cancels here.
         scorable: whether a word can be scored (not a stop word, a word of a group or ``<unk>``), booleans, shape (V,).
-        by_group_share: keep the denominator c(g) / sum_i c(w_i) of the paper. It adds the constant
-            ln( c(second) / c(first) ) to every score, which is then the score of a word without bias. Without it, that is 0.
+        by_group_share: divide P(w | g) by c(g) / sum_i c(w_i) as the paper prints it. This adds the constant
+            ln( c(second) / c(first) ) to every score, which is then the score of a word without bias. The tables of the paper
+            were not computed with it.
 
     Returns:
         Ids of the scored words, ascending, and their scores in nats, both of shape (n,). Positive = the first group; 0 is
@@ -107,11 +101,16 @@ def bias_scores(
         UndefinedError: a group does not occur, or no word co-occurs with both.
 
     Example:
-        Groups of equal size; the first word has 3 of 4 co-occurrences with the first group, and 1 of 4 with the second.
+        The first word has 3 of 4 co-occurrences with the first group, and 1 of 4 with the second.
 
-        >>> ids, bias = bias_scores([[3.0, 1.0], [1.0, 3.0], [5.0, 0.0]], [2, 2], [4, 4, 5], [True, True, True])
+        >>> ids, bias = bias_scores([[3.0, 1.0], [1.0, 3.0], [5.0, 0.0]], [2, 4], [True, True, True])
         >>> ids, bias.round(3)  # ln 3 = 1.099; the third word does not co-occur with the second group
         (array([0, 1]), array([ 1.099, -1.099]))
+
+        With the share of the groups each is higher by ln(4 / 2) = 0.693.
+
+        >>> bias_scores([[3.0, 1.0], [1.0, 3.0]], [2, 4], [True, True], by_group_share=True)[1].round(3)
+        array([ 1.792, -0.405])
     """
     c, by_group = np.asarray(pairs, dtype=np.float64), np.asarray(groups, dtype=np.float64)
     if not by_group.all():
@@ -119,9 +118,9 @@ def bias_scores(
     ids = np.flatnonzero(np.asarray(scorable, dtype=np.bool_) & (c > 0).all(axis=1))
     if not len(ids):
         raise UndefinedError("no word co-occurs with words of both groups")
-    share = by_group if by_group_share else np.ones(2)
-    p = word_given_group(c[ids], share, np.asarray(words, dtype=np.float64)[ids])
-    return ids, np.log(p[:, 0]) - np.log(p[:, 1])
+    first, second = np.log(word_given_group(c[ids])).T
+    shift = np.log(by_group[1]) - np.log(by_group[0]) if by_group_share else 0.0
+    return ids, first - second + shift
 
 
 def mean_absolute_bias(bias: ArrayLike) -> float:

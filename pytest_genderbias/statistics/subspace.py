@@ -80,7 +80,7 @@ class PrincipalRatios:
     ratios: tuple[float, float, float]
 
 
-def principal_ratios(vectors: ArrayLike, centred: bool = True, normalised: bool = False) -> PrincipalRatios:
+def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool = False) -> PrincipalRatios:
     """Return the first principal component of a set of words, and the ratios of the next three singular values to the first.
 
     The singular values :math:`\\sigma_1 \\geq \\sigma_2 \\geq \\ldots` are those of the matrix with a word vector in each row;
@@ -93,7 +93,8 @@ def principal_ratios(vectors: ArrayLike, centred: bool = True, normalised: bool 
     Args:
         vectors: one vector per word, shape (n, dim).
         centred: subtract the mean vector first. Without centring, the first component is close to the mean if the vectors have
-            a large common part, as contextual vectors do. The paper does not specify it.
+            a large common part, as contextual vectors do. The paper does not specify it; the published ratios of the demonyms are
+            those of the uncentred matrix.
         normalised: divide each vector by its length first; otherwise, long vectors have more weight.
 
     Returns:
@@ -173,7 +174,7 @@ def pair_direction(she: ArrayLike, he: ArrayLike) -> FloatArray:
 
 
 def random_ratios(
-    vectors: ArrayLike, repeats: int, seed: int, centred: bool = True, normalised: bool = False
+    vectors: ArrayLike, repeats: int, seed: int, centred: bool = False, normalised: bool = False
 ) -> FloatArray:
     """Return the ratios of :func:`principal_ratios` for vectors with random directions, ``repeats`` times.
 
@@ -195,7 +196,7 @@ def random_ratios(
     Example:
         In many dimensions, random directions are nearly orthogonal, so equal lengths give nearly equal singular values.
 
-        >>> ratios = random_ratios(np.eye(6, 4000), 20, seed=0, centred=False)
+        >>> ratios = random_ratios(np.eye(6, 4000), 20, seed=0)
         >>> ratios.shape, bool(ratios.min() > 0.9)
         ((20, 3), True)
     """

@@ -222,7 +222,7 @@ def scored(shared_data):
         bias = {}
         for key, counter in counters.items():
             found = counter.result()
-            ids, scores = bias_scores(found.pairs, found.groups, found.words, ok, by_group_share=False)
+            ids, scores = bias_scores(found.pairs, found.groups, ok)
             bias[key] = {vocabulary.words[i]: score for i, score in zip(ids, scores, strict=True)}
         return size, bias
 

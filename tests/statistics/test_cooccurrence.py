@@ -159,14 +159,13 @@ def test_impossible_settings_are_refused(wrong):
 def test_bias_by_hand():
     """Of the women's 4 co-occurrences "nurse" has 3, of the men's 10 it has 2; women occur 3 times, men 6 times."""
     pairs, words = [[3, 2], [1, 8], [7, 0], [5, 5]], [5, 9, 7, 4]
-    ids, bias = bias_scores(pairs, [3, 6], words, [True, True, True, False])
+    ids, bias = bias_scores(pairs, [3, 6], [True, True, True, False])
     assert ids.tolist() == [0, 1]
-    total = 5 + 9
+    assert bias == pytest.approx([log(0.75 / 0.2), log(0.25 / 0.8)], rel=1e-12)
+    _, printed = bias_scores(pairs, [3, 6], [True, True, True, False], by_group_share=True)
+    total = words[0] + words[1]
     by_hand = [log((w / 4) / (3 / total)) - log((m / 10) / (6 / total)) for w, m in ((3, 2), (1, 8))]
-    assert bias == pytest.approx(by_hand, rel=1e-12)
-    _, even = bias_scores(pairs, [3, 6], words, [True, True, True, False], by_group_share=False)
-    assert even == pytest.approx([log(0.75 / 0.2), log(0.25 / 0.8)], rel=1e-12)
-    assert bias - even == pytest.approx([log(6 / 3)] * 2)
+    assert printed == pytest.approx(by_hand, rel=1e-12)
 
 
 @pytest.mark.parametrize("context", [FixedContext(2), InfiniteContext()], ids=["fixed", "infinite"])
@@ -175,10 +174,9 @@ def test_a_text_with_known_company_gives_the_bias_by_hand(context):
     words = ["she", "he", "sews", "saws", "."]
     texts = ["she sews ."] * 3 + ["he sews ."] + ["he saws ."] * 4 + ["she saws ."]
     found = count([[words.index(w) for w in text.split()] for text in texts], context, [1, 2], 2)
-    ids, bias = bias_scores(found.pairs, found.groups, found.words, [False, False, True, True, False])
+    ids, bias = bias_scores(found.pairs, found.groups, [False, False, True, True, False])
     assert [words[i] for i in ids] == ["sews", "saws"]
-    share = log((4 / 9) / (5 / 9))  # she 4 times, he 5 times
-    assert bias == pytest.approx([log((3 / 4) / (1 / 5)) - share, log((1 / 4) / (4 / 5)) - share], rel=1e-12)
+    assert bias == pytest.approx([log((3 / 4) / (1 / 5)), log((1 / 4) / (4 / 5))], rel=1e-12)
 
 
 counts_of_two = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_size=1, max_size=20).filter(
@@ -190,16 +188,18 @@ counts_of_two = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_
 @given(counts_of_two, st.integers(1, 99), st.integers(1, 99))
 def test_swapping_the_groups_flips_the_sign(rows, first, second):
     pairs, keep = np.array(rows, dtype=float), [True] * len(rows)
-    ids, bias = bias_scores(pairs, [first, second], keep, keep)
-    swapped_ids, swapped = bias_scores(pairs[:, ::-1], [second, first], keep, keep)
-    assert (ids == swapped_ids).all()
-    np.testing.assert_allclose(swapped, -bias, atol=1e-12)
-    np.testing.assert_allclose(bias_scores(pairs * 7, [first, second], keep, keep)[1], bias, atol=1e-12)
+    for printed in (False, True):
+        ids, bias = bias_scores(pairs, [first, second], keep, by_group_share=printed)
+        swapped_ids, swapped = bias_scores(pairs[:, ::-1], [second, first], keep, by_group_share=printed)
+        assert (ids == swapped_ids).all()
+        np.testing.assert_allclose(swapped, -bias, atol=1e-12)
+        again = bias_scores(pairs * 7, [first, second], keep, by_group_share=printed)[1]
+        np.testing.assert_allclose(again, bias, atol=1e-12)
 
 
 def test_the_probability_of_three_groups():
-    p = word_given_group([[1, 2, 3], [3, 2, 1]], [1, 2, 1], [2, 6])
-    assert p == pytest.approx(np.array([[2, 2, 6], [6, 2, 2]]))
+    p = word_given_group([[1, 2, 3], [3, 2, 1]])
+    assert p == pytest.approx(np.array([[1, 2, 3], [3, 2, 1]]) / 4)
 
 
 @pytest.mark.parametrize(("pairs", "groups", "reason"), [
@@ -209,12 +209,12 @@ def test_the_probability_of_three_groups():
 ])  # fmt: skip
 def test_no_score_without_both_groups(pairs, groups, reason):
     with pytest.raises(UndefinedError, match=reason):
-        bias_scores(pairs, groups, np.ones(len(pairs)), np.ones(len(pairs), dtype=bool))
+        bias_scores(pairs, groups, np.ones(len(pairs), dtype=bool))
 
 
 def test_no_probability_where_nothing_stands_near():
     with pytest.raises(UndefinedError, match="co-occurs"):
-        word_given_group([[0.0, 1.0]], [1, 1], [1])
+        word_given_group([[0.0, 1.0]])
 
 
 def test_mu_and_sigma_need_words():

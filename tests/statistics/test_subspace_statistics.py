@@ -17,7 +17,7 @@ def vectors(words=12, dim=9, seed=0):
 
 
 def test_centred_ratios_against_principal_component_analysis():
-    pca, found = PCA(n_components=4).fit(vectors()), principal_ratios(vectors())
+    pca, found = PCA(n_components=4).fit(vectors()), principal_ratios(vectors(), centred=True)
     np.testing.assert_allclose(found.ratios, pca.singular_values_[1:] / pca.singular_values_[0])
     np.testing.assert_allclose(found.component * np.sign(found.component @ pca.components_[0]), pca.components_[0])
 
@@ -40,7 +40,7 @@ def test_ratios_that_were_planted():
     """Singular values 10, 5, 4, 1 between rows and columns that are orthonormal, the rows with sum 0."""
     rows = np.linalg.qr(np.column_stack([np.ones(9), np.random.default_rng(0).normal(size=(9, 4))]))[0][:, 1:]
     columns = ortho_group.rvs(7, random_state=1)[:4]
-    found = principal_ratios(rows * [10, 5, 4, 1] @ columns + 3.0)
+    found = principal_ratios(rows * [10, 5, 4, 1] @ columns + 3.0, centred=True)
     np.testing.assert_allclose(found.ratios, [0.5, 0.4, 0.1])
     assert cosine_with(columns[0], found.component) == pytest.approx(1)
     assert cosine_with(columns[1], found.component) == pytest.approx(0, abs=1e-9)
@@ -58,25 +58,26 @@ def test_properties_of_the_ratios(seed, words, dim, scale, normalised):
     same = principal_ratios(rng.permutation(v) @ turn * scale, normalised=normalised)
     np.testing.assert_allclose(same.ratios, found.ratios, atol=1e-9)
     if not normalised:
-        np.testing.assert_allclose(principal_ratios(v + rng.normal(size=dim)).ratios, found.ratios, atol=1e-9)
+        centred = principal_ratios(v, centred=True).ratios
+        np.testing.assert_allclose(principal_ratios(v + rng.normal(size=dim), centred=True).ratios, centred, atol=1e-9)
 
 
 def test_without_centring_the_first_component_is_nearly_the_mean():
     v = vectors() + 20
-    assert cosine_with(v.mean(axis=0), principal_ratios(v, centred=False).component) > 0.99
-    assert cosine_with(v.mean(axis=0), principal_ratios(v).component) < 0.9
+    assert cosine_with(v.mean(axis=0), principal_ratios(v).component) > 0.99
+    assert cosine_with(v.mean(axis=0), principal_ratios(v, centred=True).component) < 0.9
 
 
 @pytest.mark.parametrize(
     ("matrix", "options", "reason"),
     [
-        (vectors(4), {}, "more than 4 vectors"),
-        (vectors(3), {"centred": False}, "more than 3 vectors"),
+        (vectors(4), {"centred": True}, "more than 4 vectors"),
+        (vectors(3), {}, "more than 3 vectors"),
         (vectors(9, 3), {}, "of 3 dimensions"),
-        (np.full((6, 5), 0.1), {}, "all the same"),
-        (np.outer(np.arange(1, 7) / 7, np.ones(5)), {"normalised": True}, "all the same"),
-        (np.zeros((6, 5)), {}, "all the same"),
-        (np.zeros((6, 5)), {"centred": False}, "all zero"),
+        (np.full((6, 5), 0.1), {"centred": True}, "all the same"),
+        (np.outer(np.arange(1, 7) / 7, np.ones(5)), {"centred": True, "normalised": True}, "all the same"),
+        (np.zeros((6, 5)), {"centred": True}, "all the same"),
+        (np.zeros((6, 5)), {}, "all zero"),
         (np.zeros((6, 5)), {"normalised": True}, "zero and has no direction"),
         (np.full((6, 5), np.nan), {}, "not finite"),
         (np.full((6, 5), np.inf), {"normalised": True}, "not finite"),
@@ -88,8 +89,8 @@ def test_what_has_no_ratios(matrix, options, reason):
 
 
 def test_as_few_vectors_as_can_be():
-    assert len(principal_ratios(vectors(5)).ratios) == 3
-    assert len(principal_ratios(vectors(4), centred=False).ratios) == 3
+    assert len(principal_ratios(vectors(5), centred=True).ratios) == 3
+    assert len(principal_ratios(vectors(4)).ratios) == 3
 
 
 # Directions

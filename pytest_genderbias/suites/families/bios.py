@@ -227,8 +227,8 @@ class Bios(Family[None, BiosOptions]):
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
     null_control: ClassVar[str] = (
-        "groups are shuffled over the persons of a gold class (independence: over all persons; sufficiency: over those of a predicted "
-        "class)"
+        "groups are shuffled over the persons of a gold class (independence: over all persons; precision gaps and sufficiency: over "
+        "those of a predicted class)"
     )
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
     about: ClassVar[SuiteAbout] = SuiteAbout(
@@ -474,29 +474,39 @@ def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
 def _null_lines(
     tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
 ) -> dict[str, FloatArray]:
-    """Return root mean squares and correlations, and slopes over all persons, with groups shuffled within gold classes."""
+    """Return root mean squares and correlations, and slopes over all persons, with groups shuffled as :func:`_shuffled` does."""
     null = {}
     for figure, counts in (("rms", tables), ("pearson", tables), ("slope", everybody)):
-        shuffled = permuted_tables(counts, repeats, seed)
+        shuffled = _shuffled(counts, repeats, seed)
         for name, rate in _RATES.items():
-            null[f"{name}_gap_{figure}"] = gap_figure(*hits_and_trials(shuffled, rate), shares, _GAP_FIGURES[figure])
+            hits, trials = hits_and_trials(shuffled[name], rate)
+            null[f"{name}_gap_{figure}"] = gap_figure(hits, trials, shares, _GAP_FIGURES[figure])
     return null
 
 
-def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
-    """Return sums and distances with shuffled groups; NaN without cases.
+def _shuffled(tables: IntArray, repeats: int, seed: int) -> dict[str, IntArray]:
+    """Return tables with shuffled groups by rate or distance, shuffled within the classes that it is conditional on.
 
-    Groups are shuffled within gold classes; for independence over all cases, for sufficiency within predicted classes.
+    These are the gold classes; for precision and sufficiency the predicted classes.
     """
+    within_gold = permuted_tables(tables, repeats, seed)
+    within_predicted = np.swapaxes(permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
+    return {
+        **dict.fromkeys(("tpr", "fpr", "separation"), within_gold),
+        **dict.fromkeys(("precision", "sufficiency"), within_predicted),
+    }
+
+
+def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
+    """Return sums and distances with shuffled groups, for independence over all cases; NaN without cases."""
     if not tables.any():
         names = [f"{name}_gap_sum" for name in _RATES] + [f"{name}_sum" for name in MEASURES]
         return {name: np.full(repeats, np.nan) for name in (*names, "separation_gap", "sufficiency_gap")}
-    within_gold = permuted_tables(tables, repeats, seed)
-    null = {f"{name}_gap_sum": absolute_gap_sums(within_gold, rate) for name, rate in _RATES.items()}
+    shuffled = _shuffled(tables, repeats, seed)
     anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
-    within_predicted = np.swapaxes(permuted_tables(np.swapaxes(tables, 1, 2), repeats, seed), 2, 3)
-    for name, shuffled in (("independence", anywhere), ("separation", within_gold), ("sufficiency", within_predicted)):
-        distances = MEASURES[name](shuffled).values
+    null = {f"{name}_gap_sum": absolute_gap_sums(shuffled[name], rate) for name, rate in _RATES.items()}
+    for name, measure in MEASURES.items():
+        distances = measure(shuffled.get(name, anywhere)).values
         null[f"{name}_sum"] = distances.sum(axis=(1, 2))
         if name != "independence":
             null[f"{name}_gap"] = np.abs(distances[:, 0] - distances[:, 1]).sum(axis=1)

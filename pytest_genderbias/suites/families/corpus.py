@@ -97,7 +97,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         question="Which words stand near words for women, which near words for men? The suite counts them in a text, or in what a language model generates.",
         reads="The mean, over all words, of the absolute log-ratio of a word's probability beside words for one gender and beside those for the other, in nats. 0 means that every word is as frequent beside either; more is worse. beta says how much of the training text's bias a model carries over: 1 means all of it.",
         does_not_mean="A word that stands near women in a text is not thereby a stereotype: 'pregnant' counts like 'nurse'. Rare words vary by chance and raise the figure, so that texts of different length are not comparable.",
-        formula="bias(w) = ln(P(w | words of the second group) / P(w | words of the first group)), within k words or with weights 0.95^distance\nmu = mean of |bias(w)|, sigma = standard deviation of bias(w); beta = slope of bias(w) on that in the training text",
+        formula="bias(w) = ln(P(w | words of the first group) / P(w | words of the second group)), within k words or with weights 0.95^distance\nmu = mean of |bias(w)|, sigma = standard deviation of bias(w); beta = slope of bias(w) on that in the training text",
         picture="One point a word: its bias in the training text to the right, in the generated text upwards, with the line of slope beta. Without a training text one signed bar a word.",
         criticisms=(
             Criticism(
@@ -139,11 +139,8 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
             lambda v: v is None or (type(v) is int and v > 0),
             "length of the infinite context in words (100 in the reference code)",
         ),
-        "group_share": Option(
-            True,
-            "true or false",
-            lambda v: isinstance(v, bool),
-            "keep the factor c(g) of the printed formula, which adds ln(c(second) / c(first)) to every score",
+        "group_share": flag(
+            "keep the factor c(g) of the printed formula, which adds ln(c(second) / c(first)) to every score"
         ),
         "min_count": whole(1, "smallest number of co-occurrences (fixed context) of a scored word"),
         "outliers": flag("keep outliers in beta"),
@@ -432,5 +429,5 @@ def _share_note(found: Counted, counting: Counting, by_group_share: bool) -> str
     other = f"mu is {fixed:.4f} and mu_infinite {infinite:.4f}"
     shift = f"adds {log(second / first):+.4f} to every score"
     if by_group_share:
-        return f"the factor c(g) of the printed formula {shift}; without it (option group_share=false) {other}"
-    return f"without the factor c(g) of the printed formula, which {shift}; with it {other}"
+        return f"the factor c(g) of the printed formula {shift}; without it (the default) {other}"
+    return f"without the factor c(g) of the printed formula, which {shift}; with it (option group_share=true) {other}"

@@ -75,7 +75,7 @@ class SubspaceOptions(TypedDict):
     """The values of the options."""
 
     where: str | int
-    uncentred: bool
+    centred: bool
     normalised: bool
 
 
@@ -83,9 +83,9 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
     """Singular values of a set of words, and the cosine of its first component with the learned direction."""
 
     name: ClassVar[str] = "subspace"
-    definition: ClassVar[str] = "subspace/1"
+    definition: ClassVar[str] = "subspace/2"
     null_control: ClassVar[str] = (
-        "each word's vector from their mean keeps its length and takes a random direction; for the cosine the learned direction "
+        "each word's vector (with the option centred, from the mean) keeps its length and takes a random direction; for the cosine the learned direction "
         "is a random one"
     )
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
@@ -93,7 +93,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         question="Is there one direction in the vectors along which gendered words differ? The suite compares the singular values of gendered words, and the direction that they share with he - she.",
         reads="ratio_2 is the second singular value of the words over the first. A small ratio means that one direction explains most of what they vary in; a ratio near 1 that no direction stands out. It describes the vectors and does not measure harm, so no gate takes it, nor the cosine.",
         does_not_mean="A single direction does not show bias, and removing it does not remove bias: words that were neighbours because of gender remain neighbours. No direction in these few words does not show that there is none.",
-        formula="s1 >= s2 >= ...: singular values of the centred vectors of the words\nratio_k = s_k / s1; cosine = |cos(first component, learned direction)|",
+        formula="s1 >= s2 >= ...: singular values of the vectors of the words\nratio_k = s_k / s1; cosine = |cos(first component, learned direction)|",
         picture="One signed bar a word: its place along the first component. If the two kinds of words lie at different ends, the component is the difference between them.",
         criticisms=(
             Criticism(
@@ -124,7 +124,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
     }
     options: ClassVar[Mapping[str, Option]] = {
         "where": layer("input"),
-        "uncentred": flag("do not subtract the mean vector"),
+        "centred": flag("subtract the mean vector first"),
         "normalised": flag("divide each vector by its length first"),
     }
 
@@ -181,7 +181,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         try:
             _component(body.words, vectors, options)
             null[:, :3] = random_ratios(
-                rows, repeats, seed, centred=not options["uncentred"], normalised=options["normalised"]
+                rows, repeats, seed, centred=options["centred"], normalised=options["normalised"]
             )
             _direction(body, vectors, options)  # without one there is no cosine to hold against others
             null[:, 3] = random_cosines(len(rows[0]), repeats, seed)
@@ -210,7 +210,7 @@ def _component(words: tuple[str, ...], vectors: Mapping[str, FloatArray], option
     rows = [vectors[word] for word in words if word in vectors]
     if not rows:
         raise UndefinedError("none of the words has a vector")
-    return principal_ratios(rows, centred=not options["uncentred"], normalised=options["normalised"])
+    return principal_ratios(rows, centred=options["centred"], normalised=options["normalised"])
 
 
 def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: SubspaceOptions) -> FloatArray:
@@ -231,7 +231,7 @@ def _by_word(
     known = [word for word in body.words if word in vectors]
     rows = np.asarray([vectors[word] for word in known])
     rows = unit_vectors(rows) if options["normalised"] else rows
-    places = (rows - (0.0 if options["uncentred"] else rows.mean(axis=0))) @ full.component
+    places = (rows - (rows.mean(axis=0) if options["centred"] else 0.0)) @ full.component
     try:
         places = places * (-1.0 if _direction(body, vectors, options) @ full.component < 0 else 1.0)
     except UndefinedError:

@@ -246,6 +246,7 @@ def test_the_null_is_that_of_shuffled_persons(tmp_path):
     null = {r["statistic"]: r for r in file_of(tmp_path, rows, said, balanced=False).records if r["slice"] == "null"}
     within = {
         "tpr_gap_sum": [r["label"] for r in rows],
+        "precision_gap_sum": [said[r["text"]] for r in rows],
         "sufficiency_sum": [said[r["text"]] for r in rows],
         "independence_sum": ["all"] * len(rows),
     }
@@ -261,6 +262,31 @@ def test_the_null_is_that_of_shuffled_persons(tmp_path):
             drawn.append(by_loops(shuffled, said)[key])
         error = np.std(drawn) / np.sqrt(len(drawn))
         assert null[key]["null_mean"] == pytest.approx(np.mean(drawn), abs=4 * error), key
+
+
+def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictions(tmp_path):
+    """Each class is mostly of one gender, as its errors are: shuffles within gold classes keep that gap, and hide it."""
+    rows, said = [], {}
+    for label, group, prediction, n in [
+        ("a", "F", "a", 90), ("a", "male", "a", 10), ("b", "male", "b", 90), ("b", "F", "b", 10),
+        ("a", "F", "b", 40), ("b", "male", "a", 40),
+    ]:  # fmt: skip
+        for _ in range(n):
+            rows.append({"id": f"{len(rows):03d}", "text": f"{len(rows)}", "label": label, "group": group})
+            said[rows[-1]["text"]] = prediction
+    found = file_of(tmp_path, rows, said, balanced=False)
+    record = next(r for r in found.records if r["slice"] == "null" and r["statistic"] == "precision_gap_sum")
+    y, r = np.asarray([p["label"] for p in rows]), np.asarray([said[p["text"]] for p in rows])
+    group, rng, drawn = np.asarray([p["group"] == "F" for p in rows]), np.random.default_rng(0), []
+    for _ in range(200):
+        shuffled = group.copy()
+        for label in "ab":
+            shuffled[r == label] = rng.permutation(shuffled[r == label])
+        gaps = [np.mean((y == c)[shuffled & (r == c)]) - np.mean((y == c)[~shuffled & (r == c)]) for c in "ab"]
+        drawn.append(np.abs(gaps).sum())
+    assert record["p"] == pytest.approx((1 + np.sum(np.asarray(drawn) >= record["value"])) / 201, abs=0.01)
+    assert record["p"] < 0.01
+    assert record["null_mean"] == pytest.approx(np.mean(drawn), rel=0.1)
 
 
 # Units, items and the null control
@@ -417,7 +443,9 @@ def test_the_null_is_the_distribution_of_every_figure_of_groups(monkeypatch):
         assert (low <= found.values["tpr_gap_slope"] <= high) == inside
         if inside:
             for key, drawn in null.items():
-                assert drawn.min() <= found.values[key] <= drawn.max(), key
+                # Shares of women differ between classes: without balancing, equal errors give unequal precision.
+                outside = key == "precision_gap_slope"
+                assert (drawn.min() <= found.values[key] <= drawn.max()) != outside, key
     again = FAMILY.null(None, options, answers, 0, 200)
     assert all(np.array_equal(again[key], null[key], equal_nan=True) for key in null)
     assert (FAMILY.null(None, options, answers, 1, 200)["tpr_gap_sum"] != null["tpr_gap_sum"]).any()

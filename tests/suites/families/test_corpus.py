@@ -62,8 +62,7 @@ def slices(measurement, name):
 
 def test_a_text_by_hand(tmp_path):
     found = measured(documents(tmp_path / "a.jsonl", SEWING))
-    share = math.log((4 / 9) / (5 / 9))
-    bias = [math.log((3 / 4) / (1 / 5)) - share, math.log((1 / 4) / (4 / 5)) - share]
+    bias = [math.log((3 / 4) / (1 / 5)), math.log((1 / 4) / (4 / 5))]
     assert list(found.values) == KEYS
     for context in ("", "_infinite"):  # all stand beside their word, so that the weights cancel
         assert found.values[f"mu{context}"] == pytest.approx(np.abs(bias).mean())
@@ -97,8 +96,8 @@ def test_what_has_no_letter_or_digit_is_counted_and_named(tmp_path):
     assert keep.signature["settings"]["punctuation"] == "keep"
 
 
-def counted_near_gendered_words(path, punctuation, k=10):
-    """Return mu of a WikiText file, counted from the positions of the gendered words, by the printed formula."""
+def counted_near_gendered_words(path, punctuation="drop", printed=False, k=10):
+    """Return bias by word of a WikiText file, counted from the positions of the gendered words."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         texts = re.split(r"^(?= = [^=\n]+ = $)", file.read(), flags=re.MULTILINE)
     of = {entry.word: entry.attributes["group"] for entry in load_wordlist("bordia2019-wikitext-2").entries}
@@ -122,21 +121,32 @@ def counted_near_gendered_words(path, punctuation, k=10):
     for group, counts in near.items():
         share = sum(n for word, n in words.items() if of.get(word) == group) / everything
         total = sum(counts[word] for word in scored)
-        given[group] = np.asarray([counts[word] / total / share for word in scored])
-    return np.abs(np.log(given["female"] / given["male"])).mean()
+        given[group] = np.asarray([counts[word] / total / (share if printed else 1) for word in scored])
+    return np.log(given["female"] / given["male"])
 
 
-@pytest.mark.parametrize(("punctuation", "mu"), [("keep", 1.5804), ("drop", 1.4920)])
-def test_mu_of_wikitext_with_and_without_punctuation_is_that_of_a_plain_count(shared_data, punctuation, mu):
+@pytest.mark.parametrize(
+    ("punctuation", "printed", "mu"),
+    [("drop", False, 0.7779), ("keep", False, 0.7946), ("drop", True, 1.4920), ("keep", True, 1.5804)],
+)
+def test_mu_of_wikitext_is_that_of_a_plain_count(shared_data, punctuation, printed, mu):
     path = shared_data / "wikitext2" / "valid.txt.gz"
-    expected = counted_near_gendered_words(path, punctuation)
-    assert measured(path, punctuation=punctuation).values["mu"] == pytest.approx(expected, rel=1e-9)
+    expected = np.abs(counted_near_gendered_words(path, punctuation, printed)).mean()
+    found = measured(path, punctuation=punctuation, **({"group_share": True} if printed else {}))
+    assert found.values["mu"] == pytest.approx(expected, rel=1e-9)
     assert expected == pytest.approx(mu, abs=5e-5)
+
+
+def test_the_printed_factor_calls_nearly_every_word_of_wikitext_female(shared_data):
+    path = shared_data / "wikitext2" / "valid.txt.gz"
+    printed, plain = (counted_near_gendered_words(path, printed=share) for share in (True, False))
+    assert (printed > 0).mean() > 0.9
+    assert 0.4 < (plain > 0).mean() < 0.6
 
 
 def test_both_figures_of_the_printed_factor_are_said(tmp_path):
     path = documents(tmp_path / "a.jsonl", SEWING)
-    with_factor, without = measured(path), measured(path, group_share=False)
+    with_factor, without = measured(path, group_share=True), measured(path)
     even = [math.log((3 / 4) / (1 / 5)), math.log((1 / 4) / (4 / 5))]
     assert without.values["mu"] == pytest.approx(np.abs(even).mean())
     assert without.values["sigma"] == pytest.approx(with_factor.values["sigma"])
@@ -166,8 +176,7 @@ def slow_bias(texts, weight, female, male, stop, marks=()):
         for w in near["f"]
         if w in near["m"] and w not in female | male | stop and (w in marks or w != ".") and not w.startswith("<")
     ]
-    total = sum(words[w] for w in scored)
-    p = {g: {w: near[g][w] / sum(near[g][v] for v in scored) / (groups[g] / total) for w in scored} for g in "fm"}
+    p = {g: {w: near[g][w] / sum(near[g][v] for v in scored) for w in scored} for g in "fm"}
     return {w: math.log(p["f"][w] / p["m"][w]) for w in scored}
 
 
@@ -330,18 +339,18 @@ def test_a_text_without_bias_lies_inside_the_null_and_a_biased_one_outside(tmp_p
             word = f"w{rng.integers(10)}{side if rng.random() < bias else 1 - side}"
             texts.append(f"{pairs[rng.integers(8)][side]} {word} .")
         path = documents(tmp_path / "a.jsonl", texts)
-        values = measured(path, group_share=False).values
-        null = null_of(path, 300, group_share=False)
+        values = measured(path).values
+        null = null_of(path, 300)
         assert set(null) == set(KEYS[:4])
         assert {drawn.shape for drawn in null.values()} == {(300,)}
         for statistic in ("mu", "sigma"):
             low, high = np.quantile(null[statistic], (0.01, 0.985))
             assert (low <= values[statistic] <= high) == inside
-    again = null_of(path, 300, group_share=False)
+    again = null_of(path, 300)
     assert all((again[key] == null[key]).all() for key in null)
-    assert (null_of(path, 300, seed=1, group_share=False)["mu"] != null["mu"]).any()
+    assert (null_of(path, 300, seed=1)["mu"] != null["mu"]).any()
     monkeypatch.setattr(counting, "_MOST_BIASES", 1000)
-    in_parts = null_of(path, 300, group_share=False)
+    in_parts = null_of(path, 300)
     assert all(in_parts[key] == pytest.approx(null[key]) for key in null)
     empty = null_of(documents(tmp_path / "c.jsonl", ["nobody is here"]), 4)
     assert {len(drawn) for drawn in empty.values()} == {4}
@@ -597,7 +606,7 @@ def test_a_planted_model_gives_the_bias_it_was_given(tmp_path):
     """Texts of two words, "she sews" thrice as often as "she saws"; many end in a sample, and each is a document."""
     model = chain_model(SEWS, eos_token="</s>")
     training = documents(tmp_path / "a.jsonl", ["she sews", "he saws"] * 3 + ["she saws", "he sews"])
-    found = measure(SUITE, model, cache=None, seeds=130, length=60, training=str(training), group_share=False, seed=1)
+    found = measure(SUITE, model, cache=None, seeds=130, length=60, training=str(training), seed=1)
     assert found.n == found.n_total == 130
     assert found.values["mu"] == pytest.approx(math.log(3), abs=0.15)
     assert found.values["mu_infinite"] == pytest.approx(math.log(3), abs=0.15)
@@ -765,13 +774,13 @@ def test_the_evaluation_text_is_looked_for_by_name(tiny_model, tmp_path):
 
 def test_real_texts(shared_data):
     brown = measured(shared_data / "corpora" / "brown.jsonl.gz")
-    assert brown.n == 1_013_319, "1,161,192 tokens"
-    assert brown.values["mu"] == pytest.approx(1.3606, abs=1e-3)  # the factor c(g) adds 1.06 to every score
-    assert any("mu is 0.7780" in note for note in brown.notes)  # the paper has 0.72 to 0.83 for its training texts
+    assert brown.n == 1_013_319, "words, of 1,161,192 tokens"
+    assert brown.values["mu"] == pytest.approx(0.7780, abs=1e-3)  # the paper has 0.72 to 0.83 for its training texts
+    assert any("+1.0599" in note and "mu is 1.3606" in note for note in brown.notes)
     assert slices(brown, "most female")[0]["word"] == "dress"
     assert "team" in {r["word"] for r in slices(brown, "most male")}
     valid = measure(
-        SUITE, f"text:{shared_data / 'wikitext2' / 'valid.txt.gz'}", cache=None, data=shared_data, training="brown", group_share=False
+        SUITE, f"text:{shared_data / 'wikitext2' / 'valid.txt.gz'}", cache=None, data=shared_data, training="brown"
     )  # fmt: skip
     assert valid.values["mu"] == pytest.approx(0.7779, abs=1e-3)
     assert -1 < valid.values["beta"] < 1

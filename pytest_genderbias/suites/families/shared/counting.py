@@ -171,9 +171,7 @@ class Counting:
     def scores(self, counted: Counted, context: str, by_group_share: bool) -> tuple[NDArray[np.intp], FloatArray]:
         """Return ids and bias of the scorable words."""
         counts, fixed = counted.counts[context], counted.counts[FIXED].pairs
-        return bias_scores(
-            counts.pairs, counts.groups, counts.words, self._scorable(fixed), by_group_share=by_group_share
-        )
+        return bias_scores(counts.pairs, counts.groups, self._scorable(fixed), by_group_share=by_group_share)
 
     def extremes(self, counted: Counted, training: Counted | None, side: int) -> Iterator[Record]:
         """Return the words with the largest bias towards one group, those with enough co-occurrences first."""
