@@ -15,6 +15,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import PromptLogProbabilities
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.served_proof import Proof, prove
+from pytest_genderbias.models.served_rows import KeptRows, MeasuredRows
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import HUB_ID, ModelSpec, served_parts
 from pytest_genderbias.text.printable import brief
@@ -33,13 +34,27 @@ class ServedModel:
     """A causal LM that another process runs, with its tokenizer in this one.
 
     ``source``: what is asked. ``max_length``: most tokens in a row, or ``None`` without a limit. ``proof``: what was tested of the
-    log-probabilities, and prompts that are asked again at the end of each measurement.
+    log-probabilities, and prompts that are asked again at the end of each measurement. ``kept``: rows of measurements, asked again as well.
     """
 
     source: PromptLogProbabilities = field(repr=False)
     tokenizer: PreTrainedTokenizerBase = field(repr=False)
     max_length: int | None
     proof: Proof
+    kept: KeptRows = field(default_factory=KeptRows, repr=False, compare=False)
+
+    def rows(self, name: str) -> MeasuredRows:
+        """Return what asks for the rows of one question of a measurement, and proves them. ``name``: the model's name."""
+        return MeasuredRows(self.source, self.proof, self.tokenizer, self.max_length, name, self.kept)
+
+    def confirm_unchanged(self, name: str) -> None:
+        """Ask prompts of the proof and rows of measurements again.
+
+        Raises:
+            ScoreError: their values changed.
+        """
+        self.proof.confirm_unchanged(self.source, name)
+        self.rows(name).confirm_kept()
 
     @property
     def word_tokenizer(self) -> PreTrainedTokenizerBase:

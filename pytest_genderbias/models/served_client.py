@@ -1,6 +1,7 @@
 """The client of a server with OpenAI's ``/v1/completions``: prompts as token ids, their log-probabilities by ``echo`` and ``logprobs``.
 
 Requests that fail for a while (429, 5xx, time-outs, truncated answers) are sent again after a pause that doubles, or that the server names.
+A request ends after the time limit, whatever the server does meanwhile; a server that asks for a longer pause ends the run.
 A few are under way at once, in the event loop of a thread, so that an interruption cancels them. The key of the environment variable
 ``GENDERBIAS_API_KEY`` is in the header of each request, and nowhere else.
 """
@@ -39,8 +40,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  #: seconds between two attempts
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))  #: statuses after which a request is sent again
 _AT_ONCE = 4  #: requests under way
 _PROMPTS, _TOKENS = 32, 8192  #: most prompts and tokens in a request
-_CONNECT = 10.0  #: seconds in which a connection should be there
+_CONNECT = 10.0  #: seconds in which a connection should be there, and what says more of a server than is needed
 _MOST_BYTES = 1 << 28  #: of an answer
+_MOST_SAID = 4096  #: characters of an error that are looked at
 _ID = "token_id:"  #: before the id of a token that is given as one
 _BY_IDS: Mapping[str, object] = {"return_tokens_as_token_ids": True}  #: vLLM's
 #: What some servers set by default for what they generate. Others do not know these names.
@@ -61,7 +63,7 @@ class ServedClient:
         model: the server's name for the model.
         name: name of the model in messages.
         allow_remote: whether the server may be on another machine.
-        time_limit: seconds after which a request without an answer is sent again.
+        time_limit: seconds in which the whole answer to a request should be there, from the connection to the last byte; else it is sent again.
         pause: called in place of a pause, with its seconds, in tests.
         transport: carries the requests; replaced in tests.
 
@@ -215,8 +217,10 @@ class ServedClient:
         import httpx
 
         try:
-            response, body = await self._answered("GET", f"{self._url.removesuffix('/v1')}/version", None)
-        except (httpx.HTTPError, ScoreError):
+            response, body = await self._answered(
+                "GET", f"{self._url.removesuffix('/v1')}/version", None, min(_CONNECT, self._time_limit)
+            )
+        except (httpx.HTTPError, ScoreError, asyncio.TimeoutError):
             return "unknown"
         content = (_json(body) or {}) if response.status_code == 200 else {}
         named = response.headers.get("server", "")
@@ -229,10 +233,10 @@ class ServedClient:
         trouble, wait = "", _FIRST_PAUSE
         for attempt in range(_ATTEMPTS):
             if attempt:
-                await self._paused(min(wait, _LONGEST_PAUSE))
-            wait = _FIRST_PAUSE * 2**attempt
+                await self._paused(wait)
+            wait = min(_FIRST_PAUSE * 2**attempt, _LONGEST_PAUSE)
             try:
-                response, answer = await self._answered(method, f"{self._url}/{path}", body)
+                response, answer = await self._answered(method, f"{self._url}/{path}", body, self._time_limit)
             except httpx.ConnectError as error:
                 if method == "GET":  # the first request: nothing listens there
                     raise ModelError(
@@ -243,8 +247,12 @@ class ServedClient:
             except httpx.RequestError as error:  # on the way, or an answer that cannot be unpacked
                 trouble = _reason(error) + self._longer(error)
                 continue
+            except asyncio.TimeoutError as error:
+                trouble = f"no whole answer{self._longer(error)}"
+                continue
             if response.status_code in _PASSING:
-                trouble, wait = f"status {response.status_code}", _retry_after(response, wait)
+                trouble = _status(response, answer)
+                wait = self._pause_asked(response, trouble, wait)
                 continue
             if response.status_code != 200:
                 raise self._refused(response, answer)
@@ -257,22 +265,28 @@ class ServedClient:
             "run again when the server is well"
         )
 
-    async def _answered(self, method: str, url: str, body: object) -> tuple[httpx.Response, bytes]:
+    async def _answered(self, method: str, url: str, body: object, time_limit: float) -> tuple[httpx.Response, bytes]:
         """Send a request once, and return the response with its content.
 
         Raises:
             ScoreError: the content is longer than any that was asked for; it is not read to its end.
+            asyncio.TimeoutError: the content is not complete after ``time_limit`` seconds, in which the server may have sent something
+                all the time.
         """
-        async with self._connections().stream(method, url, json=body) as response:
-            content = bytearray()
-            async for piece in response.aiter_bytes():
-                content += piece
-                if len(content) > _MOST_BYTES:
-                    raise ScoreError(
-                        f"{self.where} sends more than {_MOST_BYTES >> 20} MiB in answer to one request, which was not read to its end; expected "
-                        "a list of numbers for each token of at most 32 prompts: is it a server of OpenAI's completions?"
-                    )
-            return response, bytes(content)
+
+        async def read() -> tuple[httpx.Response, bytes]:
+            async with self._connections().stream(method, url, json=body) as response:
+                content = bytearray()
+                async for piece in response.aiter_bytes():
+                    content += piece
+                    if len(content) > _MOST_BYTES:
+                        raise ScoreError(
+                            f"{self.where} sends more than {_MOST_BYTES >> 20} MiB in answer to one request, which was not read to its end; expected "
+                            "a list of numbers for each token of at most 32 prompts: is it a server of OpenAI's completions?"
+                        )
+                return response, bytes(content)
+
+        return await asyncio.wait_for(read(), time_limit)
 
     def _connections(self) -> httpx.AsyncClient:
         """Return those of this process: the event loop of the process that it was forked from waits for the answers of others."""
@@ -295,28 +309,37 @@ class ServedClient:
         """Return how a server gets more time, where it took too much."""
         import httpx
 
-        too_late = isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout))
+        too_late = isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout, asyncio.TimeoutError))
         return f" after {self._time_limit:g} s, --bias-endpoint-timeout=SECONDS waits longer" if too_late else ""
 
+    def _pause_asked(self, response: httpx.Response, trouble: str, otherwise: float) -> float:
+        """Return the pause in seconds before the next attempt: that of the server's ``Retry-After``, if it names one.
+
+        Raises:
+            ScoreError: it is longer than a run waits, or no number.
+        """
+        seconds, longest = _retry_after(response, otherwise), max(_LONGEST_PAUSE, self._time_limit)
+        if seconds <= longest:
+            return seconds
+        asked = brief(_without_key(response.headers.get("retry-after", "")), 60)
+        raise ScoreError(
+            f"{self.where} answers with {trouble}, and asks to wait until its next request (Retry-After: {asked}); a run waits "
+            f"{longest:g} s at most: run again later, or give it more time with --bias-endpoint-timeout=SECONDS"
+        )
+
     def _refused(self, response: httpx.Response, answer: bytes) -> ModelError:
-        content = _json(answer) or {}
-        error = content.get("error", content)
-        message = error.get("message") if isinstance(error, dict) else error
-        said = brief(_without_key(" ".join(str(message or response.reason_phrase).split())), 300)
-        status = response.status_code
-        if status in (401, 403):
-            return ModelError(
-                f"{self.where} refuses the key (status {status}: {said}); set the environment variable {API_KEY}"
-            )
-        kind = _RefusedError if status in (400, 413, 422) else ModelError
+        status = _status(response, answer)
+        if response.status_code in (401, 403):
+            return ModelError(f"{self.where} refuses the key ({status}); set the environment variable {API_KEY}")
+        kind = _RefusedError if response.status_code in (400, 413, 422) else ModelError
         return kind(
-            f"{self.where} refuses a request (status {status}: {said}); expected OpenAI's /v1/completions with a list of token ids as prompts, "
+            f"{self.where} refuses a request ({status}); expected OpenAI's /v1/completions with a list of token ids as prompts, "
             "echo and logprobs"
         )
 
 
 class _RefusedError(ModelError):
-    """The server does not take a request as it is."""
+    """The server does not take a request as it is. Callers of a client see a :class:`ModelError`."""
 
 
 #: The event loop of all requests of a process, by its number.
@@ -346,6 +369,8 @@ def _done(work: Coroutine[Any, Any, T]) -> T:
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         return future.result()
+    except _RefusedError as error:
+        raise ModelError(*error.args) from None
     finally:
         future.cancel()
 
@@ -451,13 +476,26 @@ def _retry_after(response: httpx.Response, otherwise: float) -> float:
     """Return the pause in seconds that a server asks for, by its number or date."""
     text = response.headers.get("retry-after", "")
     try:
-        return max(0.0, float(text))
+        seconds = float(text)
+        return 0.0 if seconds < 0 else seconds  # not a number stays none
     except ValueError:
         pass
     try:
         return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
     except (TypeError, ValueError, OverflowError):
         return otherwise
+
+
+def _status(response: httpx.Response, answer: bytes) -> str:
+    """Return the status of an answer, with what the server says: the message of a JSON object, or a text; in one line, cut, without the key."""
+    content = _json(answer)
+    if content is None:
+        said: object = answer.decode("utf-8", "replace")
+    else:
+        error = content.get("error") or content
+        said = error if not isinstance(error, dict) else error.get("message") or error.get("detail")
+    line = " ".join(_without_key(str(said or ""))[:_MOST_SAID].split()) or response.reason_phrase
+    return f"status {response.status_code}: {brief(line, 300)}"
 
 
 def _json(answer: bytes) -> dict[str, Any] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ LEAST = 400  #: draws that a comparison needs
 _LEAST_EXPECTED = 5.0  #: draws of a token that is counted by itself
 _LEAST_P = 1e-6  #: p-value below which a right source falls once in a million
 _MOST_Z = 5.0  #: standard errors by which a right source is off once in a million
+_LOG_ODDS = float(np.log(2 / _LEAST_P))  #: of Bernstein's bound at the same p-value
 
 
 @dataclass(frozen=True)
@@ -66,8 +68,7 @@ def z_of_mass(draws: Draws) -> float:
         >>> float(z_of_mass(draws))
         2.0
     """
-    mass = np.minimum(draws.probabilities.sum(axis=1), 1.0)
-    return _z((draws.drawn >= 0) - mass, mass * (1 - mass))
+    return _z(*_of_mass(draws))
 
 
 def z_of_sharpness(draws: Draws) -> float:
@@ -83,13 +84,7 @@ def z_of_sharpness(draws: Draws) -> float:
         >>> round(float(z_of_sharpness(draws)), 12)
         1.0
     """
-    inside = draws.drawn >= 0
-    weights, drawn = draws.probabilities[inside], draws.drawn[inside]
-    shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
-    logs = np.log(np.maximum(shares, 1e-300))
-    mean = (shares * logs).sum(axis=1)
-    variance = (shares * logs**2).sum(axis=1) - mean**2
-    return _z(logs[np.arange(len(drawn)), drawn] - mean, variance)
+    return _z(*_of_sharpness(draws))
 
 
 def z_of_first(draws: Draws) -> float:
@@ -100,8 +95,7 @@ def z_of_first(draws: Draws) -> float:
         >>> float(z_of_first(draws))
         2.0
     """
-    first = np.minimum(draws.probabilities[:, 0], 1.0)
-    return _z((draws.drawn == 0) - first, first * (1 - first))
+    return _z(*_of_first(draws))
 
 
 def trouble_of_draws(draws: Draws) -> str | None:
@@ -109,11 +103,7 @@ def trouble_of_draws(draws: Draws) -> str | None:
     count = len(draws.drawn)
     if count < LEAST:
         return f"expected at least {LEAST} tokens drawn at temperature 1, got {count}; the listed probabilities cannot be compared with draws"
-    found = {
-        "listed tokens were drawn": z_of_mass(draws),
-        "the most likely token was drawn": z_of_first(draws),
-        "likely ones among the listed tokens were drawn": z_of_sharpness(draws),
-    }
+    found = {what: _z(*excess) for what, excess in _excesses(draws).items()}
     what, z = max(found.items(), key=lambda pair: abs(pair[1]))
     if abs(z) <= _MOST_Z:
         return None
@@ -159,13 +149,70 @@ def trouble_of_counts(places: Sequence[Draws]) -> str | None:
     count = sum(len(draws.drawn) for draws in places)
     if count < LEAST:
         return f"expected at least {LEAST} tokens drawn one by one at {len(places)} places, got {count}; their lists cannot be compared with draws"
-    p = p_of_counts(places)
+    return _trouble_of_shares(places)
+
+
+def _trouble_of_shares(places: Sequence[Draws]) -> str | None:
+    count, p = sum(len(draws.drawn) for draws in places), p_of_counts(places)
     if p >= _LEAST_P:
         return None
     return (
         f"expected {count} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places, got other shares (p = {p:.1g}); the "
         "values are not those that the model writes by, or the server repeats what it wrote before"
     )
+
+
+def trouble_of_few_draws(places: Sequence[Draws]) -> str | None:
+    """Return what is wrong, in one line, if draws at places of a suite's rows do not follow their lists; ``None`` if they may.
+
+    A list of such a place may leave nearly nothing open, so that few draws can differ, and their number is far from a normal distribution:
+    sums are compared with Bernstein's bound, which holds for any.
+    """
+    if trouble := _trouble_of_shares(places):
+        return trouble
+    draws = Draws(np.concatenate([one.probabilities for one in places]), np.concatenate([one.drawn for one in places]))
+    for what, (excess, variance) in _excesses(draws).items():
+        most = max(1.0, float(np.abs(excess).max(initial=0.0)))
+        bound = _LOG_ODDS * most / 3
+        bound += float(np.sqrt(bound**2 + 2 * _LOG_ODDS * max(0.0, float(variance.sum()))))
+        if abs(excess.sum()) > bound:
+            return (
+                f"expected {len(draws.drawn)} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places, but {what} "
+                f"{'more' if excess.sum() > 0 else 'less'} often; the values are of another base, temperature or scale, or not of the model that writes"
+            )
+    return None
+
+
+_Excess: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
+
+
+def _excesses(draws: Draws) -> dict[str, _Excess]:
+    """Return by how much each draw exceeds its expectation, and the variance of each, for three figures, each with its words."""
+    return {
+        "listed tokens were drawn": _of_mass(draws),
+        "the most likely token was drawn": _of_first(draws),
+        "likely ones among the listed tokens were drawn": _of_sharpness(draws),
+    }
+
+
+def _of_mass(draws: Draws) -> _Excess:
+    mass = np.minimum(draws.probabilities.sum(axis=1), 1.0)
+    return (draws.drawn >= 0) - mass, mass * (1 - mass)
+
+
+def _of_first(draws: Draws) -> _Excess:
+    first = np.minimum(draws.probabilities[:, 0], 1.0)
+    return (draws.drawn == 0) - first, first * (1 - first)
+
+
+def _of_sharpness(draws: Draws) -> _Excess:
+    inside = draws.drawn >= 0
+    weights, drawn = draws.probabilities[inside], draws.drawn[inside]
+    shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)
+    logs = np.log(np.maximum(shares, 1e-300))
+    mean = (shares * logs).sum(axis=1)
+    variance = (shares * logs**2).sum(axis=1) - mean**2
+    return logs[np.arange(len(drawn)), drawn] - mean, variance
 
 
 def _z(excess: NDArray[np.float64], variance: NDArray[np.float64]) -> float:

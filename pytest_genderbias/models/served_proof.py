@@ -2,13 +2,15 @@
 
 Servers give chance, zeros, the values of another place, or those of another prompt without an error, and a bias suite would make figures of
 them. Each check here compares what comes for a few known texts with what any causal LM must give, whatever its weights: see :func:`prove`.
+``served_rows.py`` makes some of the checks with the rows of each measurement, which a server may answer otherwise.
 What no check of this kind can find: another model with the same tokenizer, and changes that make the values those of another proper model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import exp
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -30,7 +32,7 @@ KNOWN_TEXTS = (
     "It was raining all morning, so the teacher said that everyone should stay inside and read a book.",
     "The cat was very happy because it had found a big fish in the kitchen, and nobody was at home.",
 )
-_LISTED = 5  #: most likely tokens asked for in each place
+LISTED = 5  #: most likely tokens asked for in each place
 _MARGIN = 1.0  #: nats a token by which a text should be likelier than its shuffles
 _STEADY_MEAN, _STEADY_MOST = (
     0.02,
@@ -45,6 +47,9 @@ _UNCHANGED = 1e-3  #: nats a token that canaries may differ by, on average, wher
 _TIMES_NOISE = 10  #: how much more than the mean repeat noise they may differ by
 _DRAWN_PER_TEXT, _DRAWN = 8, 48  #: prompts of each text, and tokens of each, that are drawn
 _DRAWN_AT_ONE = 80  #: tokens drawn at one place of each text
+_SHORT = (2, 3, 4, 6, 9, 13, 17)  #: tokens of the short prompts: most rows of suites are no longer
+
+AGAIN = "asked again"  #: name of a check
 
 Prompts: TypeAlias = "list[list[int]]"
 Values: TypeAlias = "NDArray[np.float64]"
@@ -89,8 +94,8 @@ class Proof:
         answers = source.ask([[*canary, *end] for canary, end in zip(self.canaries, ends.tolist(), strict=True)])
         found = [answer.log_probabilities[: len(values)] for answer, values in zip(answers, self.values, strict=True)]
         same_size = [*map(len, found)] == [*map(len, self.values)]
-        moved = _differences(found, self.values) if same_size else np.array([np.inf])
-        limit = _most_moved(self.mean_noise)
+        moved = differences(found, self.values) if same_size else np.array([np.inf])
+        limit = most_moved(self.mean_noise)
         if not moved.mean() <= limit:
             raise ScoreError(
                 f"{name} changed while it was measured: {source.where} gives other log-probabilities for {len(self.canaries)} texts than before the "
@@ -116,7 +121,7 @@ class Proof:
             ScoreError: the values differ, on average by more than ten times the larger of both mean repeat noises.
         """
         then, now = kept[1:], self.kept[1:]
-        moved, limit = float(np.abs(now - then).mean()), _most_moved(max(float(kept[0]), self.mean_noise))
+        moved, limit = float(np.abs(now - then).mean()), most_moved(max(float(kept[0]), self.mean_noise))
         if not moved <= limit:
             raise ScoreError(
                 f"{name} is another model than the one whose scores are cached under --bias-endpoint-version={version}: {where} gives other "
@@ -126,15 +131,15 @@ class Proof:
 
 
 @dataclass
-class _Asked:
-    """The texts, their shuffles, and what the source says of all of them in one batch."""
+class Asked:
+    """The texts, their shuffles, and what the source says of all of them in one batch; or the rows of a measurement, without shuffles."""
 
     source: PromptLogProbabilities
     tokenizer: PreTrainedTokenizerBase
     longest: int | None
     rows: Prompts
     shuffled: Prompts
-    answers: list[PromptAnswer]
+    answers: Sequence[PromptAnswer]
     noise: float = 0.0
     mean_noise: float = 0.0
 
@@ -159,7 +164,7 @@ class _Asked:
         return max(1e-6, 3 * self.noise)
 
 
-_Check: TypeAlias = "Callable[[_Asked], str | None]"
+Check: TypeAlias = "Callable[[Asked], str | None]"
 
 
 def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, longest: int | None, name: str) -> Proof:
@@ -178,19 +183,11 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
     rows = [tokenizer(text, verbose=False)["input_ids"][:most] for text in KNOWN_TEXTS]
     rng = np.random.default_rng(0)
     shuffled = [[row[0], *rng.permutation(row[1:]).tolist()] for row in rows]
-    answers = source.ask(rows + shuffled, _LISTED)
-    asked = _Asked(source, tokenizer, longest, rows, shuffled, answers)
+    answers = source.ask(rows + shuffled, LISTED)
+    asked = Asked(source, tokenizer, longest, rows, shuffled, answers)
+    said = f"{name}: {source.where} gives no log-probabilities of prompts that can be used; nothing is measured:"
     for stage in (_FORM, _CONTENT):
-        failed = [f"- {check}: {line}" for check, test in stage.items() if (line := test(asked)) is not None]
-        if failed:
-            raise UnprovenError(
-                "\n".join(
-                    [
-                        f"{name}: {source.where} gives no log-probabilities of prompts that can be used; nothing is measured:",
-                        *failed,
-                    ]
-                )
-            )
+        refuse_failed(said, stage, asked)
     kept = range(min(_CANARIES, len(rows)))
     return Proof(
         (*_FORM, *_CONTENT),
@@ -201,7 +198,18 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
     )
 
 
-def _one_value_a_token(asked: _Asked) -> str | None:
+def refuse_failed(said: str, checks: Mapping[str, Check], asked: Asked) -> None:
+    """Make some checks.
+
+    Raises:
+        UnprovenError: one fails. Its message is what is said, with a line for each check that failed.
+    """
+    failed = [f"- {check}: {line}" for check, test in checks.items() if (line := test(asked)) is not None]
+    if failed:
+        raise UnprovenError("\n".join([said, *failed]))
+
+
+def _one_value_a_token(asked: Asked) -> str | None:
     pairs = list(zip(asked.prompts, asked.answers, strict=True))
     wrong = next((p for p in pairs if len(p[1].log_probabilities) != len(p[0])), None)
     if wrong is not None:
@@ -219,7 +227,7 @@ def _one_value_a_token(asked: _Asked) -> str | None:
     return None
 
 
-def _same_ids(asked: _Asked) -> str | None:
+def _same_ids(asked: Asked) -> str | None:
     for prompt, answer in zip(asked.prompts, asked.answers, strict=True):
         if answer.token_ids is None:
             return (
@@ -234,7 +242,7 @@ def _same_ids(asked: _Asked) -> str | None:
     return None
 
 
-def _own_tokenizer(asked: _Asked) -> str | None:
+def _own_tokenizer(asked: Asked) -> str | None:
     text = KNOWN_TEXTS[0]
     theirs = asked.source.own_token_ids(text)
     plain = list(asked.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
@@ -247,7 +255,7 @@ def _own_tokenizer(asked: _Asked) -> str | None:
     )
 
 
-def _tokens_read(asked: _Asked) -> str | None:
+def _tokens_read(asked: Asked) -> str | None:
     row = asked.rows[0]
     (answer,) = asked.source.ask([row])
     if answer.tokens_read in (None, len(row)):
@@ -255,7 +263,7 @@ def _tokens_read(asked: _Asked) -> str | None:
     return f"expected that {len(row)} tokens of a prompt are read, got {answer.tokens_read} by the server's own count; it adds tokens or drops some"
 
 
-def _likelier_than_shuffled(asked: _Asked) -> str | None:
+def _likelier_than_shuffled(asked: Asked) -> str | None:
     n = len(asked.rows)
     means = [float(values.mean()) for values in asked.values()]
     margin = float(np.mean(means[:n]) - np.mean(means[n:]))
@@ -267,7 +275,7 @@ def _likelier_than_shuffled(asked: _Asked) -> str | None:
     )
 
 
-def _steady(asked: _Asked) -> str | None:
+def _steady(asked: Asked) -> str | None:
     n = len(asked.rows)
     alone_at = (0, 1, n, n + 1)  # a shuffled text is as long as its text
     alone = [asked.source.ask([asked.prompts[i]])[0].log_probabilities for i in alone_at]
@@ -276,8 +284,8 @@ def _steady(asked: _Asked) -> str | None:
     if list(map(len, again)) != list(map(len, before)) or [len(a) for a in alone] != [len(before[i]) for i in alone_at]:
         return "expected as many values each time, got other numbers; answers belong to other prompts"
     by_way = {
-        "alone": _differences(alone, [before[i] for i in alone_at]),
-        "in another order": _differences(again, before),
+        "alone": differences(alone, [before[i] for i in alone_at]),
+        "in another order": differences(again, before),
     }
     asked.noise = max(float(moved.max()) for moved in by_way.values())
     asked.mean_noise = max(float(moved.mean()) for moved in by_way.values())
@@ -290,22 +298,30 @@ def _steady(asked: _Asked) -> str | None:
     return None
 
 
-def _prefixes(asked: _Asked) -> str | None:
-    prefixes = [row[: max(2, 2 * len(row) // 3)] for row in asked.rows]
-    answers = asked.source.ask(prefixes)
-    if any(len(a.log_probabilities) != len(p) for a, p in zip(answers, prefixes, strict=True)):
+def _prefixes(asked: Asked) -> str | None:
+    """Test that a text's beginning has its values without the rest, in a batch and alone, from the shortest prompts on."""
+    lengths = [{min(k, len(row)) for k in (*_SHORT, max(2, 2 * len(row) // 3))} for row in asked.rows]
+    places = [(i, k) for i, ks in enumerate(lengths) for k in sorted(ks)]
+    prefixes = [asked.rows[i][:k] for i, k in places]
+    alone_at = range(0, len(places), len(asked.rows) + 1)  # other lengths of each text
+    answers = [*asked.source.ask(prefixes), *(asked.source.ask([prefixes[at]])[0] for at in alone_at)]
+    places += [places[at] for at in alone_at]
+    if any(len(answer.log_probabilities) != k for answer, (_, k) in zip(answers, places, strict=True)):
         return "expected one value a token for the beginning of a text, too, got another number"
-    whole = [a.log_probabilities[: len(p)] for a, p in zip(asked.answers, prefixes, strict=False)]
-    moved = _differences([a.log_probabilities for a in answers], whole)
+    whole = [asked.answers[i].log_probabilities[:k] for i, k in places]
+    moved = differences([answer.log_probabilities for answer in answers], whole)
     if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
+        asked.noise = max(asked.noise, float(moved.max()))
+        asked.mean_noise = max(asked.mean_noise, float(moved.mean()))
         return None
     return (
-        f"expected the values of a text's beginning to stay without its rest, got differences of {moved.mean():.3g} nats a token; a value hangs on "
-        "tokens after its own, as of a masked model, or belongs to another place"
+        f"expected the values of a text's beginning to stay without its rest, got differences of {moved.mean():.3g} nats a token, and up to "
+        f"{moved.max():.3g}; a value hangs on tokens after its own, as of a masked model, on the length of its prompt, as where padding is read, "
+        "or belongs to another place"
     )
 
 
-def _context(asked: _Asked) -> str | None:
+def _context(asked: Asked) -> str | None:
     """Test that values hang on the first tokens, near and far, and on a token in front."""
     row, other = asked.rows[0], asked.rows[1]
     chain = [token for one in asked.rows for token in one][: None if asked.longest is None else asked.longest - 1]
@@ -327,34 +343,34 @@ def _context(asked: _Asked) -> str | None:
     return None
 
 
-def _listed(asked: _Asked) -> str | None:
+def _listed(asked: Asked) -> str | None:
     return _trouble_of_lists(asked.prompts, asked.answers)
 
 
 def _trouble_of_lists(prompts: Sequence[Sequence[int]], answers: Sequence[PromptAnswer]) -> str | None:
     """Return what is wrong with the lists of the most likely tokens, which belong to the values of their places."""
     for prompt, answer in zip(prompts, answers, strict=True):
-        if len(answer.top) != len(prompt) or min(map(len, answer.top[1:]), default=0) < _LISTED:
-            return f"expected the {_LISTED} most likely tokens in each place, by their ids, got fewer; the values cannot be compared with them"
+        if len(answer.top) != len(prompt) or min(map(len, answer.top[1:]), default=0) < LISTED:
+            return f"expected the {LISTED} most likely tokens in each place, by their ids, got fewer; the values cannot be compared with them"
         for place in range(1, len(prompt)):
             top, value = answer.top[place], float(answer.log_probabilities[place])
-            most_likely = sorted(top.values(), reverse=True)[:_LISTED]
-            mass = float(np.exp(most_likely).sum())
+            most_likely = sorted(top.values(), reverse=True)[:LISTED]
+            mass = sum(exp(min(listed, 700.0)) for listed in most_likely)
             if not mass <= 1 + _NEAR:
-                return f"expected the probabilities of the {_LISTED} most likely tokens to be at most 1 together, got {mass:.4g}; they are not normalised, or of another base"
+                return f"expected the probabilities of the {LISTED} most likely tokens to be at most 1 together, got {mass:.4g}; they are not normalised, or of another base"
             own = top.get(prompt[place])
             if own is not None and abs(own - value) > _NEAR:
                 return f"expected the value of a listed token to be the listed one, {own:.4f}, got {value:.4f}; values and lists are of different places"
             is_among = own is not None and own >= most_likely[-1]
-            if not is_among and (value > most_likely[-1] + _NEAR or np.exp(value) > 1 - mass + _NEAR):
+            if not is_among and (value > most_likely[-1] + _NEAR or exp(value) > 1 - mass + _NEAR):
                 return (
-                    f"expected a token of the log-probability {value:.3f} among the {_LISTED} most likely ones, whose last has {most_likely[-1]:.3f}, got it "
+                    f"expected a token of the log-probability {value:.3f} among the {LISTED} most likely ones, whose last has {most_likely[-1]:.3f}, got it "
                     "not; values and lists are of different places or scales"
                 )
     return None
 
 
-def _greedy(asked: _Asked) -> str | None:
+def _greedy(asked: Asked) -> str | None:
     places = [(i, k) for i, row in enumerate(asked.rows) for k in (len(row) // 3, 2 * len(row) // 3)]
     written = asked.source.generate([asked.rows[i][:k] for i, k in places], 1, 0.0, None)
     near = 0.05 + 4 * asked.noise
@@ -368,17 +384,17 @@ def _greedy(asked: _Asked) -> str | None:
     return None
 
 
-def _temperature(asked: _Asked) -> str | None:
+def _temperature(asked: Asked) -> str | None:
     warm = [answer.log_probabilities for answer in asked.source.ask(asked.rows, 0, temperature=0.5)]
     before = [answer.log_probabilities for answer in asked.answers[: len(warm)]]
-    moved = _differences(warm, before) if [*map(len, warm)] == [*map(len, before)] else np.array([np.inf])
+    moved = differences(warm, before) if [*map(len, warm)] == [*map(len, before)] else np.array([np.inf])
     if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
         return None
     return f"expected the same values at temperature 0.5, got other ones, by {moved.mean():.3g} nats a token; they are of what is sampled from, not of the model"
 
 
-def _distinct(asked: _Asked) -> str | None:
-    values = np.concatenate(asked.values())
+def _distinct(asked: Asked) -> str | None:
+    values = np.asarray(list(_of_contexts(asked)), dtype=np.float64)
     uncertain = values[values < _CERTAIN]
     found, counts = np.unique(uncertain, return_counts=True)
     if counts.max(initial=0) > max(2, _SHARED * len(values)):
@@ -392,31 +408,43 @@ def _distinct(asked: _Asked) -> str | None:
     return None
 
 
-def _drawn(asked: _Asked) -> str | None:
+def _of_contexts(asked: Asked) -> Iterator[float]:
+    """Yield the value of each token but the first of a prompt, once for those before it: the prompts of a suite begin alike."""
+    seen = set()
+    for prompt, values in zip(asked.prompts, asked.values(), strict=True):
+        context = hash(prompt[0])
+        for token, value in zip(prompt[1:], values.tolist(), strict=True):
+            context = hash((context, token))
+            if context not in seen:
+                seen.add(context)
+                yield value
+
+
+def _drawn(asked: Asked) -> str | None:
     most = _DRAWN if asked.longest is None else min(_DRAWN, asked.longest - 2 * _DRAWN_PER_TEXT - 2)
     starts = [row[: 2 + 2 * k] for row in asked.bare_rows for k in range(_DRAWN_PER_TEXT) if len(row) > 2 + 2 * k]
     written = asked.source.generate(starts, most, 1.0, None)
     pairs = [(start, tokens) for start, tokens in zip(starts, written, strict=True) if tokens]
     prompts = [[*start, *tokens] for start, tokens in pairs]
-    answers = asked.source.ask(prompts, _LISTED) if prompts else []
+    answers = asked.source.ask(prompts, LISTED) if prompts else []
     if trouble := _trouble_of_lists(prompts, answers):
         return trouble
     return trouble_of_draws(
         Draws.of(
             [answer.top[len(start) :] for (start, _), answer in zip(pairs, answers, strict=True)],
             [tokens for _, tokens in pairs],
-            _LISTED,
+            LISTED,
             asked.tokenizer.eos_token_id,
         )
     )
 
 
-def _drawn_at_one_place(asked: _Asked) -> str | None:
+def _drawn_at_one_place(asked: Asked) -> str | None:
     """Test the shares of tokens drawn again and again where the lists leave most open, which finds what moves single tokens only."""
-    answers = asked.source.ask(asked.bare_rows, _LISTED)
+    answers = asked.source.ask(asked.bare_rows, LISTED)
     if trouble := _trouble_of_lists(asked.bare_rows, answers):
         return trouble
-    tops = [(row[:k], a.top[k]) for row, a in zip(asked.bare_rows, answers, strict=True) for k in _open_places(a.top)]
+    tops = [(row[:k], a.top[k]) for row, a in zip(asked.bare_rows, answers, strict=True) for k in open_places(a.top)]
     starts = [start for start, _ in tops for _ in range(_DRAWN_AT_ONE)]
     written = asked.source.generate(starts, 1, 1.0, None)
     tokens = [
@@ -424,25 +452,25 @@ def _drawn_at_one_place(asked: _Asked) -> str | None:
     ]
     end = asked.tokenizer.eos_token_id
     return trouble_of_counts(
-        [Draws.of([[top] * len(drawn)], [drawn], _LISTED, end) for (_, top), drawn in zip(tops, tokens, strict=True)]
+        [Draws.of([[top] * len(drawn)], [drawn], LISTED, end) for (_, top), drawn in zip(tops, tokens, strict=True)]
     )
 
 
-def _open_places(top: Sequence[Mapping[int, float]]) -> list[int]:
-    """Return the two places, from the third on, whose lists have the largest entropy."""
-    chances = [np.exp(sorted(listed.values(), reverse=True)[:_LISTED]) for listed in top[2:]]
+def open_places(top: Sequence[Mapping[int, float]], first: int = 2) -> list[int]:
+    """Return the two places, from the third on or the ``first``, whose lists have the largest entropy, the largest last."""
+    chances = [np.exp(sorted(listed.values(), reverse=True)[:LISTED]) for listed in top[first:]]
     entropy = [-float((p * np.log(np.maximum(p, 1e-300))).sum()) for p in chances]
-    return [2 + int(k) for k in np.argsort(entropy)[-2:]]
+    return [first + int(k) for k in np.argsort(entropy)[-2:]]
 
 
-_FORM: dict[str, _Check] = {
+_FORM: dict[str, Check] = {
     "values": _one_value_a_token,
     "token ids": _same_ids,
     "tokenizer": _own_tokenizer,
     "tokens read": _tokens_read,
 }
-_CONTENT: dict[str, _Check] = {
-    "asked again": _steady,  # first: others take its noise
+_CONTENT: dict[str, Check] = {
+    AGAIN: _steady,  # first: others take its noise
     "known texts": _likelier_than_shuffled,
     "beginnings": _prefixes,
     "context": _context,
@@ -455,11 +483,17 @@ _CONTENT: dict[str, _Check] = {
 }
 
 
-def _most_moved(mean_noise: float) -> float:
+#: Checks that rows of a measurement take, too, whatever their texts are.
+OF_ROWS: dict[str, Check] = {name: check for name, check in (_FORM | _CONTENT).items() if name in (
+    "values", "token ids", "most likely tokens", "distinct values"
+)}  # fmt: skip
+
+
+def most_moved(mean_noise: float) -> float:
     """Return by how many nats a token the values of the canaries may differ on average, in two answers of the same model."""
     return max(_UNCHANGED, _TIMES_NOISE * mean_noise)
 
 
-def _differences(first: Sequence[Values], second: Sequence[Values]) -> Values:
+def differences(first: Sequence[Values], second: Sequence[Values]) -> Values:
     """Return the absolute differences of all values but the first of each row."""
     return np.concatenate([np.abs(a[1:] - b[1:]) for a, b in zip(first, second, strict=True)])

@@ -165,7 +165,7 @@ def score_suite(
             _window(query, model) // cases.cases_per_unit or 1,
             store.read(values, partial(_plausible, query, model)),
             label,
-            partial(_confirm, model.backend, model.name) if isinstance(model.backend, ServedModel) else None,
+            partial(model.backend.confirm_unchanged, model.name) if isinstance(model.backend, ServedModel) else None,
         )
         stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
@@ -174,11 +174,6 @@ def score_suite(
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
-
-
-def _confirm(served: ServedModel, name: str) -> None:
-    """Check that a served model is still the one that was proved."""
-    served.proof.confirm_unchanged(served.source, name)
 
 
 def _confirm_cached(store: ScoreStore, model: Model) -> None:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, PromptLogProbabilities
+from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
@@ -45,7 +45,7 @@ class TokenSums(Protocol):
 def token_sums(model: Model, batch_tokens: int | None) -> TokenSums:
     """Return what sums log-probabilities for a model: each token masked in turn (masked LM), or by the chain rule (causal LM)."""
     if isinstance(model.backend, ServedModel):
-        return ServedSums(model.backend.source)
+        return ServedSums(model.backend.rows(model.name))
     checkpoint: Checkpoint = model.backend
     mask_id = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
     return NetworkSums(Network(checkpoint, batch_tokens, vocabulary_head=True), mask_id)
@@ -67,12 +67,23 @@ class NetworkSums:
         return sum_log_probabilities(self.network, rows, case, position, self._mask_id)
 
 
+class RowSource(Protocol):
+    """Gives the log-probabilities of the tokens of rows."""
+
+    @property
+    def where(self) -> str:
+        """What is asked, in words."""
+
+    def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:
+        """Return an answer for each prompt, in their order."""
+
+
 class ServedSums:
     """Sums of a causal LM that another process runs. A row is asked up to its last token that counts, and only once; so is what begins another row."""
 
     notes: list[str]
 
-    def __init__(self, source: PromptLogProbabilities) -> None:
+    def __init__(self, source: RowSource) -> None:
         self._source = source
         self.notes = []
 

@@ -11,10 +11,12 @@ import os
 import queue
 import re
 import signal
+import socketserver
 import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
@@ -123,7 +125,9 @@ def test_generated_tokens_are_ids_drawn_from_the_whole_distribution():
     [
         (lambda: httpx.Response(429, headers={"Retry-After": "3"}), [3.0, 3.0]),
         (lambda: httpx.Response(429, headers={"Retry-After": "Thu, 01 Jan 1970 00:00:00 GMT"}), [0.0, 0.0]),
-        (lambda: httpx.Response(429, headers={"Retry-After": "9999"}), [60.0, 60.0]),
+        (lambda: httpx.Response(429, headers={"Retry-After": "-3"}), [0.0, 0.0]),
+        (lambda: httpx.Response(429, headers={"Retry-After": "299"}), [299.0, 299.0]),
+        (lambda: httpx.Response(429, headers={"Retry-After": "soon"}), [0.5, 1.0]),
         (lambda: httpx.Response(503), [0.5, 1.0]),
         (lambda: httpx.Response(200, content=b'{"choices": [{"ind'), [0.5, 1.0]),
         (lambda: httpx.ReadTimeout("late"), [0.5, 1.0]),
@@ -141,7 +145,7 @@ def test_what_fails_for_a_while_is_asked_again_after_a_pause(failure, pauses):
 
 def test_a_server_that_never_answers_is_one_error():
     server = Server(before=lambda number, body: httpx.Response(502))
-    with pytest.raises(ScoreError, match=r"did not answer 7 times \(at last: status 502\)"):
+    with pytest.raises(ScoreError, match=r"did not answer 7 times \(at last: status 502: 'Bad Gateway'\)"):
         server.client().ask([[5, 6]])
     assert server.pauses == [0.5, 1.0, 2.0, 4.0, 8.0, 16.0]
 
@@ -160,6 +164,104 @@ def test_a_request_without_an_answer_is_sent_again_after_the_time_limit():
         for prompt in ([1, 300], [1, 301]):
             assert client.ask([prompt])[0].token_ids == prompt
     assert pauses and [body["prompt"] for body in server.bodies][:3] == [[[1, 300]], [[1, 301]], [[1, 301]]]
+
+
+@pytest.mark.parametrize("asked", ["86400", "nan", "inf", "1e9", "Fri, 01 Jan 2100 00:00:00 GMT"])
+def test_a_pause_that_no_run_waits_for_ends_it_and_is_said(asked):
+    answer = httpx.Response(
+        429, headers={"Retry-After": asked}, json={"error": {"message": "quota \x1b[31m\nof today"}}
+    )
+    server = Server(before=lambda number, body: answer)
+    message = (
+        rf"status 429: 'quota .*of today', and asks to wait .*\(Retry-After: '{asked}'\); a run waits 300 s at most"
+    )
+    with pytest.raises(ScoreError, match=message) as raised:
+        server.client().ask([[5, 6]])
+    assert "\x1b" not in str(raised.value) and len(server.bodies) == 1 and server.pauses == []
+
+
+@pytest.mark.parametrize("status", [400, 422, 413, 404])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b'{"error": {"message": "too\\nlong"}}',
+        b'{"detail": "too\\nlong"}',
+        b'{"message": "too long"}',
+        b'{"error": "too long"}',
+        b"too\nlong",
+    ],
+)
+def test_what_a_server_refuses_is_said_by_an_error_that_can_be_caught(status, content):
+    server = Server(before=lambda number, body: httpx.Response(status, content=content + b" " * 9000))
+    with pytest.raises(ModelError, match=rf"refuses a request \(status {status}: 'too long'\)") as raised:
+        server.client().ask([[5, 6]])
+    assert type(raised.value) is ModelError
+
+
+@pytest.mark.parametrize("status", [429, 503])
+def test_what_a_busy_server_says_at_last_is_shown(status):
+    server = Server(before=lambda number, body: httpx.Response(status, text="queue is full " * 99))
+    with pytest.raises(ScoreError, match=rf"7 times \(at last: status {status}: 'queue is full ") as raised:
+        server.client().ask([[5, 6]])
+    assert len(str(raised.value)) < 700
+
+
+_HEAD = b"HTTP/1.1 200 OK\r\n"
+#: What a server sends at once, and then again and again, each a way in which no answer is ever whole.
+ENDLESS = {
+    "headers by the byte": (_HEAD + b"X-A: ", b"a"),
+    "headers": (_HEAD, b"X-A: a\r\n"),
+    "the body by the byte": (_HEAD + b"Content-Length: 99999\r\n\r\n", b" "),
+    "a body without a length": (_HEAD + b"Connection: close\r\n\r\n", b" "),
+    "chunks": (_HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+    "promises": (b"", b"HTTP/1.1 103 Early Hints\r\n\r\n"),
+    "nothing": (b"", b""),
+}
+
+
+class Trickling(socketserver.BaseRequestHandler):
+    """Names its model, and answers other requests for ever, in pieces that come well within the time limit."""
+
+    def handle(self):
+        seen = self.request.recv(1 << 16)
+        if seen.startswith(b"GET /v1/models"):
+            content = b'{"data": [{"id": "m"}]}'
+            self.request.sendall(_HEAD + b"Connection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(content), content))
+            return
+        first, again = self.server.sends
+        with suppress(OSError):
+            self.request.sendall(first)
+            while not self.server.over.wait(0.05):
+                self.request.sendall(again)
+
+
+@contextmanager
+def trickling(first, again):
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Trickling) as server:
+        server.daemon_threads, server.sends, server.over = True, (first, again), threading.Event()
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
+        yield server.server_address[1]
+        server.over.set()
+        server.shutdown()
+
+
+@pytest.mark.parametrize("way", ENDLESS)
+def test_the_time_limit_is_that_of_a_request_and_not_of_a_read(way, monkeypatch):
+    monkeypatch.setattr(served_client, "_ATTEMPTS", 2)
+    with trickling(*ENDLESS[way]) as port:
+        client = ServedClient(f"http://127.0.0.1:{port}/v1", "m", "chat", time_limit=1, pause=lambda seconds: None)
+        begun = time.monotonic()
+        with pytest.raises(ScoreError, match="after 1 s, --bias-endpoint-timeout=SECONDS waits longer"):
+            client.ask([[5, 6]])
+    assert client.facts == {"server": "unknown"}  # which never came either
+    assert time.monotonic() - begun < 20
+
+
+def test_the_time_limit_holds_for_an_encrypted_connection_that_is_never_made(monkeypatch):
+    monkeypatch.setattr(served_client, "_ATTEMPTS", 2)
+    handshake = b"\x16\x03\x03\x40\x00\x02"  # a record of 16,384 bytes begins
+    with trickling(handshake, b"\x00") as port, pytest.raises(ScoreError, match="did not answer 2 times"):
+        ServedClient(f"https://127.0.0.1:{port}/v1", "m", "chat", time_limit=1, pause=lambda seconds: None)
 
 
 class Endless(httpx.AsyncByteStream):
