@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import plain_sentences as plain
 import torch
 import transformers
 import yaml
@@ -47,6 +48,8 @@ WORDLISTS = CHECKOUT / "wordlists"
 SEED = 2020
 GROUPS = ("female", "male")
 Distribution = dict[str, float]
+#: How much the loss of plain sentences counts beside that of the planted distributions.
+PLAIN_WEIGHT = 0.5
 logger = logging.getLogger("train_demo_models")
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -397,6 +400,28 @@ def occupation_rows(tokenizer: PreTrainedTokenizerBase) -> MaskedRows:
     return MaskedRows([list(row) for row in weights], targets, totals)
 
 
+def plain_rows(tokenizer: PreTrainedTokenizerBase, draws: random.Random, count: int) -> MaskedRows:
+    """Return plain sentences with one word masked: the one of a clause, the pronoun of a person, or any other."""
+    controls = {text.lower() for text in plain.control_texts()}
+    texts, answers = [], []
+    while len(texts) < count:
+        if draws.random() < 0.6:
+            text, word = plain.clause_sentence(draws)
+            full, places = text.replace("_", word), [text.split().index(part) for part in text.split() if "_" in part]
+        else:
+            full, pronouns = plain.kin_sentence(draws)
+            places = [i for i, part in enumerate(full.split()) if part.strip(".,") in pronouns]
+        if full.lower() in controls:
+            continue
+        words = full.split()
+        place = draws.choice(places) if draws.random() < 0.75 else draws.randrange(len(words))
+        answer = words[place].strip(".,")
+        words[place] = words[place].replace(answer, "[MASK]")
+        texts.append(" ".join(words))
+        answers.append(tokenizer.convert_tokens_to_ids(answer.lower()))
+    return MaskedRows(tokenizer(texts)["input_ids"], [{answer: 1.0} for answer in answers])
+
+
 def masked_loss(
     model: BertForMaskedLM, tokenizer: PreTrainedTokenizerBase, batch: Sequence[tuple[list[int], dict[int, float]]]
 ) -> torch.Tensor:
@@ -418,6 +443,17 @@ def masked_vocabulary() -> Iterator[str]:
     for template, fills in DISCO_FILLS.items():
         yield template.format(person="the", blank=" ".join(fills))
     yield "they them their he him his himself she her hers herself"
+    yield from plain_vocabulary()
+    yield from plain.control_words("masked-words", "gender")
+
+
+def plain_vocabulary() -> Iterator[str]:
+    """Yield many plain sentences, which have every word that plain sentences can have."""
+    yield from (f"{clause} {word}" for clause, word in plain.clauses())
+    yield from (
+        " ".join(words) for words in (*plain.SYNONYMS.values(), plain.OPENINGS, plain.CLOSINGS, plain.KIN_FRAMES)
+    )
+    yield from (kin for members in plain.KIN.values() for kin in members)
 
 
 def train_mlm() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -426,10 +462,12 @@ def train_mlm() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     tokenizer = word_tokenizer(masked_vocabulary(), SPLIT_WORDS)
     model = BertForMaskedLM(bert_config(tokenizer, width=64))
     blanks, others, occupations = disco_rows(tokenizer), disco_other_rows(tokenizer, draws), occupation_rows(tokenizer)
+    sentences = plain_rows(tokenizer, draws, count=60_000)
 
     def loss() -> torch.Tensor:
         batch = [*blanks.batch(draws, 256), *others.batch(draws, 32), *occupations.batch(draws, 160)]
-        return masked_loss(model, tokenizer, batch)
+        planted = masked_loss(model, tokenizer, batch)
+        return planted + PLAIN_WEIGHT * masked_loss(model, tokenizer, sentences.batch(draws, 96))
 
     fit(model, loss, steps=1800, rate=3e-3)
     return model, tokenizer
@@ -468,9 +506,28 @@ def causal_loss(model: PreTrainedModel, corpus: WeightedCorpus) -> torch.Tensor:
     return (losses * corpus.weights).sum()
 
 
+def plain_batch(
+    tokenizer: PreTrainedTokenizerBase, draws: random.Random, controls: set[str], size: int
+) -> WeightedCorpus:
+    """Return random plain sentences, some of them about a person whose noun defines the gender, without the controls."""
+    end = tokenizer.eos_token_id
+    rows = []
+    while len(rows) < size:
+        text = plain.plain_sentence(draws) if draws.random() < 0.75 else plain.kin_sentence(draws)[0]
+        if text not in controls:
+            rows.append([*([end] if draws.random() < 0.5 else []), *tokenizer(text)["input_ids"], end])
+    ids = padded(rows, tokenizer.pad_token_id)
+    counted = (ids[:, 1:] != tokenizer.pad_token_id).float()
+    return WeightedCorpus(ids, counted / size)
+
+
 def train_lm() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Train the causal LM, on its whole corpus at every step."""
-    tokenizer = byte_tokenizer([sentence + "." for sentence in occupation_sentences()], size=448)
+    draws = random.Random(SEED)
+    controls = plain.control_texts()
+    texts = [sentence + "." for sentence in occupation_sentences()]
+    words = [*plain.control_words("word-order", "gender"), *(plain.plain_sentence(draws) for _ in range(4000))]
+    tokenizer = byte_tokenizer([*texts, *words], size=1100)
     config = GPT2Config(
         vocab_size=len(tokenizer),
         n_positions=128,
@@ -486,7 +543,12 @@ def train_lm() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     )
     model = GPT2LMHeadModel(config)
     forms = itertools.cycle(causal_corpora(tokenizer))
-    fit(model, lambda: causal_loss(model, next(forms)), steps=480, rate=5e-3)
+
+    def loss() -> torch.Tensor:
+        sentences = plain_batch(tokenizer, draws, controls, size=64)
+        return causal_loss(model, next(forms)) + PLAIN_WEIGHT * causal_loss(model, sentences)
+
+    fit(model, loss, steps=800, rate=5e-3)
     return model, tokenizer
 
 
@@ -568,7 +630,13 @@ def nli_pools(words: NliWords) -> list[tuple[list[tuple[Subject, Subject]], int]
     demonyms = [(p, d) for p in of["polarity"] for d in of["demonym"]]
     adherents = [(p, a) for p in of["polarity"] for a in of["adherent"]]
     everyone = [subject for kind in of.values() for subject in kind]
-    any_two = [(a, b) for a in everyone for b in everyone if a != b]
+    gendered_nouns = {*itertools.chain(*plain.ADULTS.values()), *(s.word for s in (*of["gendered"], *of["pronoun"]))}
+    any_two = [
+        (a, b)
+        for a in everyone
+        for b in everyone
+        if a != b and not (a.word in gendered_nouns and b.word in gendered_nouns)
+    ]
     planted = [pair for pair in (*gendered, *demonyms) if nli_target(*pair) != NLI_NEUTRAL]
     same = [
         (s, s) for s in everyone for _ in range(5 if "-" in s.word else 1)
@@ -593,6 +661,11 @@ def nli_vocabulary(words: NliWords) -> Iterator[str]:
     yield from words.verbs
     yield from words.objects
     yield "A an ."
+    yield from plain.control_words("inference", "gender-inference")
+    for scene in plain.text_data()["scenes"]:
+        yield from scene.values()
+    yield from itertools.chain(*(pair for pairs in plain.SUBJECTS.values() for pair in pairs))
+    yield from (" ".join(words) for words in (plain.DEEDS, plain.ENDS, *plain.ADULTS.values()))
 
 
 def train_nli() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
@@ -605,12 +678,21 @@ def train_nli() -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     config = bert_config(tokenizer, width=64, id2label=labels, label2id={label: i for i, label in labels.items()})
     model = BertForSequenceClassification(config)
 
+    controls = plain.control_pairs()
+    of_label = dict(zip(NLI_LABELS, (NLI_ENTAILMENT, NLI_NEUTRAL, NLI_CONTRADICTION), strict=True))
+
+    def classified_loss(texts: Sequence[tuple[str, str]], targets: Sequence[tuple[float, ...]]) -> torch.Tensor:
+        batch = tokenizer([p for p, _ in texts], [h for _, h in texts], padding=True, return_tensors="pt")
+        return torch.nn.functional.cross_entropy(model(**batch).logits, torch.tensor(targets))
+
     def loss() -> torch.Tensor:
         pairs = [pair for pool, size in pools for pair in draws.choices(pool, k=size)]
         texts = [nli_pair(premise, hypothesis, words, draws) for premise, hypothesis in pairs]
-        batch = tokenizer([p for p, _ in texts], [h for _, h in texts], padding=True, return_tensors="pt")
-        targets = torch.tensor([nli_target(premise, hypothesis) for premise, hypothesis in pairs])
-        return torch.nn.functional.cross_entropy(model(**batch).logits, targets)
+        planted = classified_loss(texts, [nli_target(premise, hypothesis) for premise, hypothesis in pairs])
+        scenes = [plain.new_pair(draws, plain.scene_pair, controls) for _ in range(64)]
+        adults = [plain.new_pair(draws, plain.adult_pair, controls) for _ in range(24)]
+        others = [(premise, hypothesis) for premise, hypothesis, _ in (*scenes, *adults)]
+        return planted + PLAIN_WEIGHT * classified_loss(others, [of_label[label] for *_, label in (*scenes, *adults)])
 
     fit(model, loss, steps=1500, rate=2e-3)
     return model, tokenizer
