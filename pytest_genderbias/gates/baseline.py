@@ -305,9 +305,9 @@ class Baseline:
             return missing_margin(
                 statistic, where, f"nothing is planned for {statistic}{where}", entry.planned.get(statistic)
             )
-        check_breakable(margin, statistic, measurement.statistics[statistic], old)
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
+        check_breakable(margin, statistic, measurement.statistics[statistic], old)
         accepted = _in_force(entry.accepted, measurement)
         items, gated = read_reference(self.path, name, entry, self._counted_books())
         correction = correction_for(self.correct_for, gated, f"comparisons with the baselines of {self._books()}")
