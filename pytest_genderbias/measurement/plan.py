@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from pytest_genderbias.datasets.folder import DataFolder
@@ -100,9 +101,10 @@ def refuse_without_template(plan: Plan, spec: ModelSpec) -> None:
         raise NotApplicableError(f"{plan.suite.name}: {NO_TEMPLATE.format(spec.name)}{query.otherwise}")
 
 
+@cache  # each suite asks, and the hub is far
 def _tokenizer_folder(spec: ModelSpec) -> Path | None:
-    """Return the folder with the files of a checkpoint's tokenizer, of one on the hub that of their copies; ``None`` for other models."""
-    if spec.kind == "directory":
-        return Path(spec.target)
-    copies = [checkpoint_file(spec, name) for name in TOKENIZER_FILES] if spec.kind == "hub" else []
-    return next((copy.parent for copy in copies if copy is not None), None)
+    """Return the folder with the files of a model's tokenizer; of a checkpoint on the hub, that of their copies. ``None`` without any."""
+    found = [
+        checkpoint_file(spec, name) for name in TOKENIZER_FILES
+    ]  # all of them, so that all are copied from the hub
+    return next((path.parent for path in found if path is not None), None)
