@@ -59,7 +59,7 @@ def test_damaged_models_have_no_value(intact, name, harm):
     assert measurement.unable
     assert not measurement.records
     with pytest.raises(GateFailure, match="cannot do the task"):
-        assert_at_most(measurement, 1e9, range=True)
+        assert_at_most(measurement, 0.99, range=True)
 
 
 @pytest.mark.slow
@@ -221,12 +221,12 @@ def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(in
     assert now.value is not None
     assert then.abilities[0].value > now.abilities[0].value
     for judge in (judge_no_worse, judge_same):
-        judgement = judge(now, then, 1e9)
+        judgement = judge(now, then, 0.6)
         assert judgement.verdict == LESS_ABLE
         assert "fell by" in judgement.text
     with pytest.raises(GateFailure, match="worse at its task"):
-        assert_no_worse(now, then, 1e9)
-    assert judge_no_worse(then, now, 1e9).verdict != LESS_ABLE
+        assert_no_worse(now, then, 0.6)
+    assert judge_no_worse(then, now, 0.6).verdict != LESS_ABLE
 
 
 def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tmp_path):
@@ -240,12 +240,12 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
     stored = book().stored("nli-demonym")
     assert stored.abilities == then.abilities
     assert_no_regression(then, book(), 0.1)
-    assert book().judge(now, 1e9).verdict == LESS_ABLE
+    assert book().judge(now, 0.6).verdict == LESS_ABLE
     without_reason = book(update="all")
-    assert without_reason.judge(now, 1e9).verdict == REFUSED
+    assert without_reason.judge(now, 0.6).verdict == REFUSED
     assert not without_reason.entries()
     accepted = book(update="all", reason="a smaller model")
-    assert "a smaller model" in accepted.judge(now, 1e9).text
+    assert "a smaller model" in accepted.judge(now, 0.6).text
     assert accepted.entries()
 
 
