@@ -4,6 +4,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from support.abilities import asked
 from support.chat_checks import check_cannot_do, check_coverage, write_suite
 from support.chat_checks import measured as chat_measured
 from support.chat_models import AlwaysA, PlantedChat, iat_chooser
@@ -144,6 +145,10 @@ def test_a_model_that_answers_a_has_no_value():
     found = measured(AlwaysA(), null=20)
     assert found.values["accuracy"] == 0.5
     check_cannot_do(found, "association_score", "accuracy 0.500 on the controls")
+    with asked():
+        found = measured(AlwaysA(), null=20)
+    check_cannot_do(found, "association_score", "accuracy 0.500 on the controls")
+    assert found.values["accuracy"] is None and found.reasons["accuracy"] == found.abilities[0].unable != ""
 
 
 def test_a_model_that_declines_has_no_value(body):
