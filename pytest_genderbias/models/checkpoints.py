@@ -89,6 +89,7 @@ def checked_checkpoint(
         "device": torch.device(device).type,
         **chat_template_details(tokenizer),
         **sentences.facts,
+        **_revision(source),
         **projection_details(network),
     }
     if slow := slow_format(details["dtype"], device):
@@ -97,6 +98,13 @@ def checked_checkpoint(
     checkpoint = Checkpoint(network, tokenizer, device, longest, sentences.pooling)
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)
     return Model(name, source.spec.spec, source.role, fingerprint, details, checkpoint)
+
+
+def _revision(source: ModelSource) -> dict[str, str]:
+    """Return the commit of a pinned revision of a model on the hub, or the revision as it was given; nothing for other models."""
+    if source.spec.revision is None:
+        return {}
+    return {"revision": str(vars(source.config).get("_commit_hash") or source.spec.revision)}
 
 
 def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:

@@ -68,6 +68,7 @@ ADAPTER = (
 _ADAPTER_PREFIX = "adapter:"
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
+_REVISION = re.compile(r"\w[\w./-]*")  #: of a hub id: a branch, a tag or a commit
 _TORCH_WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -150,6 +151,7 @@ class ModelSpec:
 
     ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path
     (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it.
+    ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main branch.
     """
 
     name: str
@@ -157,6 +159,7 @@ class ModelSpec:
     kind: str
     target: str
     base: ModelSpec | None = None
+    revision: str | None = None
 
     @property
     def seeded(self) -> bool:
@@ -176,7 +179,7 @@ def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None)
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, revision=None)
 
     Raises:
         ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first row cannot be read, or
@@ -230,11 +233,26 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
     if _OBJECT.fullmatch(spec):
         return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
-    if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not HUB_ID.fullmatch(spec):
+    parts = hub_parts(spec)
+    if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
-            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION), module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
         )
-    return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
+    place, revision = parts
+    short = place if place in ALIASES else _safe(place.rpartition("/")[2])
+    return ModelSpec(name or short, spec, "hub", ALIASES.get(place, place), revision=revision)
+
+
+def hub_parts(text: str) -> tuple[str, str | None] | None:
+    """Return the hub id and the revision of ``ID[@REVISION]``, or ``None`` for any other text.
+
+    >>> hub_parts("org/model@refs/pr/3"), hub_parts("org/model"), hub_parts("org/model/file")
+    (('org/model', 'refs/pr/3'), ('org/model', None), None)
+    """
+    place, at, revision = text.partition("@")
+    if not HUB_ID.fullmatch(place) or (at and not _REVISION.fullmatch(revision)):
+        return None
+    return place, revision or None
 
 
 def path_spec(path: PathLike[str]) -> str:
@@ -332,7 +350,7 @@ def _parse_vllm(name: str, spec: str) -> ModelSpec:
         raise ModelError(
             f"vllm: expects a checkpoint's directory or a hub id, got {brief(checkpoint.spec)}, which is {checkpoint.kind}"
         )
-    return ModelSpec(name or checkpoint.name, spec, VLLM, checkpoint.target)
+    return ModelSpec(name or checkpoint.name, spec, VLLM, checkpoint.target, revision=checkpoint.revision)
 
 
 def _parse_served(name: str, spec: str) -> ModelSpec:
