@@ -199,7 +199,7 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
         )
     if spec.kind == "hub" and (refusal := refusal_of_hub(error, spec)) is not None:
         return ModelError(f"the {part} of {spec.name} cannot be read: {refusal}")
-    if spec.kind == "hub" and part == "config":
+    if spec.kind == "hub" and part == "config" and isinstance(error, OSError):
         reason = "the hub has none of that name" if has_answer(error) else "the hub cannot be reached"
         return ModelError(
             f"no model {spec.target!r} in the local cache, and {reason}; give a path, --bias-model={spec.name}=/path/to/checkpoint, "

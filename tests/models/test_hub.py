@@ -52,6 +52,10 @@ class Hub(BaseHTTPRequestHandler):
         parts = self.path.split("?")[0].strip("/").split("/")
         if parts[:1] == ["org"] and parts[2:3] == ["resolve"]:
             self._resolve(parts[1], parts[3], "/".join(parts[4:]))
+        elif parts[:4] == ["api", "models", "org", "tiny"] and parts[4:5] == ["tree"]:  # a folder that is not there
+            self._send(404, b"{}", {"X-Error-Code": "EntryNotFound"})
+        elif parts[:4] == ["api", "models", "org", "tiny"]:
+            self._send(200, b'{"id": "org/tiny", "siblings": []}', {"Content-Type": "application/json"})
         else:
             self._send(404, b"{}", {"X-Error-Code": "RepoNotFound"})
 
@@ -120,7 +124,7 @@ def said(tmp_path_factory):
         ("busy", ["takes no more requests", "429"]),
         ("broken", ["a fault of its own", "503"]),
         ("absent", ["no model 'org/absent'", "the hub has none of that name"]),
-        ("empty", ["has org/empty, but not the file"]),
+        ("empty", ["the config of m (org/empty) cannot be read", "config.json"]),
         ("teapot", ["refuses the request for org/teapot", "418"]),
         ("tiny@v9", ["the hub has org/tiny, but no revision v9"]),
     ],

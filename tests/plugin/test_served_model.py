@@ -113,8 +113,8 @@ def _with_other_weights(network):
 
 
 def _is_of_the_suite(body):
-    """Return whether a request asks for more prompts at once than the proof does, without lists."""
-    return isinstance(body["prompt"], list) and len(body["prompt"]) > 12 and body["logprobs"] == 1 and "echo" in body
+    """Return whether a request asks for more prompts at once, with lists, than the proof does."""
+    return isinstance(body["prompt"], list) and len(body["prompt"]) > 12 and body["logprobs"] == 5 and "echo" in body
 
 
 def test_a_server_that_cannot_be_proved_fails_with_a_line_for_each_check(project, server, with_key):
