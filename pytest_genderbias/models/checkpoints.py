@@ -101,10 +101,12 @@ def checked_checkpoint(
 
 
 def _revision(source: ModelSource) -> dict[str, str]:
-    """Return the commit of a pinned revision of a model on the hub, or the revision as it was given; nothing for other models."""
+    """Return the commit of a pinned revision of a model on the hub, by the name of its folder in the cache; nothing for other models."""
     if source.spec.revision is None:
         return {}
-    return {"revision": str(vars(source.config).get("_commit_hash") or source.spec.revision)}
+    config = checkpoint_file(source.spec, "config.json")
+    is_snapshot = config is not None and config.parent.parent.name == "snapshots"
+    return {"revision": config.parent.name if config is not None and is_snapshot else source.spec.revision}
 
 
 def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:

@@ -44,7 +44,7 @@ class ServedSettings:
 
     ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory. ``allow_remote``: texts may be sent to
     another machine. ``version``: the user's word for what is served; scores are cached under it, and not at all without one.
-    ``time_limit``: seconds after which a request without an answer is sent again.
+    ``time_limit``: seconds after which a request without a complete answer is sent again.
     """
 
     tokenizers: tuple[tuple[str, str | PreTrainedTokenizerBase], ...] = ()

@@ -500,11 +500,11 @@ def _padded_to(length):
 def _unlike_known_texts(server, prompts, place):
     """Return whether a prompt does not begin as one of the proof does, with its first token or without."""
     beginnings = {
-        tuple(server.tokenizer(text, add_special_tokens=added)["input_ids"][:2])
+        tuple(server.tokenizer(text, add_special_tokens=added)["input_ids"][:4])
         for text in KNOWN_TEXTS
         for added in (True, False)
     }
-    return tuple(prompts[place][:2]) not in beginnings
+    return not any(tuple(prompts[place][:4]) == beginning[: len(prompts[place])] for beginning in beginnings)
 
 
 def _asked_before(server, prompts, place):
