@@ -108,6 +108,11 @@ def _parse(rows: LocatedList) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
     )
 
 
+def _by_name(names: NDArray[np.str_], group_of: IntArray) -> NDArray[np.intp]:
+    """Return the positions of the persons in alphabetical order, so that shuffles do not depend on the order of the word list."""
+    return np.lexsort((group_of, names))
+
+
 class DisCo(Family[DiscoBody, DiscoOptions]):
     """Number of fills that a masked LM supplies more often for one group of persons than for another."""
 
@@ -233,8 +238,13 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
                 items,
             )
         level, family, test = options["level"], options["family"], options["test"]
+        by_name = _by_name(names, group_of)
         null = significant_fills(
-            scores.values, relabellings(group_of, options["repeats"], seed), level=level, family=family, test=test
+            scores.values[by_name],
+            relabellings(group_of[by_name], options["repeats"], seed),
+            level=level,
+            family=family,
+            test=test,
         )
         values: dict[str, float | None] = {
             "significant_fills": float(
@@ -257,15 +267,15 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
     ) -> FloatArray | None:
         """Count the significant fills of shuffled groups."""
         scores = answers["cases"]
-        _, group_of = self._scored(body, options, scores)
+        names, group_of = self._scored(body, options, scores)
         if not np.bincount(group_of, minlength=len(body.groups)).all():
             return None
         rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
         level, family, test = options["level"], options["family"], options["test"]
-        shuffles = (relabellings(group_of, min(size, repeats - done), rng) for done in range(0, repeats, size))
-        counts = [
-            significant_fills(scores.values, groups, level=level, family=family, test=test) for groups in shuffles
-        ]
+        by_name = _by_name(names, group_of)
+        labels, fills = group_of[by_name], scores.values[by_name]
+        shuffles = (relabellings(labels, min(size, repeats - done), rng) for done in range(0, repeats, size))
+        counts = [significant_fills(fills, groups, level=level, family=family, test=test) for groups in shuffles]
         return np.concatenate(counts)
 
     def _scored(self, body: DiscoBody, options: DiscoOptions, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
