@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 from support.served import CompletionServer
@@ -39,6 +41,15 @@ def test_an_honest_server_has_the_figures_of_its_network(pieces, memo, trouble):
         found = measured(server)
     expected = measure(model=wrap_network(*pieces, "candidate"), **MEASURED)
     assert found.value == pytest.approx(expected.value, abs=1e-4)
+
+
+def test_an_honest_server_in_bfloat16_is_not_refused(pieces):
+    """Its values move by some hundredths with the batch and the length."""
+    network, words = copy.deepcopy(pieces[0]).bfloat16(), pieces[1]
+    with CompletionServer(network, words) as server:
+        found = measured(server)
+    expected = measure(model=wrap_network(*pieces, "candidate"), **MEASURED)
+    assert found.value == pytest.approx(expected.value, abs=0.05)
 
 
 def test_a_suite_of_one_row_is_proved_as_well(pieces, memo):
