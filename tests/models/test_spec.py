@@ -79,6 +79,9 @@ def test_a_misspelt_alias_is_named_before_the_hub_is_asked(typed, meant):
 )
 def test_an_id_of_the_hub_is_no_misspelt_alias(typed):
     assert parse_spec(typed).kind == "hub"
+
+
+@pytest.mark.parametrize(
     ("spec", "name", "target", "revision"),
     [
         ("org/model@v1.0", "model", "org/model", "v1.0"),
