@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -215,6 +216,10 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
     if name in names:
         return name
     if not re.search(r"[/\\.~]", value):
+        if os.path.exists(value):
+            raise SettingError(
+                f"no data set is called {brief(value)}; a file or folder of this name is here: write ./{value} for it, or one of {', '.join(names)}"
+            )
         raise SettingError(
             f"no data set is called {brief(value)}; "
             + expected_instead(name, names, advice=f", or a path with a separator or a suffix (./{value})")

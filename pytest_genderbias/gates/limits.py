@@ -304,8 +304,12 @@ def _settled_by(
         return f"no number of {bounds.over}, if the value stays on the limit"
     if not of_suite:
         share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
+        farther = "a limit farther away"
+        if bounds == measurement.bounds[statistic]:  # of what is drawn at random, of which there can be any number
+            return f"{approximate(max(known))} {bounds.over} (now {n:,}), if the value stays where it is; or {farther}"
+        if not measurement.restarts:
+            farther += ", or the suite's own cases (without generalise)"
         more = more_items(max(known), n, bounds.over, share, bounds.templates)
-        farther = "a limit farther away, or the suite's own cases (without generalise)"
         return f"{more}, if the value stays where it is; or {farther}" if more else farther
     cases = min(measurement.n_total, round(max(known) * measurement.n / n))
     whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)

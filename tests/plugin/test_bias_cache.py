@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+from support.abilities import UNASKED
 from support.cache_entries import ABOUT, add
 
 from pytest_genderbias.scoring.entries import list_entries
@@ -122,7 +123,7 @@ def test_only_the_controller_clears_and_bounds(cached: pytest.Pytester) -> None:
     cache = cached.path / "cache"
     old = add(cache, "old", used=1000.0)
     cached.makeini("[pytest]\nbias_cache_size = 0.000001 MB\n")
-    workers = cached.runpytest_subprocess(*cached.measuring, "-n1", "--bias-cache-clear")  # type: ignore[attr-defined]
+    workers = cached.runpytest_subprocess(*cached.measuring, "-n1", *UNASKED, "--bias-cache-clear")  # type: ignore[attr-defined]
     workers.assert_outcomes(passed=2)
     workers.stdout.fnmatch_lines(
         [

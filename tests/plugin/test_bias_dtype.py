@@ -13,7 +13,6 @@ def test_the_weights_have_the_format_and_the_signature_says_so(project: pytest.P
         project.runpytest(
             "--bias-model=m=demo-lm",
             "--bias-suite=lm-occupation",
-            "--bias-limit=32",
             f"--bias-dtype={dtype}",
             "--bias-json=r.json",
         ).assert_outcomes(passed=1)

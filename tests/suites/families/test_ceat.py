@@ -337,7 +337,7 @@ def test_bad_corpora_are_one_error_each(tiny_model, tmp_path):
     path, model = suite_file(tmp_path), tiny_model("bert")
     with pytest.raises(DataFileError, match=r"own\.txt: the corpus contains none of the 10 words of the suite"):
         measure(path, model, cache=None, corpus=str(corpus(tmp_path, "Nothing is here.")))
-    with pytest.raises(SettingError, match="no data set is called 'browm'; expected one of brown, wikitext2"):
+    with pytest.raises(SettingError, match="no data set is called 'browm'; did you mean brown\\?"):
         measure(path, model, cache=None, corpus="browm")
     with pytest.raises(SettingError, match=r"no file \./browm; expected a path, or one of brown, wikitext2"):
         measure(path, model, cache=None, corpus="./browm")
