@@ -40,7 +40,9 @@ _KEPT, _EARLIER = 64, 8  #: rows that are kept to be asked later, and how many o
 _STARTS = 24  #: rows after whose beginnings tokens are drawn, at the two places of each that are most open
 _LEAST_AT_ONE, _MOST_AT_ONE = 40, 100  #: tokens drawn at one place; where there are few places, more
 _DRAWN, _READ = 1000, 1 << 17  #: tokens drawn in all, at least, and tokens before them, about at most
-_LEAST_MOVED, _TIMES_MOST = 5e-3, 4  #: nats, or how often the largest repeat noise, by which one value may differ
+_LEAST_MOST, _ROUNDED_MOST = 5e-3, 0.1  #: nats by which one value may differ: without noise, and with that of 16 bits
+_TIMES_SMALL, _TIMES_LARGE = 20, 4  #: or how often the largest repeat noise, where that is less or more
+_ROUNDED_MEAN = 0.02  #: nats a token by which values may differ on average, where one of them did so in the proof
 
 
 @dataclass
@@ -180,10 +182,16 @@ class MeasuredRows:
         if [*map(len, found)] != [*map(len, before)]:
             return "another number of them"
         moved = differences(found, before)
-        most = max(_LEAST_MOVED, _TIMES_MOST * self._proof.noise)
-        if not len(moved) or (moved.mean() <= most_moved(self._proof.mean_noise) and moved.max() <= most):
+        mean, most = self._noise()
+        if not len(moved) or (moved.mean() <= mean and moved.max() <= most):
             return ""
-        return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {most_moved(self._proof.mean_noise):.2g} and {most:.2g}"
+        return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {mean:.2g} and {most:.2g}"
+
+    def _noise(self) -> tuple[float, float]:
+        """Return by how many nats values may differ, on average and one of them. Rows are of other lengths than the texts of the proof, so noise differs."""
+        noise = self._proof.noise
+        rounded = min(_TIMES_SMALL * noise, max(_ROUNDED_MOST, _TIMES_LARGE * noise))
+        return max(most_moved(self._proof.mean_noise), min(noise, _ROUNDED_MEAN)), max(_LEAST_MOST, rounded)
 
     def _draws(self, asked: Asked) -> str | None:
         """Test that tokens drawn after beginnings of rows follow what was listed there, for rows of all lengths."""
