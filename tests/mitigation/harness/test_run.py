@@ -463,10 +463,10 @@ def test_a_name_or_a_mapping_stands_for_a_method_and_a_recipe(checkpoint, tmp_pa
     digests = {run.open(run.models("after")[0][0]).fingerprint for run in (by_name, by_mapping, by_list, by_object)}
     assert len(digests) == 1
     assert by_name.what["method"] == by_object.what["method"]
-    (tmp_path / "x.txt").write_text("He sings.\n" * 20, encoding="utf-8")
+    (tmp_path / "x.txt").write_text("He sings and it rains.\n" * 400, encoding="utf-8")
     run = mitigate(spec, "projection", {"name": "masked-lm", "steps": 1, "corpus": str(tmp_path / "x.txt")}, controls=1)
     assert run.recipe.name == "masked-lm" and run.recipe.steps == 1
-    with pytest.raises(UnknownNameError, match="no method 'projektion'"):
+    with pytest.raises(UnknownNameError, match="no method is called 'projektion'"):
         mitigate(spec, "projektion")
-    with pytest.raises(UnknownNameError, match="no recipe 'maskedlm'"):
+    with pytest.raises(UnknownNameError, match="no recipe is called 'maskedlm'"):
         mitigate(spec, "projection", "maskedlm")
