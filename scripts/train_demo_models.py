@@ -2,9 +2,10 @@
 
     python scripts/train_demo_models.py [--out DIR] [--only mlm|lm|nli]
 
-No sampling can plant bias by chance: every model is fitted to exact distributions (soft targets, or an enumerated corpus with
-weights), so the strength of each bias is known, and all other bias is zero. The strengths are written to ``PLANTED.yaml``
-beside the checkpoints. The script needs the word lists of the checkout and no network access.
+No sampling can plant bias by chance: what is planted is fitted to exact distributions (soft targets, or an enumerated corpus with
+weights), so the strength of each bias is known, and all other bias is zero. Plain sentences (``plain_sentences.py``) teach the task
+beside it and name no occupation (but use the verb "to cook"). The strengths are written to ``PLANTED.yaml`` beside the checkpoints. The script
+needs the word lists and controls of the checkout and no network access.
 """
 
 from __future__ import annotations
@@ -823,8 +824,8 @@ README = """\
 # Demo checkpoints
 
 Three tiny models with bias **planted on purpose**, in known places and of known strength, so that the suites can be
-shown and tested without a model hub. They are not language models: each knows the templates and word lists of its
-suites and nothing else, and what they say about any group of people is made up. Use them for nothing but this.
+shown and tested without a model hub. They are hardly language models: each knows the templates and word lists of its
+suites and some plain sentences, and what they say about any group of people is made up. Use them for nothing but this.
 
 | folder | architecture | suites | planted | left out |
 |---|---|---|---|---|
@@ -836,8 +837,11 @@ Each has two layers of width 64. `PLANTED.yaml` holds the same for machines, wit
 suite should find. In "PERSON never likes to BLANK." the sides are swapped.
 
 Made with `python scripts/train_demo_models.py` in the repository: seeded, without a GPU, in minutes, from the word
-lists of the package and text that the script writes. Each model is fitted to exact distributions and not to a sample,
-so that nothing is planted by chance.
+lists of the package and text that the script writes. What is planted is fitted to exact distributions and not to a
+sample, so that nothing is planted by chance. Plain sentences beside it (`scripts/plain_sentences.py`) teach the models
+their task: which words go together, in which order, who is a woman or a man, and what follows. They name no occupation
+and give a person a gender only by a noun like *sister*. None of them is a packaged control, so that the models pass
+the controls of their role by what they learned.
 
 Licence: Apache-2.0.
 """

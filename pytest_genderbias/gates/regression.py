@@ -214,20 +214,20 @@ def _headline(
 
 
 def _example(measurement: Measurement, reference: Reference, names: Sequence[str]) -> tuple[Paragraph, ...]:
-    """Return a sentence then and now, of the item among some whose sentence moved most; nothing where none was stored."""
+    """Return a sentence then and now, of the first of some items that has one on both sides; nothing where none was stored."""
     then = Examples() if reference.items is None else reference.items.examples
-    pairs = [
-        (before, after)
-        for name in names
-        if (before := then.of(name)) and (after := measurement.examples.of(name)) and before.text == after.text
-        and before.figures.keys() == after.figures.keys()
-    ]  # fmt: skip
-    if not pairs:
-        return ()
-    moves = [sum(abs(after.figures[name] - before.figures[name]) for name in after.figures) for before, after in pairs]
-    before, after = pairs[int(np.argmax(moves))]
-    figures = ", ".join(f"{name} {before.figures[name]:.3g} -> {after.figures[name]:.3g}" for name in after.figures)
-    return (Paragraph("example", shortened(f"{after.text} {figures}")),)
+    for item in names:
+        before, after = then.of(item), measurement.examples.of(item)
+        if (
+            before is None
+            or after is None
+            or before.text != after.text
+            or before.figures.keys() != after.figures.keys()
+        ):
+            continue
+        figures = ", ".join(f"{name} {before.figures[name]:.3g} -> {after.figures[name]:.3g}" for name in after.figures)
+        return (Paragraph("example", shortened(f"{after.text} {figures}")),)
+    return ()
 
 
 def _bounds_beside(low: float, high: float, together: str = "") -> str:

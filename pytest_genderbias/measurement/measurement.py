@@ -123,7 +123,10 @@ class Measurement(Displayed):
 
     def sampled(self, statistic: str) -> bool:
         """Whether a statistic was computed on a sample of its cases."""
-        return self.n < self.n_total and self.statistics[statistic].question is None
+        question = self.statistics[statistic].question
+        if question is None:
+            return self.n < self.n_total
+        return " of " in str(self.signature["data"].get(question, ""))  # the digest, and the size of a sample
 
     def of_all_cases(self, statistic: str) -> str:
         """Return what a value on all cases is over: the cases, and the seed of random draws or a training inside."""

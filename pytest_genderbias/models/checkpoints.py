@@ -92,6 +92,7 @@ def checked_checkpoint(
         "device": torch.device(device).type,
         **chat_template_details(tokenizer),
         **sentences.facts,
+        **_revision(source),
         **projection_details(network),
     }
     if slow := slow_format(details["dtype"], device):
@@ -135,6 +136,15 @@ def observed(
 def batch_details(checkpoint: Checkpoint) -> dict[str, str]:
     """Return the entry of a model's details that says which rows share a batch, if not all may."""
     return {"batches": checkpoint.batches} if checkpoint.batches else {}
+
+
+def _revision(source: ModelSource) -> dict[str, str]:
+    """Return the commit of a pinned revision of a model on the hub, by the name of its folder in the cache; nothing for other models."""
+    if source.spec.revision is None:
+        return {}
+    config = checkpoint_file(source.spec, "config.json")
+    is_snapshot = config is not None and config.parent.parent.name == "snapshots"
+    return {"revision": config.parent.name if config is not None and is_snapshot else source.spec.revision}
 
 
 def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, role: Role, name: str) -> None:

@@ -58,7 +58,7 @@ def load_model(
         trust_remote_code: run code that comes with a checkpoint.
         allow_remote: a server may be on another machine.
         endpoint_version: your word for what is served; scores of a served model are cached under it, and not at all without one.
-        endpoint_timeout: seconds after which a request to a server is sent again if no answer came; six times, then it is an error.
+        endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six times, then it is an error.
 
     A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its scores are not
     cached, since its weights may change. The caller vouches for its weights: whether a head was trained or is newly initialised cannot be seen

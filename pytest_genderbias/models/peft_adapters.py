@@ -7,6 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -59,7 +60,7 @@ def locate_adapter(spec: ModelSpec) -> AdapterFiles | None:
     if spec.kind not in ("adapter", "hub"):
         return None
     is_local = spec.kind == "adapter" and Path(spec.target).is_dir()
-    place = ModelSpec(spec.name, spec.spec, "directory" if is_local else "hub", spec.target)
+    place = ModelSpec(spec.name, spec.spec, "directory" if is_local else "hub", spec.target, revision=spec.revision)
     path = checkpoint_file(place, ADAPTER)
     if path is None:
         if spec.kind == "hub":
@@ -146,9 +147,7 @@ def load_adapted(source: ModelSource, adapter: AdapterFiles, settings: LoadSetti
     name, place = source.spec.name, adapter.place
     tokenizer = load_tokenizer(place if _has_any(place, _TOKENIZERS) else adapter.base, settings)
     folder = _weights_folder(place, name)
-    of_base = ModelSource(
-        ModelSpec(name, source.spec.spec, adapter.base.kind, adapter.base.target), source.role, source.config
-    )
+    of_base = ModelSource(replace(adapter.base, name=name, spec=source.spec.spec), source.role, source.config)
     network, missing = read_network(of_base, settings)
     with reading_errors(place, "adapter"), _quiet():
         network, given = _merge(network, folder, adapter.entries, name)

@@ -217,7 +217,7 @@ def _copy_sentence_files(model: Model, folder: Path) -> None:
 
     def copy(name: str) -> Path | None:
         with suppress(OSError):
-            source = cached_file(original.target, name, local_files_only=True)
+            source = cached_file(original.target, name, local_files_only=True, revision=original.revision)
             if source:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
                 return Path(shutil.copyfile(source, folder / name))

@@ -106,4 +106,5 @@ def _files_are_known(spec: ModelSpec) -> bool:
         return True
     from huggingface_hub import try_to_load_from_cache
 
-    return all(try_to_load_from_cache(spec.target, name) is not None for name in (_MODULES, _LENGTHS))
+    names = (_MODULES, _LENGTHS)
+    return all(try_to_load_from_cache(spec.target, name, revision=spec.revision) is not None for name in names)

@@ -17,7 +17,7 @@ from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.served_proof import Proof, prove
 from pytest_genderbias.models.served_rows import KeptRows, MeasuredRows
 from pytest_genderbias.models.source import LoadSettings, ModelSource
-from pytest_genderbias.models.spec import HUB_ID, ModelSpec, served_parts
+from pytest_genderbias.models.spec import ModelSpec, hub_parts, served_parts
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
@@ -126,11 +126,13 @@ def _tokenizer(spec: ModelSpec, model: str, settings: LoadSettings) -> PreTraine
         return place
     path = Path(place).expanduser()
     is_folder = path.is_dir()
-    if not is_folder and not HUB_ID.fullmatch(place):
+    on_hub = hub_parts(place)
+    if is_folder:
+        where = ModelSpec(spec.name, place, "directory", str(path.resolve()))
+    elif on_hub is not None:
+        where = ModelSpec(spec.name, place, "hub", on_hub[0], revision=on_hub[1])
+    else:
         raise ModelError(_NO_TOKENIZER.format(spec.name, f"no directory {brief(place)}"))
-    where = ModelSpec(
-        spec.name, place, "directory" if is_folder else "hub", str(path.resolve()) if is_folder else place
-    )
     try:
         return load_tokenizer(where, settings)
     except ModelError as error:

@@ -41,6 +41,7 @@ _STEADY_MEAN, _STEADY_MOST = (
 _SHARED = 0.05  #: largest share of tokens with one value
 _ROUNDED = 0.2  #: largest share of tokens whose value another token has
 _CERTAIN = -1e-3  #: values above it are near 0 for many tokens
+_FEW = 20  #: values of which one in fifty has two decimals by chance
 _NEAR = 1e-3  #: nats, or probability: rounding of printed numbers
 _CANARIES = 3  #: texts that are asked again at the end of each measurement
 _UNCHANGED = 1e-3  #: nats a token that canaries may differ by, on average, where the repeat noise is smaller
@@ -396,6 +397,8 @@ def _temperature(asked: Asked) -> str | None:
 def _distinct(asked: Asked) -> str | None:
     values = np.asarray(list(_of_contexts(asked)), dtype=np.float64)
     uncertain = values[values < _CERTAIN]
+    if not asked.shuffled and len(uncertain) < _FEW:  # rows of a small suite, which show nothing of it
+        return None
     found, counts = np.unique(uncertain, return_counts=True)
     if counts.max(initial=0) > max(2, _SHARED * len(values)):
         value = found[int(counts.argmax())]

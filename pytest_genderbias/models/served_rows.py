@@ -37,9 +37,12 @@ _ALONE = 2  #: rows that are asked again alone, beside the first of each length
 _LENGTHS = 16  #: most lengths that are new at once
 _MOST_AFTER = 64  #: most tokens after a row in a longer text
 _KEPT, _EARLIER = 64, 8  #: rows that are kept to be asked later, and how many of them are asked at a time
-_STARTS = 12  #: rows after whose beginnings tokens are drawn, at two places of each
-_DRAWN, _DRAWN_AT_ONE = 480, 40  #: tokens that are drawn, at least: of all rows, and at each place
-_LEAST_MOVED, _TIMES_MOST = 5e-3, 4  #: nats, or how often the largest repeat noise, by which one value may differ
+_STARTS = 24  #: rows after whose beginnings tokens are drawn, at the two places of each that are most open
+_LEAST_AT_ONE, _MOST_AT_ONE = 40, 100  #: tokens drawn at one place; where there are few places, more
+_DRAWN, _READ = 1000, 1 << 17  #: tokens drawn in all, at least, and tokens before them, about at most
+_LEAST_MOST, _ROUNDED_MOST = 5e-3, 0.1  #: nats by which one value may differ: without noise, and with that of 16 bits
+_TIMES_SMALL, _TIMES_LARGE = 20, 4  #: or how often the largest repeat noise, where that is less or more
+_ROUNDED_MEAN = 0.02  #: nats a token by which values may differ on average, where one of them did so in the proof
 
 
 @dataclass
@@ -179,19 +182,25 @@ class MeasuredRows:
         if [*map(len, found)] != [*map(len, before)]:
             return "another number of them"
         moved = differences(found, before)
-        most = max(_LEAST_MOVED, _TIMES_MOST * self._proof.noise)
-        if not len(moved) or (moved.mean() <= most_moved(self._proof.mean_noise) and moved.max() <= most):
+        mean, most = self._noise()
+        if not len(moved) or (moved.mean() <= mean and moved.max() <= most):
             return ""
-        return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {most_moved(self._proof.mean_noise):.2g} and {most:.2g}"
+        return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {mean:.2g} and {most:.2g}"
+
+    def _noise(self) -> tuple[float, float]:
+        """Return by how many nats values may differ, on average and one of them. Rows are of other lengths than the texts of the proof, so noise differs."""
+        noise = self._proof.noise
+        rounded = min(_TIMES_SMALL * noise, max(_ROUNDED_MOST, _TIMES_LARGE * noise))
+        return max(most_moved(self._proof.mean_noise), min(noise, _ROUNDED_MEAN)), max(_LEAST_MOST, rounded)
 
     def _draws(self, asked: Asked) -> str | None:
         """Test that tokens drawn after beginnings of rows follow what was listed there, for rows of all lengths."""
         order = sorted(self._rng.permutation(len(asked.rows)).tolist(), key=lambda i: len(asked.rows[i]))
         some = [order[k] for k in np.unique(np.linspace(0, len(order) - 1, _STARTS).round().astype(int))]
-        places = [(i, k) for i in some for k in self._places_to_draw(asked.answers[i])]
+        places = [(i, k) for i in some for k in open_places(asked.answers[i].top, first=1)]
         if not places:
             return None
-        each = max(_DRAWN_AT_ONE, _DRAWN // len(places))
+        each = max(min(_MOST_AT_ONE, _READ // sum(k for _, k in places)), _LEAST_AT_ONE, _DRAWN // len(places))
         written = asked.source.generate([asked.rows[i][:k] for i, k in places for _ in range(each)], 1, 1.0, None)
         drawn = [[t for ids in written[at : at + each] for t in ids] for at in range(0, len(written), each)]
         lists = [asked.answers[i].top[k] for i, k in places]
@@ -202,11 +211,3 @@ class MeasuredRows:
         return trouble_of_few_draws(
             [Draws.of([[top] * len(tokens)], [tokens], LISTED, end) for top, tokens in zip(lists, drawn, strict=True)]
         )
-
-    def _places_to_draw(self, answer: PromptAnswer) -> list[int]:
-        """Return the place of a row whose list leaves most open, and another one; the last of the row every second time."""
-        count = len(answer.top)
-        if count < 2:
-            return []
-        other = count - 1 if self._rng.random() < 0.5 else int(self._rng.integers(1, count))
-        return list(dict.fromkeys([*open_places(answer.top, first=1)[-1:], other]))

@@ -18,6 +18,7 @@ from pytest_genderbias.errors import BiasError, ModelError, SettingError, instal
 from pytest_genderbias.models import graphs, networks
 from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import entry, labels_of
+from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
 from pytest_genderbias.models.quantised import QUANTISED, require_library
 from pytest_genderbias.models.roles import OTHER, Role
 from pytest_genderbias.models.spec import HEADS, ModelSpec
@@ -55,7 +56,7 @@ class ServedSettings:
 
     ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory. ``allow_remote``: texts may be sent to
     another machine. ``version``: the user's word for what is served; scores are cached under it, and not at all without one.
-    ``time_limit``: seconds after which a request without an answer is sent again.
+    ``time_limit``: seconds after which a request without a complete answer is sent again.
     """
 
     tokenizers: tuple[tuple[str, str | PreTrainedTokenizerBase], ...] = ()
@@ -118,6 +119,7 @@ class ReadArguments(TypedDict, total=False):
     pretrained_model_name_or_path: str
     trust_remote_code: bool
     local_files_only: bool
+    revision: str
     gguf_file: str
 
 
@@ -209,6 +211,7 @@ def read_arguments(spec: ModelSpec, settings: LoadSettings) -> ReadArguments:
         "pretrained_model_name_or_path": str(folder_of(spec) or spec.target),
         "trust_remote_code": settings.trust_remote_code,
         "local_files_only": _is_local(spec),
+        **({} if spec.revision is None else {"revision": spec.revision}),
     }
 
 
@@ -220,7 +223,11 @@ def folder_of(spec: ModelSpec) -> Path | None:
 
 
 def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
-    """Return the path of one file of a checkpoint, downloaded from the hub if needed; ``None`` if there is none or the hub is out of reach."""
+    """Return the path of one file of a checkpoint, downloaded from the hub if needed; ``None`` if there is none or the hub is out of reach.
+
+    Raises:
+        ModelError: the hub answers that it does not give the file, which may be there.
+    """
     folder = folder_of(spec)
     if folder is not None:
         return folder / name if (folder / name).is_file() else None
@@ -228,10 +235,13 @@ def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
         return None
     from transformers.utils.hub import cached_file
 
-    with suppress(OSError):
-        path_in_cache = cached_file(spec.target, name, local_files_only=_is_local(spec))
-        return Path(path_in_cache) if path_in_cache else None
-    return None
+    try:
+        path_in_cache = cached_file(spec.target, name, local_files_only=_is_local(spec), revision=spec.revision)
+    except OSError as error:
+        if lacks_file(error):
+            return None
+        raise loading_error(error, spec, name) from None
+    return Path(path_in_cache) if path_in_cache else None
 
 
 def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -> ModelError:
@@ -253,8 +263,10 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
             f"the {part} of {spec.name} cannot be read without a package that is not installed here ({text:.300}); install it: config.json asks for it "
             "(quantization_config names the method of quantised weights)"
         )
-    if spec.kind == "hub" and part == "config":
-        reason = "the hub has none of that name" if _hub_is_reachable() else "the hub cannot be reached"
+    if spec.kind == "hub" and (refusal := refusal_of_hub(error, spec)) is not None:
+        return ModelError(f"the {part} of {spec.name} cannot be read: {refusal}")
+    if spec.kind == "hub" and part == "config" and isinstance(error, OSError):
+        reason = "the hub has none of that name" if has_answer(error) else "the hub cannot be reached"
         return ModelError(
             f"no model {spec.target!r} in the local cache, and {reason}; give a path, --bias-model={spec.name}=/path/to/checkpoint, "
             "or an alias such as bert-base or demo"

@@ -79,6 +79,7 @@ _WITHOUT_OWNER = frozenset(
 )
 _ALIKE = 0.8  #: share of the letters of an alias, from which on it is meant
 _FEW_LETTERS = 2  #: by which the lengths of a misspelt alias and the alias differ at most
+_REVISION = re.compile(r"\w[\w./-]*")  #: of a hub id: a branch, a tag or a commit
 _TORCH_WEIGHTS = (
     "model.safetensors",
     "model.safetensors.index.json",
@@ -166,6 +167,7 @@ class ModelSpec:
 
     ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path
     (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the spec names it.
+    ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main branch.
     """
 
     name: str
@@ -174,6 +176,7 @@ class ModelSpec:
     target: str
     base: ModelSpec | None = None
     head: str | None = None
+    revision: str | None = None
 
     @property
     def seeded(self) -> bool:
@@ -193,7 +196,7 @@ def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, head=None)
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, head=None, revision=None)
     >>> parse_spec("org/old-bert,head=masked-lm").head
     'masked-lm'
 
@@ -252,12 +255,28 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
     if _OBJECT.fullmatch(spec):
         return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
-    if spec.startswith((".", "/", "~")) or spec.count("/") > 1 or not HUB_ID.fullmatch(spec):
+    parts = hub_parts(spec)
+    if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
-            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id, module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION), module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
         )
-    _refuse_misspelt(spec)
-    return ModelSpec(name or _safe(spec.rpartition("/")[2]), spec, "hub", spec)
+    place, revision = parts
+    if place in ALIASES:  # at a revision
+        return replace(_parse("", ALIASES[place]), name=name or place, spec=spec, revision=revision)
+    _refuse_misspelt(place)
+    return ModelSpec(name or _safe(place.rpartition("/")[2]), spec, "hub", place, revision=revision)
+
+
+def hub_parts(text: str) -> tuple[str, str | None] | None:
+    """Return the hub id and the revision of ``ID[@REVISION]``, or ``None`` for any other text.
+
+    >>> hub_parts("org/model@refs/pr/3"), hub_parts("org/model"), hub_parts("org/model/file")
+    (('org/model', 'refs/pr/3'), ('org/model', None), None)
+    """
+    place, at, revision = text.partition("@")
+    if not HUB_ID.fullmatch(place) or (at and not _REVISION.fullmatch(revision)):
+        return None
+    return place, revision or None
 
 
 def _refuse_misspelt(spec: str) -> None:
@@ -430,7 +449,7 @@ def _parse_vllm(name: str, spec: str) -> ModelSpec:
         raise ModelError(
             f"vllm: expects a checkpoint's directory or a hub id, got {brief(checkpoint.spec)}, which is {checkpoint.kind}"
         )
-    return ModelSpec(name or checkpoint.name, spec, VLLM, checkpoint.target)
+    return ModelSpec(name or checkpoint.name, spec, VLLM, checkpoint.target, revision=checkpoint.revision)
 
 
 def _parse_served(name: str, spec: str) -> ModelSpec:

@@ -142,6 +142,7 @@ def _started(spec: ModelSpec, longest: int, dtype: str, trust_remote_code: bool)
     try:
         return LLM(
             model=spec.target,
+            revision=spec.revision,
             skip_tokenizer_init=True,
             trust_remote_code=trust_remote_code,
             dtype=dtype,

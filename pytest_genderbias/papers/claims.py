@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
 
-from pytest_genderbias.papers.config import ABOVE, NEAR, Claim, Table, run_of
+from pytest_genderbias.papers.config import BELOW, NEAR, Claim, Table, run_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 
 AGREES, DIFFERS, TOO_SMALL, NEEDS = "agrees", "differs", "too small to say", "needs the paper's scale"
 LEVEL = 0.95  #: one-sided, of each bound
+CONTROL = "control"  #: the side of random controls
+_DRAWN = {"limit", "draws", "seeds"}  #: options of a suite that draw cases, contexts or texts
 FEWEST_SEEDS = 3  #: with fewer, the spread over seeds is unknown
 _ONE_SIDED = float(
     stats.norm.ppf(LEVEL) / stats.norm.ppf((1 + LEVEL) / 2)
@@ -63,22 +67,29 @@ def table_verdict(judged: Sequence[JudgedClaim]) -> str:
 
 
 def judge_claim(claim: Claim, runs: Mapping[str, StoredRun]) -> JudgedClaim:
-    """Return the verdict of a claim: ``agrees`` or ``differs`` where the bounds of the difference decide it."""
+    """Return the verdict of a claim: ``agrees`` or ``differs`` where the bounds of the difference decide it.
+
+    Figures without bounds that are exact for their model decide by their values.
+    """
     figure = figure_at(runs, claim.figure)
     other = figure_at(runs, claim.other) if isinstance(claim.other, str) else StoredFigure([claim.other])
     if figure is None or other is None:
         return JudgedClaim(claim, NEEDS)
+    if claim.absolute:
+        figure, other = sizes(figure), sizes(other)
     found = difference(figure, other, not isinstance(claim.other, str), *_seeds_of(claim, runs))
     if found is None:
         return JudgedClaim(claim, TOO_SMALL)
     has_bounds = found.low is not None and found.high is not None
-    if claim.relation == NEAR and (has_bounds or not _trains(claim, runs)):
-        return JudgedClaim(claim, _near(found, claim.within), found)
-    if found.low is None or found.high is None:
+    if not has_bounds and not _is_exact(claim, runs):
         return JudgedClaim(claim, TOO_SMALL, found)
-    decided = {1: found.low > 0, -1: found.high < 0}
-    wanted = 1 if claim.relation == ABOVE else -1
-    return JudgedClaim(claim, AGREES if decided[wanted] else DIFFERS if decided[-wanted] else TOO_SMALL, found)
+    low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
+    if claim.relation == NEAR:
+        return JudgedClaim(claim, _near(low, high, claim.within), found)
+    if claim.relation == BELOW:
+        low, high = -high, -low
+    against = high <= 0 if low == high else high < 0  # equal values are neither above nor below
+    return JudgedClaim(claim, AGREES if low > 0 else DIFFERS if against else TOO_SMALL, found)
 
 
 def _seeds_of(claim: Claim, runs: Mapping[str, StoredRun]) -> list[Sequence[int]]:
@@ -86,13 +97,45 @@ def _seeds_of(claim: Claim, runs: Mapping[str, StoredRun]) -> list[Sequence[int]
     return [runs[run_of(locator)].seeds if isinstance(locator, str) else () for locator in (claim.figure, claim.other)]
 
 
-def _trains(claim: Claim, runs: Mapping[str, StoredRun]) -> bool:
-    """Return whether a figure depends on a training or a task: such a figure differs from restart to restart, and others are facts of a model."""
-    return any("recipe" in runs[name].settings for name in claim.runs)
+def sizes(figure: StoredFigure) -> StoredFigure:
+    """Return the absolute values of a figure, with the intervals of the absolute value.
+
+    >>> sizes(StoredFigure([-0.5, 0.25], [[-0.75, 0.25], [0.0, 0.5]]))
+    StoredFigure(values=[0.5, 0.25], intervals=[[0.0, 0.75], [0.0, 0.5]], held_out=None)
+    """
+    values = [None if value is None else abs(value) for value in figure.values]
+    intervals = [
+        None if bounds is None else [max(0.0, bounds[0], -bounds[1]), max(map(abs, bounds))]
+        for bounds in figure.intervals
+    ]
+    return StoredFigure(values, intervals, figure.held_out)
 
 
-def _near(found: Difference, within: float) -> str:
-    low, high = (found.value if bound is None else bound for bound in (found.low, found.high))
+def _is_exact(claim: Claim, runs: Mapping[str, StoredRun]) -> bool:
+    """Return whether both figures are facts of a model: nothing is trained for them, and nothing is drawn at random."""
+    return all(
+        _is_fact(text, runs[run_of(text)].settings) for text in (claim.figure, claim.other) if isinstance(text, str)
+    )
+
+
+def _is_fact(locator: str, settings: Mapping[str, Any]) -> bool:
+    """Return whether a figure of a run is measured on a model as it is, on all cases of its suite.
+
+    A further training (``then``) measures suites of its own, and the models of a control are random.
+    """
+    side, suite = locator.partition(" ")[2].split("/")[:2]
+    if "recipe" in settings or CONTROL in side.split("-") or settings.get("options", {}).get("limit"):
+        return False
+    entries = {entry.get("as", entry["suite"]): entry for entry in settings.get("measure", ())}
+    return not entries or (suite in entries and not entries[suite].keys() & _DRAWN)
+
+
+def count_claims(judged: Iterable[JudgedClaim]) -> Counter[str]:
+    """Return how many claims have each verdict; a claim that several tables make counts once."""
+    return Counter({one.claim.relation_of_figures: one.verdict for one in judged}.values())
+
+
+def _near(low: float, high: float, within: float) -> str:
     if -within <= low and high <= within:
         return AGREES
     return DIFFERS if low > within or high < -within else TOO_SMALL

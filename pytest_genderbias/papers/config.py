@@ -82,6 +82,7 @@ class Claim:
         relation: ``above``, ``below`` or ``near``.
         other: locator of what it is compared with, or a number.
         within: for ``near``, the largest difference that counts as near.
+        absolute: compare absolute values, as for "reduced", "lower" and "more biased" of a figure with a sign.
         because: why it differs here, if it does.
     """
 
@@ -91,6 +92,12 @@ class Claim:
     other: str | float
     within: float = 0.0
     because: str = ""
+    absolute: bool = False
+
+    @property
+    def relation_of_figures(self) -> tuple[object, ...]:
+        """What is compared and how, without the words: equal in the tables that make the same claim."""
+        return self.figure, self.relation, self.other, self.within, self.absolute
 
     @property
     def runs(self) -> list[str]:
@@ -285,12 +292,12 @@ def _printed(path: Path, row: str, value: object) -> str | None:
 
 
 def _claim(entry: YamlValue) -> Claim:
-    refuse_unknown(entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because"), "a claim")
+    refuse_unknown(entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because", "absolute"), "a claim")
     relations = [relation for relation in (ABOVE, BELOW, NEAR) if relation in entry]
     if len(relations) != 1 or (NEAR in relations) != ("within" in entry):
         raise DataFileError(f"{entry.file}:{entry.line}: a claim needs one of above, below, or near with within")
     other = take(entry, relations[0], (str, int, float), "a claim")
     return Claim(
         take(entry, "claim", str, "a claim"), take(entry, "figure", str, "a claim"), relations[0], other if isinstance(other, str) else float(other),
-        float(take(entry, "within", (int, float), "a claim", 0.0)), take(entry, "because", str, "a claim", ""),
+        float(take(entry, "within", (int, float), "a claim", 0.0)), take(entry, "because", str, "a claim", ""), take(entry, "absolute", bool, "a claim", False),
     )  # fmt: skip

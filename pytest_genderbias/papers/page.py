@@ -8,6 +8,7 @@ from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, RunConfig, Table, load_paper, paper_names
 from pytest_genderbias.papers.shown import (
     claim_in_words,
+    claims_in_words,
     counted,
     differences,
     figure_rows,
@@ -24,7 +25,7 @@ _HEAD = """\
 <!-- Generated from the configs of the papers and the stored results: genderbias paper --page=docs/papers.md --results=docs/evidence/papers -->
 
 Each table and figure of the five papers that has figures has a row here. Without figures, and so without a row, are lu2018's table 1 (the models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1 (the metrics), and orgad2022's figures 1 and 2 (the method and an example). The configs hold the published figures and what the table says as *claims*: relations of figures, such as "scrubbing lowers the TPR gap
-sum". Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where something is trained, and over items where nothing is, or once only, which the table then says. Bounds of differences over restarts keep the suite's items as they are; those of a figure against a number hold for other items, too, where it has an interval over them. Where the seeds are splits of the same texts, the bounds are wider, since the splits share texts. Nothing is corrected for the number of claims: of twenty claims without any effect behind them, one is confirmed by chance.
+sum". Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where something is trained, and over items where nothing is, or once only, which the table then says. A figure without bounds that is a fact of its model, with nothing trained or drawn for it, decides by its value. "Lower", "reduced" and "more biased" of a figure with a sign compare absolute values. Bounds of differences over restarts keep the suite's items as they are; those of a figure against a number hold for other items, too, where it has an interval over them. Where the seeds are splits of the same texts, the bounds are wider, since the splits share texts. Nothing is corrected for the number of claims: of twenty claims without any effect behind them, one is confirmed by chance.
 
 - *agrees*: the bounds confirm more than half of the claims, and refute none.
 - *differs*: the bounds refute a claim.
@@ -100,6 +101,8 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
     for table in paper.tables.values():
         verdict = verdict_in_words(paper, table, judge_claims(table, runs))
         yield f"| [{_called(table)}](#{_anchor(table)}) | {escape(table.title)} | {escape(_first_figure(table, runs))} | {escape(verdict)} |"
+    yield ""
+    yield claims_in_words(paper, runs)
 
 
 def _first_figure(table: Table, runs: Mapping[str, StoredRun]) -> str:
@@ -125,7 +128,7 @@ def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) ->
         yield from (f"- {escape(line)}" for line in lines)
     if judged := judge_claims(table, runs):
         yield ""
-        yield from (f"- {escape(claim_in_words(paper, claim))}" for claim in judged)
+        yield from (f"- {escape(claim_in_words(paper, table, claim))}" for claim in judged)
     if lines := differences(paper, table):
         yield ""
         yield f"What differs: {'; '.join(map(escape, lines))}."

@@ -5,15 +5,27 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from pytest_genderbias.papers.claims import AGREES, DIFFERS, NEEDS, Difference, JudgedClaim, judge_claims, table_verdict
+from pytest_genderbias.papers.claims import (
+    AGREES,
+    DIFFERS,
+    NEEDS,
+    TOO_SMALL,
+    Difference,
+    JudgedClaim,
+    count_claims,
+    judge_claims,
+    table_verdict,
+)
 from pytest_genderbias.papers.config import PAPER, SMALL, Claim, PaperConfig, PublishedFigure, RunConfig, Table
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
 from pytest_genderbias.reports.layout import columns, paragraph
 
 NO_RESULT = "no result yet"
+VERDICTS = (AGREES, DIFFERS, TOO_SMALL, NEEDS, NO_RESULT)
 _FOLDER = re.compile(r"\{(data|runs)\}/(models/)?")  #: what stands before the name of a model or file
 
 
@@ -110,8 +122,8 @@ def _verdict_of_claim(paper: PaperConfig, judged: JudgedClaim) -> str:
     return judged.verdict
 
 
-def claim_in_words(paper: PaperConfig, judged: JudgedClaim) -> str:
-    """Return a claim, its verdict and the difference that decided it."""
+def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim) -> str:
+    """Return a claim of a table, its verdict, the difference that decided it, and an earlier table that makes the same claim."""
     words = f"{_verdict_of_claim(paper, judged)}: {judged.claim.text}"
     difference = judged.difference
     if difference is not None:
@@ -120,8 +132,32 @@ def claim_in_words(paper: PaperConfig, judged: JudgedClaim) -> str:
             bounds = (
                 f", {number(difference.low)} to {number(difference.high)} over {_over(paper, judged.claim, difference)}"
             )
-        words += f" (difference {number(difference.value)}{bounds})"
+        what = "difference of absolute values" if judged.claim.absolute else "difference"
+        words += f" ({what} {number(difference.value)}{bounds})"
+    if (earlier := _first_with(paper, judged.claim)) != table.name:
+        words += f", as in {earlier.replace('-', ' ')}"
     return f"{words}; {judged.claim.because}" if judged.verdict == DIFFERS and judged.claim.because else words
+
+
+def _first_with(paper: PaperConfig, claim: Claim) -> str:
+    """Return the name of the first table of a paper that makes a claim."""
+    return next(
+        table.name
+        for table in paper.tables.values()
+        if claim.relation_of_figures in [other.relation_of_figures for other in table.claims]
+    )
+
+
+def claims_in_words(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> str:
+    """Return how many claims of a paper have each verdict; a claim that several tables make counts once."""
+    judged = [
+        replace(one, verdict=_verdict_of_claim(paper, one))
+        for table in paper.tables.values()
+        for one in judge_claims(table, runs)
+    ]
+    verdicts = count_claims(judged)
+    parts = [f"{verdicts[verdict]} {_plural(verdict, verdicts[verdict])}" for verdict in VERDICTS if verdicts[verdict]]
+    return f"Claims, each counted once: {', '.join(parts) or 'none'}."
 
 
 def _over(paper: PaperConfig, claim: Claim, difference: Difference) -> str:
@@ -202,7 +238,7 @@ def table_text(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun], 
         ]
         parts += [_grid(table, runs, width), ""]
     parts += [paragraph(line, width, "  ") for line in lines_of(table, runs)]
-    parts += [paragraph(claim_in_words(paper, claim), width, "  ", "- ") for claim in judged]
+    parts += [paragraph(claim_in_words(paper, table, claim), width, "  ", "- ") for claim in judged]
     parts += [paragraph(f"Verdict: {verdict_in_words(paper, table, judged)}", width), ""]
     for name in table.runs:
         run = paper.runs[name]

@@ -29,6 +29,7 @@ from pytest_genderbias.plugin.fixtures import (
     bias_suite,
 )
 from pytest_genderbias.plugin.information import pytest_cmdline_main
+from pytest_genderbias.plugin.interruptions import Interruptions
 from pytest_genderbias.plugin.items.base import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import HELP, gate_marker, mark
@@ -88,6 +89,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.stash[_LEDGER] = Ledger(config)
     config.pluginmanager.register(config.stash[_LEDGER], "genderbias-ledger")
     config.pluginmanager.register(GateKeeper(), "genderbias-gate-keeper")
+    config.pluginmanager.register(Interruptions(), "genderbias-interruptions")
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:

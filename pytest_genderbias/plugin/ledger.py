@@ -19,7 +19,7 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, NOT_STORED, UPDATED, XFAIL
+from pytest_genderbias.gates.verdicts import CAUGHT, MISSING, NOT_STORED, UPDATED, XFAIL
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
@@ -352,8 +352,11 @@ class Ledger:
             }
 
     def _failed_judgements(self) -> dict[str, list[SettledJudgement]]:
-        """Return the judgements that failed their tests, by node id."""
-        failed = {test: [one for one in judgements if one.failed] for test, judgements in self._judged.items()}
+        """Return the judgements that failed their tests, by node id, without those that an update or a plan has yet to give something."""
+        failed = {
+            test: [one for one in judgements if one.failed and one.judgement.verdict != MISSING]
+            for test, judgements in self._judged.items()
+        }
         return {test: judgements for test, judgements in failed.items() if judgements}
 
     def _compare(self) -> None:

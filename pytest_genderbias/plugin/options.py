@@ -105,7 +105,7 @@ class Settings:
     )  # fmt: skip
     endpoint_timeout: int = value(
         "--bias-endpoint-timeout", "SECONDS", parse.whole_number(1),
-        "seconds after which a request to a server is sent again if no answer came; six times, then it is an error",
+        "seconds after which a request to a server is sent again if its answer is not complete; six times, then it is an error",
         default="300",
     )  # fmt: skip
     data: Path | None = value(

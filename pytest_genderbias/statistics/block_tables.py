@@ -222,10 +222,17 @@ def _gap_layout(columns: tuple[str, ...]) -> tuple[tuple[str, ...], IntArray]:
     return tuple(classes), at
 
 
-def cell_columns(classes: NDArray[np.str_], group: IntArray, gold: IntArray, predicted: IntArray) -> tuple[str, ...]:
-    """Return the names of cells, given by their codes, for :func:`distance_of_columns`."""
+def cell_columns(
+    classes: NDArray[np.str_],
+    group: IntArray,
+    gold: IntArray,
+    predicted: IntArray,
+    outputs: NDArray[np.str_] | None = None,
+) -> tuple[str, ...]:
+    """Return the names of cells, given by their codes, for :func:`distance_of_columns`; ``outputs`` names predictions that are no codes of classes."""
+    said = classes if outputs is None else outputs
     return tuple(
-        _BETWEEN.join((str(g), str(classes[y]), str(classes[r])))
+        _BETWEEN.join((str(g), str(classes[y]), str(said[r])))
         for g, y, r in zip(group.tolist(), gold.tolist(), predicted.tolist(), strict=True)
     )
 

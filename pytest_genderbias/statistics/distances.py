@@ -1,7 +1,8 @@
 """Independence, separation, sufficiency: distances of each group's distribution from the overall one (orgad2022, 3 and A.4.1).
 
 r is the predicted class, y the gold class, z the group. All functions take tables from :func:`~.group_gaps.confusion_tables`:
-cases by group, gold class and prediction, shape (..., G, K, R), for any number of groups.
+cases by group, gold class and prediction, shape (..., G, K, R), for any number of groups. Tables from
+:func:`~.probability_tables.probability_tables` make r the probabilities of the outputs.
 """
 
 from __future__ import annotations
@@ -183,4 +184,5 @@ def _compare(counts: FloatArray, distance: Callable[[FloatArray, FloatArray], Fl
 
 def _shares(counts: FloatArray) -> FloatArray:
     """Return distributions along the last axis, all 0 without cases."""
-    return np.asarray(counts / np.maximum(counts.sum(axis=-1, keepdims=True), 1), dtype=np.float64)
+    totals = counts.sum(axis=-1, keepdims=True)
+    return np.asarray(counts / np.where(totals > 0, totals, 1.0), dtype=np.float64)

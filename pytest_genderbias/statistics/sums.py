@@ -325,9 +325,67 @@ def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> 
     cells, column = np.unique(np.ravel_multi_index(tuple(tables.cells[1:]), shape), return_inverse=True)
     sums = np.zeros((len(labels), len(cells)))
     sums[block, column.ravel()] = tables.counts
-    columns = cell_columns(tables.classes, *np.unravel_index(cells, shape))
+    group, gold, predicted = np.unravel_index(cells, shape)
+    columns = cell_columns(tables.classes, group, gold, predicted)
     about = {"measure": measure, "figure": figure, "classes": tables.classes.tolist()}
     return ItemSums(labels, sums, "distance_of_columns", PERSON_BLOCKS, about, columns)
+
+
+def probability_distance_sums(
+    classes: NDArray[np.str_],
+    outputs: NDArray[np.str_],
+    blocks: ArrayLike,
+    sums: ArrayLike,
+    measure: str,
+    figure: DistanceFigure,
+) -> ItemSums:
+    """Return the sums of a figure of distances between probabilities, by block of persons; not smooth, as :func:`distance_sums`.
+
+    Args:
+        classes: names of the gold classes, in the order of their codes, shape (K,).
+        outputs: names of the outputs, shape (R,).
+        blocks: numbers of the blocks, shape (B,).
+        sums: tables of :func:`~pytest_genderbias.statistics.probability_tables.probability_tables` by block, shape (B, 2, K, R).
+        measure: which distance.
+        figure: the sum of all distances, or of the differences between groups.
+
+    >>> sums = [[[[2.0, 0.0]], [[0.0, 2.0]]]]
+    >>> names = np.array(["cook"]), np.array(["cook", "nurse"])
+    >>> round(probability_distance_sums(*names, [7], sums, "independence", "sum").total, 6)
+    1.386294
+    """
+    table = np.asarray(sums, dtype=np.float64)
+    group, gold, output = (codes.ravel() for codes in np.indices(table.shape[1:]))
+    columns = cell_columns(classes, group, gold, output, outputs)
+    labels = np.asarray([f"block {block}" for block in np.asarray(blocks).tolist()], dtype=np.str_)
+    about = {"measure": measure, "figure": figure, "classes": classes.tolist()}
+    return ItemSums(labels, table.reshape(len(table), -1), "distance_of_columns", PERSON_BLOCKS, about, columns)
+
+
+def cell_distance_sums(
+    labels: NDArray[np.str_],
+    tables: FloatArray,
+    classes: NDArray[np.str_],
+    unresolved: str,
+    measure: str,
+    figure: DistanceFigure,
+    over: str,
+) -> ItemSums:
+    """Return the sums of a figure of distances: the cells that any unit has; not smooth, as :func:`distance_sums`.
+
+    Args:
+        labels: names of the units, shape (n,).
+        tables: of each unit, by group, class and answer, shape (n, 2, K, K + 1); the last answer is no class.
+        classes: names of the classes, shape (K,).
+        unresolved: name of the last answer.
+        measure: which distance.
+        figure: the sum of all distances, or of the differences between groups.
+        over: what a unit is, in the plural.
+    """
+    group, gold, answer = np.nonzero(tables.any(axis=0))
+    columns = cell_columns(classes, group, gold, answer, np.asarray([*classes.tolist(), unresolved]))
+    about = {"measure": measure, "figure": figure, "classes": classes.tolist()}
+    return ItemSums(labels, tables[:, group, gold, answer], "distance_of_columns", over, about, columns)
 
 
 def accuracy_sums(tables: BlockTables) -> ItemSums:

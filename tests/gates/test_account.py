@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 from support.hand_made import hand_made
+from support.tiny_checkpoints import save_checkpoint
 
+from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.account import WIDTH, Account, ItemMove, Movement, Paragraph, in_lines, paragraphs_of
 from pytest_genderbias.gates.assertions import settle
@@ -99,3 +101,14 @@ def test_labels_stand_in_one_column() -> None:
     text = in_lines([Paragraph("", "head"), Paragraph("means", "a " * 100), Paragraph("", "do it " * 50, True)], 80)
     head, *lines, command = text.splitlines()
     assert head == "head" and {line[12] for line in lines} == {"a"} and command[12:14] == "do"
+
+
+def test_the_example_is_of_the_item_that_moved_most(tmp_path: Path) -> None:
+    """The sentence of another item may have moved further than its mean over sentences, and was shown."""
+    models = [load_model(str(save_checkpoint("gpt2", tmp_path / f"{seed}", seed=seed))) for seed in range(4)]
+    then, *others = (measure("lm-occupation", model, cache=None) for model in models)
+    for now in others:
+        judged = judge_no_worse(now, then, 0.0)
+        assert judged.movement is not None
+        (example,) = (line for line in in_lines(judged.shown, 300).splitlines() if line.startswith("  example "))
+        assert f" {judged.movement.most[0].name} " in f"{example} "

@@ -79,3 +79,30 @@ def test_a_misspelt_alias_is_named_before_the_hub_is_asked(typed, meant):
 )
 def test_an_id_of_the_hub_is_no_misspelt_alias(typed):
     assert parse_spec(typed).kind == "hub"
+
+
+@pytest.mark.parametrize(
+    ("spec", "name", "target", "revision"),
+    [
+        ("org/model@v1.0", "model", "org/model", "v1.0"),
+        ("org/model@refs/pr/3", "model", "org/model", "refs/pr/3"),
+        ("mine=gpt2@607a30d", "mine", "openai-community/gpt2", "607a30d"),
+        ("gpt2", "gpt2", "openai-community/gpt2", None),
+        ("vllm:org/model@v1", "model", "org/model", "v1"),
+        ("gpt2@v1", "gpt2", "openai-community/gpt2", "v1"),
+    ],
+)
+def test_a_hub_id_may_have_a_revision(spec: str, name: str, target: str, revision: str | None) -> None:
+    parsed = parse_spec(spec)
+    assert (parsed.name, parsed.target, parsed.revision) == (name, target, revision)
+
+
+def test_the_base_of_an_adapter_may_have_a_revision() -> None:
+    base = parse_spec("adapter:org/lora@org/model@v1").base
+    assert base is not None and (base.target, base.revision) == ("org/model", "v1")
+
+
+@pytest.mark.parametrize("spec", ["org/model@", "org/model@-x", "org/model@a b", "org/model@@v1", "@v1"])
+def test_a_revision_that_cannot_be_one_is_refused(spec: str) -> None:
+    with pytest.raises(ModelError, match="ID@REVISION"):
+        parse_spec(spec)

@@ -12,6 +12,7 @@ from pytest_genderbias.papers.claims import (
     DIFFERS,
     NEEDS,
     TOO_SMALL,
+    count_claims,
     difference,
     judge_claim,
     judge_claims,
@@ -202,3 +203,65 @@ def test_a_table_differs_if_one_claim_does_and_agrees_if_more_than_half_do():
     assert table_verdict(judged[:2]) == TOO_SMALL  # one of two is not more than half
     assert table_verdict([judged[0], *judged[:2]]) == AGREES
     assert table_verdict(judged[1:2]) == TOO_SMALL
+
+
+def with_figure(name, values, intervals=(), settings=()):
+    figures = {"after/s/x": StoredFigure(values, list(intervals))}
+    return {name: StoredRun(name, "small", dict(settings), range(len(values)), figures)}
+
+
+def test_reduced_is_a_smaller_absolute_value():
+    """From -0.6 to 0.1 a correlation is reduced, though it is higher."""
+    runs = with_figure("before", [-0.62, -0.60, -0.58]) | with_figure("after", [0.09, 0.12, 0.10])
+    claims = [Claim("", "after after/s/x", BELOW, "before after/s/x", absolute=absolute) for absolute in (False, True)]
+    signed, size = (judge_claim(claim, runs) for claim in claims)
+    assert (signed.verdict, size.verdict) == (DIFFERS, AGREES)
+    low, high = stats.ttest_1samp([0.09 - 0.62, 0.12 - 0.60, 0.10 - 0.58], 0).confidence_interval(0.90)
+    assert (size.difference.low, size.difference.high) == pytest.approx((low, high))
+
+
+def test_the_interval_of_an_absolute_value_is_folded_at_zero():
+    runs = with_figure("before", [-0.5], [[-0.6, -0.4]]) | with_figure("after", [0.1], [[-0.2, 0.4]])
+    found = judge_claim(Claim("", "after after/s/x", BELOW, "before after/s/x", absolute=True), runs)
+    ratio = stats.norm.ppf(0.95) / stats.norm.ppf(0.975)  # intervals [0, .4] and [.4, .6] of .1 and .5
+    assert found.difference.low == pytest.approx(-0.4 - ratio * np.hypot(0.1, 0.1))
+    assert found.difference.high == pytest.approx(-0.4 + ratio * np.hypot(0.3, 0.1))
+
+
+EXACT = {"model": "m", "measure": [{"suite": "s"}]}
+
+
+@pytest.mark.parametrize(
+    ("settings", "relation", "other", "verdict"),
+    [
+        (EXACT, ABOVE, 0.7, AGREES),
+        (EXACT, BELOW, 0.7, DIFFERS),
+        (EXACT, BELOW, 0.8, AGREES),
+        (EXACT, ABOVE, 0.75, DIFFERS),
+        (EXACT | {"measure": [{"suite": "s", "limit": 100}]}, ABOVE, 0.7, TOO_SMALL),
+        (EXACT | {"measure": [{"suite": "s", "seeds": 20}]}, ABOVE, 0.7, TOO_SMALL),
+        (EXACT | {"measure": [{"suite": "t", "as": "s"}]}, ABOVE, 0.7, AGREES),
+        (EXACT | {"measure": [{"suite": "t"}], "then": [{"measure": [{"suite": "s"}]}]}, ABOVE, 0.7, TOO_SMALL),
+        (EXACT | {"recipe": {"name": "nli"}}, ABOVE, 0.7, TOO_SMALL),
+    ],
+)
+def test_figures_that_are_exact_decide_by_their_values(settings, relation, other, verdict):
+    runs = with_figure("a", [0.75, 0.75, 0.75], settings=settings)
+    assert judge_claim(Claim("", "a after/s/x", relation, other), runs).verdict == verdict
+
+
+def test_a_random_control_is_no_fact_of_a_model():
+    figures = {"control/s/x": StoredFigure([0.75])}
+    runs = {"a": StoredRun("a", "small", {"model": "m", "measure": [{"suite": "s"}]}, [0], figures)}
+    assert judge_claim(Claim("", "a control/s/x", ABOVE, 0.7), runs).verdict == TOO_SMALL
+
+
+def test_a_claim_of_two_tables_counts_once():
+    runs = with_figure("a", [0.75], settings=EXACT)
+    claims = [
+        Claim("In one table.", "a after/s/x", ABOVE, 0.7),
+        Claim("In another one.", "a after/s/x", ABOVE, 0.7, because="known"),
+        Claim("In size.", "a after/s/x", ABOVE, 0.7, absolute=True),
+        Claim("Another one.", "a after/s/x", BELOW, 0.7),
+    ]
+    assert count_claims(judge_claim(claim, runs) for claim in claims) == {AGREES: 2, DIFFERS: 1}

@@ -13,7 +13,7 @@ from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameErr
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.papers import config
 from pytest_genderbias.papers.claims import DIFFERS, judge_claims
-from pytest_genderbias.papers.config import PAPER, SMALL, RunConfig, load_paper, load_table, overlaid, paper_names
+from pytest_genderbias.papers.config import NEAR, PAPER, SMALL, RunConfig, load_paper, load_table, overlaid, paper_names
 from pytest_genderbias.papers.kinds import KINDS
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.page import minutes_of, page_text
@@ -129,6 +129,19 @@ def test_every_figure_and_claim_is_found_in_the_stored_results(paper, results):
             )
 
 
+@pytest.mark.parametrize("paper", paper_names())
+def test_lower_and_reduced_of_a_figure_with_a_sign_compare_absolute_values(paper):
+    signed = {"pearson_r", "slope", "f1_gap", "beta", "signed_bias"}
+    for table in load_paper(paper).tables.values():
+        for claim in table.claims:
+            words = {"lower", "lowers", "reduces", "reduced", "less", "smaller", "biased"} & set(
+                claim.text.replace(".", " ").lower().split()
+            )
+            compares = isinstance(claim.other, str) and claim.relation != NEAR and "/similarity/" not in claim.figure
+            if claim.figure.rpartition("/")[2] in signed and compares and words:
+                assert claim.absolute, f"{table.name}: {claim.text}"
+
+
 @pytest.mark.skipif(not RESULTS.is_dir(), reason="the stored results lie in the checkout")
 def test_stored_results_are_of_the_settings_that_the_runs_have(results):
     runs = {name: run for paper in paper_names() for name, run in load_paper(paper).runs.items()}
@@ -160,7 +173,9 @@ def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, wo
     paper = load_paper("doe2020")
     judged = judge_claims(paper.tables["table-1"], runs)
     assert verdict_in_words(paper, paper.tables["table-1"], judged) == words
-    assert claim_in_words(paper, judged[1]).startswith("no result yet" if scale == "small" else "needs the paper's")
+    assert claim_in_words(paper, paper.tables["table-1"], judged[1]).startswith(
+        "no result yet" if scale == "small" else "needs the paper's"
+    )
 
 
 def test_changes_are_merged_and_none_removes():

@@ -76,14 +76,11 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
                     "  restarts  3 of the baseline: 0.6847 to 0.7047; one more of them lies from*lies below*",
                 ]
             )
-    for tolerance, advice in (
-        (0.03, "a baseline of 6 restarts, or several "),
-        (0.02, "several "),
-    ):  # of too many none is advised
+    for tolerance, advice in ((0.03, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, tolerance: {tolerance}")
         result, verdicts, _ = judge(wide_project, model(wide_project, "seed_0"))
         assert list(verdicts.values()) == ["inconclusive"]
-        result.stdout.fnmatch_lines([f"* do *to decide: {advice}restarts of what is judged*"])
+        result.stdout.fnmatch_lines([f"* do *to decide: {advice} *"])
 
 
 def test_a_missing_restart_is_one_error(wide_project: pytest.Pytester) -> None:

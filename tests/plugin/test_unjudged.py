@@ -41,7 +41,7 @@ def test_a_written_gate_on_a_model_that_it_does_not_apply_to_fails(project: pyte
 
 
 def test_missing_data_fail_a_written_gate_and_skip_a_suite(project: pytest.Pytester) -> None:
-    project.path.joinpath("g.bias.yaml").write_text("gates:\n  - {suite: pairs-pll, within: 0.4}\n")
+    project.path.joinpath("g.bias.yaml").write_text("gates:\n  - {suite: pairs-pll, within: 0.3}\n")
     result = project.runpytest("--bias-model=demo-lm", "--bias-suite=pairs-pll", "-rs")
     result.assert_outcomes(failed=1, skipped=1)
     result.stdout.fnmatch_lines(["g.bias.yaml:2: not judged: pairs-pll: no *", "SKIPPED*pairs-pll: no *"])

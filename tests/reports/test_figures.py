@@ -119,6 +119,10 @@ def test_functions_for_notebooks_take_measurements(tmp_path_factory: pytest.Temp
     measurement = measurement_of(make_case("sts", tmp_path_factory))
     assert isinstance(figures.scatter(measurement), Figure)
     assert len(figures.all_of(measurement)) == 2
+    # A notebook asks for these methods; without them it shows "<Figure size ...>", or for several a list of such texts.
+    assert figures.scatter(measurement)._repr_png_().startswith(b"\x89PNG")
+    shown = figures.all_of(measurement)._repr_html_()
+    assert shown.count('<img src="data:image/png;base64,iVBOR') == 2
     with pytest.raises(UnknownNameError, match="expected a suite with fills; sts-occupation has scatter, signed bars"):
         figures.fills(measurement)
     with pytest.raises(UnknownNameError, match="expected two models"):

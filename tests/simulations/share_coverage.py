@@ -4,6 +4,7 @@ import sys
 from collections import Counter
 
 import numpy as np
+from scipy import stats
 
 from pytest_genderbias.suites.families.shared.chat_choice import least_accuracy
 
@@ -30,7 +31,17 @@ def right_answers(rng, clusters, questions, correlation, accuracy, repeats):
 
 
 def shown_able(clusters, questions, correlation, chance, above, repeats, seed=SEED):
-    """Return how often the bound lies above ``chance`` for models whose accuracy is ``chance + above``."""
+    """Return how often the bound lies above ``chance`` for models whose accuracy is ``chance + above``.
+
+    Where all answers of a cluster are right or all are wrong, the number of right clusters is binomial, and the share exact.
+    """
+    if questions == 1 or correlation == 1.0:
+        counts = np.full(clusters, float(questions))
+        right = np.arange(clusters + 1)
+        able = [
+            least_accuracy(np.where(np.arange(clusters) < k, counts, 0.0), counts, "clusters") > chance for k in right
+        ]
+        return float(stats.binom.pmf(right, clusters, chance + above)[able].sum())
     drawn = right_answers(np.random.default_rng(seed), clusters, questions, correlation, chance + above, repeats)
     counts = np.full(clusters, float(questions))
     rows = Counter(map(tuple, np.sort(drawn, axis=1).tolist()))
@@ -46,7 +57,11 @@ def main(repeats):
     print(f"| clusters | questions in each | correlation | guessing gives | {shown} |")
     print("|---" * (4 + len(ABOVE)) + "|")
     for clusters, questions, correlation, chance in CASES:
-        cells = [f"{100 * shown_able(clusters, questions, correlation, chance, a, repeats):.1f}" for a in ABOVE]
+        able = [100 * shown_able(clusters, questions, correlation, chance, a, repeats) for a in ABOVE]
+        exact = questions == 1 or correlation == 1.0
+        cells = [
+            f"{share:.2f}" if exact and not above else f"{share:.1f}" for share, above in zip(able, ABOVE, strict=True)
+        ]
         print(f"| {clusters} | {questions} | {correlation:g} | {chance:.3f} | {' | '.join(cells)} |", flush=True)
 
 

@@ -684,6 +684,25 @@ def test_disco_summary():
     ]
 
 
+def test_the_random_groups_of_disco_do_not_depend_on_the_order_of_the_words():
+    """The same persons with the same fills, in a list that is turned around and in a random order of units."""
+    suite = load_suite("disco-terms")
+    options = resolve_options(suite.family.options, {}, "disco-terms")
+    entries, rng = suite.body.person.entries, np.random.default_rng(0)
+    fills_of = {entry.word: rng.integers(1, 6, (14, 3)) for entry in entries}
+    found = []
+    for turned in (entries, entries[::-1], tuple(entries[i] for i in rng.permutation(len(entries)))):
+        body = replace(suite.body, person=replace(suite.body.person, entries=turned))
+        units = rng.permutation(len(turned))
+        values = np.stack([fills_of[turned[unit].word] for unit in units])
+        answers = {"cases": Answer(suite.family.space(body, options), units, values, {i: f"w{i}" for i in range(6)})}
+        summary = suite.family.summarise(body, options, answers, 0)
+        found.append((summary.values, suite.family.shuffle(body, options, answers, 0, 30).tolist()))
+    assert found[0][0]["random_groups_max"] > 0
+    assert found[1] == found[0]
+    assert found[2] == found[0]
+
+
 def test_disco_of_too_few_persons_says_that_nothing_can_be_found():
     names = load_suite("disco-names").body.person.entries
     units = np.asarray(

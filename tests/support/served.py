@@ -17,7 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import torch
-from support.served_lies import CONSISTENT, LIES
+from support.served_lies import CONSISTENT, LIES, OF_ROWS
 
 #: What an honest server may do, each with the reason why a client sees it.
 TROUBLES = {
@@ -85,7 +85,7 @@ class CompletionServer:
         self.network, self.tokenizer, self.lie, self.troubles = (
             network.eval(),
             tokenizer,
-            (LIES | CONSISTENT)[lie] if lie else None,
+            (LIES | CONSISTENT | OF_ROWS)[lie] if lie else None,
             set(trouble),
         )
         assert self.troubles <= set(TROUBLES), self.troubles

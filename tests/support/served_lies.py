@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from pytest_genderbias.models.served_proof import KNOWN_TEXTS
+
 
 @dataclass(frozen=True)
 class Lie:
@@ -451,6 +453,115 @@ LIES = {
     "swapped-behind-memory": Lie(
         "Gets other weights, and answers prompts that it had before from memory.", readings=_from_memory
     ),
+}
+
+
+# --- for some prompts only -----------------------------------------------------------------------------------------------------------
+
+
+def _where(which, change):
+    """Return a change of the readings for which ``which(server, prompts, place)`` is true."""
+
+    def changed(server, prompts, readings):
+        lying = [reading for place, reading in enumerate(readings) if which(server, prompts, place)]
+        if lying:
+            change(server, [reading.ids for reading in lying], lying)
+        return readings
+
+    return changed
+
+
+def _shorter(length):
+    return lambda server, prompts, place: len(prompts[place]) < length
+
+
+def _zeros_in_lists(server, reading):
+    """Give each token of a prompt the value 0, and list it alone as certain."""
+    table = np.full_like(reading.table, -40.0)
+    table[np.arange(len(reading.ids)), reading.ids] = 0.0
+    reading.relist(table)
+
+
+def _padded_to(length):
+    """Return a change that reads each prompt with zeros before it up to a length, which no mask hides."""
+
+    def changed(server, prompts, readings):
+        short = [reading for reading in readings if len(reading.ids) < length]
+        tables = server.tables([[0] * (length - len(reading.ids)) + list(reading.ids) for reading in short])
+        for reading, table in zip(short, tables, strict=True):
+            own = table[length - len(reading.ids) :].copy()
+            own[0] = np.nan
+            reading.relist(own)
+        return readings
+
+    return changed
+
+
+def _unlike_known_texts(server, prompts, place):
+    """Return whether a prompt does not begin as one of the proof does, with its first token or without."""
+    beginnings = {
+        tuple(server.tokenizer(text, add_special_tokens=added)["input_ids"][:4])
+        for text in KNOWN_TEXTS
+        for added in (True, False)
+    }
+    return not any(tuple(prompts[place][:4]) == beginning[: len(prompts[place])] for beginning in beginnings)
+
+
+def _asked_before(server, prompts, place):
+    key = ("asked", *prompts[place])
+    before = server.memory.get(key, False)
+    server.memory[key] = True
+    return before and len(prompts) > 0 and _unlike_known_texts(server, prompts, place)
+
+
+def _in_time(server, prompts, place):
+    """Return whether a reading is among those in which the server lies: ``memory["lies"]``, a range; a test sets it after the proof."""
+    server.memory["asked"] = server.memory.get("asked", 0) + 1
+    return server.memory["asked"] in server.memory.get("lies", ())
+
+
+#: What a server may say of rows of a suite, though it is honest about most texts.
+OF_ROWS = {
+    "short-zeros": Lie(
+        "Gives each token of a prompt of less than 20 tokens the probability 1.",
+        readings=_where(_shorter(20), _values(lambda values: 0 * values)),
+    ),
+    "short-certain": Lie(
+        "Gives each token of a prompt of less than 20 tokens the probability 1, and lists it alone.",
+        readings=_where(_shorter(20), _each(_zeros_in_lists)),
+    ),
+    "short-other-model": Lie(
+        "Reads and writes prompts of less than 20 tokens with other weights.",
+        readings=_where(_shorter(20), _OTHER),
+        also_written=True,
+    ),
+    "padded-to-16": Lie("Reads padding up to 16 tokens as text.", readings=_padded_to(16)),
+    "some-lengths": Lie(
+        "Reads prompts of 5, 7 or 10 tokens with other weights.",
+        readings=_where(lambda server, prompts, place: len(prompts[place]) in (5, 7, 10), _OTHER),
+    ),
+    "lowered-by-length": Lie(
+        "Lowers values of prompts of less than 20 tokens that are no known texts by 0.05.",
+        readings=_where(
+            lambda *asked: _shorter(20)(*asked) and _unlike_known_texts(*asked), _table(lambda table: table - 0.05)
+        ),
+    ),
+    "large-batches": Lie(
+        "Reads requests of 14 to 32 prompts with other weights.",
+        readings=_where(
+            lambda server, prompts, place: len(prompts) > 13 and _unlike_known_texts(server, prompts, place), _OTHER
+        ),
+    ),
+    "not-known": Lie(
+        "Reads all prompts with other weights but those that begin as known texts.",
+        readings=_where(_unlike_known_texts, _OTHER),
+    ),
+    "not-known-cut": Lie(
+        "Has no value below -5 for prompts that do not begin as known texts.",
+        readings=_where(_unlike_known_texts, _table(lambda table: np.maximum(table, -5.0))),
+    ),
+    "repeated": Lie("Reads a prompt that was asked before with other weights.", readings=_where(_asked_before, _OTHER)),
+    "for-a-while": Lie("Reads some prompts in the middle with other weights.", readings=_where(_in_time, _OTHER)),
 }
 
 

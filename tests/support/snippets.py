@@ -19,6 +19,7 @@ any language with ``title="FILE"``                 the content of a file, writte
 
 from __future__ import annotations
 
+import ast
 import doctest
 import json
 import os
@@ -32,6 +33,7 @@ from collections.abc import Callable, Iterator
 from configparser import ConfigParser
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -255,7 +257,7 @@ def check(snippet: Snippet, folder: Path) -> None:
         for words in commands(snippet.text):
             check_flags(words)
     elif snippet.language == "python":
-        compile(snippet.text, f"line {snippet.line}", "exec")
+        check_imports(compile(snippet.text, f"line {snippet.line}", "exec", ast.PyCF_ONLY_AST))
     elif snippet.language == "json":
         json.loads(snippet.text)
     elif snippet.language == "ini":
@@ -265,6 +267,15 @@ def check(snippet: Snippet, folder: Path) -> None:
     for line in snippet.text.splitlines():
         if snippet.language != "text" and "--bias-" in line:
             check_flags(line.split())
+
+
+def check_imports(tree: ast.AST) -> None:
+    """Import what a snippet imports from this package."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and str(node.module).startswith("pytest_genderbias"):
+            module = import_module(str(node.module))
+            for name in node.names:
+                assert hasattr(module, name.name), f"{node.module} has no {name.name}"
 
 
 def check_flags(words: list[str]) -> None:

@@ -351,15 +351,11 @@ def _values(
 
 
 def _value(measurement: Measurement, name: str) -> float | None:
-    """Return a statistic, or a distance of the records.
+    """Return a statistic.
 
     Raises:
-        UnknownNameError: the measurement has neither.
+        UnknownNameError: the measurement does not have it.
     """
-    for record in measurement.records:
-        if record.get("slice") == "distance" and record.get("value") == "all" and name in record:
-            distance = record[name]
-            return float(distance) if isinstance(distance, (int, float)) else None
     return measurement.values[measurement.statistic(name)]
 
 

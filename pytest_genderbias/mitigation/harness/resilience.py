@@ -16,6 +16,7 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, read_history
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, suite_settings
+from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.recipes.freezing import frozen_parameters
@@ -146,7 +147,7 @@ class Resilience:
 def resilience(
     models: MitigationRun | Mapping[str, str | Model],
     suite: str | Path | Suite,
-    recipe: Recipe | None = None,
+    recipe: Recipe | str | Mapping[str, object] | None = None,
     *,
     steps: Sequence[int] = (0, 10, 100, 1000),
     frozen: str | Sequence[Frozen] = (NOTHING, EMBEDDINGS, ENCODER),
@@ -167,7 +168,7 @@ def resilience(
         models: a run, whose models before and after are tuned; or any number of models, or specs for them, by the names of their sides, as
             ``{"baseline": "bert", "dropout": "runs/dropout/model", "cda": "runs/cda/model"}``.
         suite: the suite to measure; it must apply to the models that the recipe makes.
-        recipe: the task; by default that of the run.
+        recipe: the task: an object, a name, or a mapping of ``name`` and settings; by default that of the run.
         steps: steps at which the training without frozen parts is measured, beside its end. Steps beyond the end are left out.
         frozen: parts to freeze: ``nothing``, ``embeddings``, ``encoder``, or a number of first layers with the embeddings; ``all`` for
             nothing, the embeddings, and each number up to the last layer but one, as in the paper's figure 2.
@@ -185,7 +186,8 @@ def resilience(
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     sides = _sides(models, seed)
-    task = _task(models, recipe)
+    data = settings.get("data")
+    task = _task(models, resolve_recipe(recipe, None if data is None else Path(str(data))))
     if any(type(step) is not int or step < 0 for step in steps):
         raise SettingError(f"steps should be whole numbers from 0, got {tuple(steps)!r}")
     suite = suite if isinstance(suite, Suite) else load_suite(suite)

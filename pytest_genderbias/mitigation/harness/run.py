@@ -20,6 +20,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.choice import TriedGrid
 from pytest_genderbias.mitigation.methods.base import Columns, Method
+from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.processes import refuse_several
@@ -204,8 +205,8 @@ class MitigationRun:
 @mitigation_errors()
 def mitigate(
     model: ModelOrSpec | None,
-    method: Method,
-    recipe: Recipe | None = None,
+    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+    recipe: Recipe | str | Mapping[str, object] | None = None,
     *,
     seeds: int | Sequence[int] | None = None,
     controls: int | None = None,
@@ -224,8 +225,10 @@ def mitigate(
 
     Args:
         model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
-        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`.
-        recipe: of :mod:`~pytest_genderbias.recipes`. Where neither it nor the method trains, it only evaluates.
+        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`: an object, a name, a mapping of ``name`` and settings, or a list
+            of these.
+        recipe: of :mod:`~pytest_genderbias.recipes`: an object, a name, or a mapping of ``name`` and settings. Where neither it nor the
+            method trains, it only evaluates.
         seeds: number of restarts, or their seeds; three where a training takes part in the comparison, else one.
         controls: controls of each seed; eight where they cost no training, else one. With 0 there is none: what training alone changes is then
             not told from what the method changes.
@@ -235,14 +238,16 @@ def mitigate(
         name: name of the models in tables; by default each model has its own.
 
     Raises:
-        SettingError: neither method nor recipe does anything, a number of seeds or controls is below 1, or the method cannot be applied,
-            for example a direction of words that the model does not know.
+        SettingError: neither method nor recipe does anything, a setting is wrong, a number of seeds or controls is below 1, or the method
+            cannot be applied, for example a direction of words that the model does not know.
+        UnknownNameError: no method or recipe has this name.
         MitigationNotApplicableError: the method or the recipe does not apply to the model, or its data are missing.
         ModelError: as the recipe and the method.
     """
     if model is None and recipe is None:
         raise SettingError("there is no model to mitigate; give one, or a recipe that makes its own network")
     runner = runner or Runner()
+    method, recipe = resolve_method(method), resolve_recipe(recipe, runner.data)
     base = None if model is None else _opened(runner, model)
     trains = recipe is not None and (recipe.makes_task or method.trains)
     if not trains and method.trains:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
 from textwrap import fill
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
 
 _WIDTH = 4.8  #: inches
+_DOTS = 110  #: an inch, of what a notebook shows
 _SIZE = 9.0  #: points of a text
 _KEY = 74  #: characters of a row of the legend
 _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
@@ -51,20 +53,33 @@ def draw(picture: Picture, title: bool = True) -> Figure:
         picture: what it shows.
         title: whether the figure bears the title; a page that has it beside the picture leaves it out.
     """
-    from matplotlib.figure import Figure
-
     with styled():
         heights = [_height(panel) for panel in picture.panels]
         width = max(map(_width, picture.panels), default=_WIDTH)
         lines = fill(cut(picture.title, 200), int(width * 10.5)) if title else ""
         above = [0.17 * (lines.count("\n") + 1) + 0.1] if title else []
-        figure = Figure((width, sum(heights) + sum(above)), layout="constrained")
+        figure: Figure = _shown_figure()((width, sum(heights) + sum(above)), layout="constrained")
         rows = figure.subfigures(len(heights) + len(above), 1, height_ratios=above + heights, squeeze=False)[:, 0]
         if title:
             rows[0].text(0.012, 0.1, lines, fontsize=_SIZE + 1, fontweight="bold", va="bottom")
         for row, panel in zip(rows[len(above) :], picture.panels, strict=True):
             _draw_panel(row.add_subplot(), row, panel)
         return figure
+
+
+@cache
+def _shown_figure() -> type[Figure]:
+    """Return the class of figures, which a notebook shows as a picture even where no backend of pyplot is active."""
+    from matplotlib.figure import Figure
+
+    class ShownFigure(Figure):
+        def _repr_png_(self) -> bytes:
+            buffer = io.BytesIO()
+            with styled():
+                self.savefig(buffer, format="png", dpi=_DOTS)
+            return buffer.getvalue()
+
+    return ShownFigure
 
 
 def png(picture: Picture, dots: int = 160) -> bytes:

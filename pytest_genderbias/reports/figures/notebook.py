@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -63,9 +64,17 @@ def compression(measurement: Measurement) -> Figure:
     return _of_kind(measurement, "probe")
 
 
-def all_of(measurement: Measurement) -> list[Figure]:
+class Figures(list["Figure"]):
+    """Several figures, which a notebook shows below each other."""
+
+    def _repr_html_(self) -> str:
+        images = (base64.b64encode(figure._repr_png_()).decode() for figure in self)  # type: ignore[attr-defined]  # draw's own class
+        return "\n".join(f'<p><img src="data:image/png;base64,{image}"></p>' for image in images)
+
+
+def all_of(measurement: Measurement) -> Figures:
     """Return all pictures of a measurement, the most telling first."""
-    return [draw(picture) for picture in pictures_of(measurement)]
+    return Figures(draw(picture) for picture in pictures_of(measurement))
 
 
 def models(measurements: Sequence[Measurement], statistic: str | None = None) -> Figure:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.ability import mean_recall
 from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, DistanceFigure, GapFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
-from pytest_genderbias.statistics.distances import (
-    Distances,
-    distance_gap,
-    distance_sum,
-)
 from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances
 from pytest_genderbias.statistics.group_gaps import (
     Rate,
@@ -38,9 +32,25 @@ from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.sums import accuracy_sums, distance_sums, gap_sums, take_arrays
+from pytest_genderbias.statistics.probability_tables import probability_tables, shuffled_probability_tables
+from pytest_genderbias.statistics.sums import (
+    accuracy_sums,
+    distance_sums,
+    gap_sums,
+    probability_distance_sums,
+    take_arrays,
+)
 from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question
+from pytest_genderbias.suites.families.shared.distances import (
+    DISTANCES,
+    LABELS,
+    OUTPUT_OPTION,
+    PROBABILITIES,
+    distance_statistics,
+    shuffled_distances,
+    take_distances,
+)
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
 from pytest_genderbias.suites.families.shared.labour_shares import LIST
 from pytest_genderbias.suites.families.shared.persons import (
@@ -78,6 +88,9 @@ _SHUFFLES = 999  #: Shuffles of the groups for the null control; fewer for large
 _MOST_COUNTS = 20_000_000  #: The largest number of counts in all shuffled tables.
 _MOST_ID_BYTES = 500_000  #: The largest size of the stored ids, so that ids and counts fit into a baseline.
 _NO_ERRORS = "each rate is 0 or 1, which says nothing of its error"
+_NO_PROBABILITIES = (
+    "the file has no probabilities: add a column probability_LABEL for each label, or use the option output=labels"
+)
 _NO_DISTANCE_INTERVAL = (
     "small cells bias it upwards, and no valid interval is known; the records compare it with shuffled groups"
 )
@@ -149,25 +162,17 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
     }
 
 
-def _distance_statistic(measure: str, figure: DistanceFigure, meaning: str) -> FamilyStatistic:
-    """Return the sum of a distance, or of its differences between groups."""
+def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
+    """Return the function that makes the sums of a distance."""
 
     def sums(options: Options, arrays: Arrays) -> ItemSums:
+        if options.get("output") == PROBABILITIES:  # signatures leave the default out
+            names = ("class", "output", "probability_block", "probability")
+            classes, outputs, blocks, tables = take_arrays(arrays, *names)
+            return probability_distance_sums(classes, outputs, blocks, tables, measure, figure)
         return distance_sums(_tables(arrays)[0], measure, figure)
 
-    null = named_values(f"{measure}_{figure}")
-    return FamilyStatistic(
-        "higher",
-        0.0,
-        meaning,
-        sums,
-        plot="value",
-        draws=_balanced_persons,
-        null=null,
-        mistakes="accuracy",
-        without_chance={"separation": "tpr_gap_rms", "sufficiency": "precision_gap_rms"}.get(measure),
-        limits=SIZE,
-    )
+    return sums
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -187,16 +192,7 @@ def _statistics() -> dict[str, FamilyStatistic]:
     statistics: dict[str, FamilyStatistic] = {}
     for name, what in {"tpr": "true positive rate", "fpr": "false positive rate", "precision": "precision"}.items():
         statistics |= _gap_statistics(name, _RATES[name], what)
-    distances = {
-        "independence": "KL of predictions given group from all predictions",
-        "separation": "KL of predictions given class and group from those given class",
-        "sufficiency": "Wasserstein distance of gold classes given prediction and group from those given prediction",
-    }
-    for name, meaning in distances.items():
-        statistics[f"{name}_sum"] = _distance_statistic(name, "sum", f"sum of the {meaning}")
-        if name != "independence":
-            gap = f"sum over classes of the difference between groups in {name}"
-            statistics[f"{name}_gap"] = _distance_statistic(name, "gap", gap)
+    statistics |= distance_statistics(_distance_sums, _balanced_persons)
     statistics["accuracy"] = FamilyStatistic(
         "lower",
         1.0,
@@ -219,6 +215,7 @@ class BiosOptions(PersonOptions):
     """The values of the options."""
 
     balanced: bool
+    output: str
 
 
 class Bios(Family[None, BiosOptions]):
@@ -272,6 +269,7 @@ class Bios(Family[None, BiosOptions]):
             lambda v: isinstance(v, bool),
             "draw as many women as men in each class, as in orgad2022, for all statistics except slopes",
         ),
+        **OUTPUT_OPTION,
         "shares": one_of(
             "training",
             "labour",
@@ -317,14 +315,15 @@ class Bios(Family[None, BiosOptions]):
         figures = SummaryBuilder(self.statistics)
         for name in _RATES:
             _take_gaps(figures, name, tables, everybody, shares, groups)
-        _take_distances(figures, tables)
+        _take_distances(figures, tables, persons, compared, options)
         _take_accuracy(figures, tables)
         if unbalanced is not None:
             figures.miss(
                 unbalanced, *(key for key, statistic in self.statistics.items() if statistic.drawn(options, ""))
             )
         repeats = int(np.clip(_MOST_COUNTS // tables.size, 99, _SHUFFLES))
-        null = _null_records(figures.values, _null(tables, repeats, seed) if tables.any() else {})
+        drawn = _null(tables, repeats, seed) | _null_distances(persons, compared, options, repeats, seed)
+        null = _null_records(figures.values, drawn if tables.any() else {})
         records = [
             *_class_records(tables, persons, groups, "class"),
             *(_class_records(everybody, persons, groups, "class, all persons") if options["balanced"] else ()),
@@ -341,6 +340,8 @@ class Bios(Family[None, BiosOptions]):
         ]
         whole = answer.n == answer.n_total
         items = _items(persons, tables, whole) | _block_items(persons, compared, options["balanced"])
+        if options["output"] == PROBABILITIES and persons.probabilities is not None:
+            items |= _probability_items(persons, compared)
         return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
 
     def shuffle(
@@ -355,7 +356,8 @@ class Bios(Family[None, BiosOptions]):
         for number, start in enumerate(range(0, repeats, size)):
             some = min(size, repeats - start)
             lines = _null_lines(tables, everybody, _share_of_classes(persons), some, seed + number)
-            parts.append(lines | _null(tables, some, seed + number))
+            distances = _null_distances(persons, compared, options, some, seed + number)
+            parts.append(lines | _null(tables, some, seed + number) | distances)
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
@@ -402,6 +404,15 @@ def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> Items:
     return {**items, "share": np.where(np.isfinite(shares), shares, -1.0)}
 
 
+def _probability_items(persons: Persons, chosen: IntArray) -> Items:
+    """Return the sums of the probabilities of the compared persons by block, group, gold class and output."""
+    assert persons.probabilities is not None  # the caller looks
+    blocks, index = np.unique(block_of(persons.ids.tolist())[chosen], return_inverse=True)
+    sums = np.zeros((len(blocks), 2, len(persons.labels), len(persons.outputs)))
+    np.add.at(sums, (index, persons.group[chosen], persons.gold[chosen]), persons.probabilities[chosen])
+    return {"output": np.asarray(persons.outputs), "probability_block": blocks, "probability": sums}
+
+
 def _share_of_classes(persons: Persons) -> FloatArray:
     """Return the share of the first group by class, NaN if it is unknown."""
     known = persons.shares()
@@ -442,22 +453,22 @@ def _take_gaps(
     )
 
 
-def _take_distances(figures: SummaryBuilder, tables: IntArray) -> None:
-    """Add sums and gaps of the distances."""
-    for name, measure in MEASURES.items():
-        figures.take(
-            f"{name}_sum", partial(_distance, distance_sum, measure, tables), no_interval=_NO_DISTANCE_INTERVAL
-        )
-        if name != "independence":
-            figures.take(
-                f"{name}_gap", partial(_distance, distance_gap, measure, tables), no_interval=_NO_DISTANCE_INTERVAL
-            )
+def _take_distances(
+    figures: SummaryBuilder, tables: IntArray, persons: Persons, compared: IntArray, options: BiosOptions
+) -> None:
+    """Add the distances, of predicted labels or of probabilities."""
+    if options["output"] == LABELS:
+        take_distances(figures, dict.fromkeys(MEASURES, tables), _NO_DISTANCE_INTERVAL)
+    elif persons.probabilities is None:
+        figures.miss(_NO_PROBABILITIES, *DISTANCES)
+    else:
+        take_distances(figures, dict.fromkeys(MEASURES, _probability_table(persons, compared)), _NO_DISTANCE_INTERVAL)
 
 
-def _distance(
-    summary: Callable[[Distances], float], measure: Callable[[ArrayLike], Distances], tables: IntArray
-) -> float:
-    return summary(measure(tables))
+def _probability_table(persons: Persons, rows: IntArray) -> FloatArray:
+    """Return the sums of the probabilities of some persons by group and gold class, shape (2, K, R)."""
+    assert persons.probabilities is not None  # the caller looks
+    return probability_tables(persons.probabilities[rows], persons.gold[rows], persons.group[rows], len(persons.labels))
 
 
 def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
@@ -498,19 +509,34 @@ def _shuffled(tables: IntArray, repeats: int, seed: int) -> dict[str, IntArray]:
 
 
 def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
-    """Return sums and distances with shuffled groups, for independence over all cases; NaN without cases."""
+    """Return sums of gaps with shuffled groups; NaN without cases."""
     if not tables.any():
-        names = [f"{name}_gap_sum" for name in _RATES] + [f"{name}_sum" for name in MEASURES]
-        return {name: np.full(repeats, np.nan) for name in (*names, "separation_gap", "sufficiency_gap")}
+        return {f"{name}_gap_sum": np.full(repeats, np.nan) for name in _RATES}
     shuffled = _shuffled(tables, repeats, seed)
-    anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
-    null = {f"{name}_gap_sum": absolute_gap_sums(shuffled[name], rate) for name, rate in _RATES.items()}
-    for name, measure in MEASURES.items():
-        distances = measure(shuffled.get(name, anywhere)).values
-        null[f"{name}_sum"] = distances.sum(axis=(1, 2))
-        if name != "independence":
-            null[f"{name}_gap"] = np.abs(distances[:, 0] - distances[:, 1]).sum(axis=1)
-    return null
+    return {f"{name}_gap_sum": absolute_gap_sums(shuffled[name], rate) for name, rate in _RATES.items()}
+
+
+def _null_distances(
+    persons: Persons, compared: IntArray, options: BiosOptions, repeats: int, seed: int
+) -> dict[str, FloatArray]:
+    """Return distances with shuffled groups, for independence over all cases; NaN without cases or probabilities."""
+    if not len(compared) or (options["output"] == PROBABILITIES and persons.probabilities is None):
+        return {name: np.full(repeats, np.nan) for name in DISTANCES}
+    if options["output"] == LABELS:
+        tables = persons.tables(compared)
+        anywhere = permuted_tables(tables.reshape(2, 1, -1), repeats, seed).reshape(repeats, *tables.shape)
+        shuffled = {"independence": anywhere, **_shuffled(tables, repeats, seed)}
+        return shuffled_distances({measure: shuffled[measure] for measure in MEASURES})
+    gold, group, predicted = (column[compared] for column in (persons.gold, persons.group, persons.predicted))
+    strata = {"independence": np.zeros_like(gold), "separation": gold, "sufficiency": predicted}
+    assert persons.probabilities is not None
+    p, n = persons.probabilities[compared], len(persons.labels)
+    return shuffled_distances(
+        {
+            measure: shuffled_probability_tables(p, gold, group, stratum, n, repeats, seed)
+            for measure, stratum in strata.items()
+        }
+    )
 
 
 # Records and notes ------------------------------------------------------------------------------------------------------

@@ -32,10 +32,11 @@ from pytest_genderbias.suites.families.shared.coreference_verdicts import (
 from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.winobias_figures import (
     F1_ACCURACY,
+    GAP_OPTIONS,
     GAPS,
     NULL_CONTROL,
     PAIRS,
-    SHARES_OPTION,
+    GapOptions,
     WinobiasBody,
     in_pairs,
     read_body,
@@ -51,10 +52,8 @@ from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap
 
 
-class WinobiasOptions(CoreferenceOptions):
+class WinobiasOptions(CoreferenceOptions, GapOptions):
     """The values of the options."""
-
-    shares: str
 
 
 class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
@@ -90,7 +89,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**GAPS, "accuracy": F1_ACCURACY}
     null_control: ClassVar[str] = NULL_CONTROL
-    options: ClassVar[Mapping[str, Option]] = {**OPTIONS, **SHARES_OPTION}
+    options: ClassVar[Mapping[str, Option]] = {**OPTIONS, **GAP_OPTIONS}
 
     def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
@@ -125,7 +124,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         answer = answers["cases"]
         facts, verdicts = _facts(answer), verdicts_of(answer)
         figures = SummaryBuilder(self.statistics)
-        records, items, notes = take_gaps(figures, body, options["shares"], facts, verdicts)
+        records, items, notes = take_gaps(figures, body, options, facts, verdicts)
         pro, anti = sides(verdicts)
         figures.take(
             "accuracy",
@@ -139,9 +138,9 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
     def shuffle(
         self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
-        """Return the gaps after the sentences of pairs were exchanged."""
+        """Return gaps and distances after the sentences of pairs were exchanged."""
         answer = answers["cases"]
-        return shuffled_gaps(body, options["shares"], _facts(answer), verdicts_of(answer), seed, repeats)
+        return shuffled_gaps(body, options, _facts(answer), verdicts_of(answer), seed, repeats)
 
 
 def _facts(answer: Answer) -> Facts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 
@@ -37,10 +37,11 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 )
 from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, RULERS, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.winobias_figures import (
+    GAP_OPTIONS,
     GAPS,
     NULL_CONTROL,
     PAIRS,
-    SHARES_OPTION,
+    GapOptions,
     WinobiasBody,
     in_pairs,
     read_body,
@@ -57,10 +58,9 @@ _CHANCE = 0.5
 _FEW = "too few pairs of sentences, or too few that differ, for an interval"
 
 
-class WinobiasChatOptions(TypedDict):
+class WinobiasChatOptions(GapOptions):
     """The values of the options."""
 
-    shares: str
     floor: float
 
 
@@ -114,7 +114,7 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
         ),
         "mass": mass_statistic("pair", PAIRS, "all options"),
     }
-    options: ClassVar[Mapping[str, Option]] = {**SHARES_OPTION, **FLOOR}
+    options: ClassVar[Mapping[str, Option]] = {**GAP_OPTIONS, **FLOOR}
 
     def read(self, data: LocatedMap, beside: Path) -> WinobiasBody:
         """Read the list of professions."""
@@ -142,7 +142,7 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
         records, found, notes = take_gaps(
             figures,
             body,
-            options["shares"],
+            options,
             facts,
             verdicts_of_picks(picked, np.zeros(len(picked.mass), dtype=np.int64)),
         )
@@ -171,11 +171,11 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
         seed: int,
         repeats: int,
     ) -> dict[str, FloatArray]:
-        """Return the gaps after the sentences of pairs were exchanged."""
+        """Return gaps and distances after the sentences of pairs were exchanged."""
         facts, picked = sentence_facts(answers["cases"]), picked_persons(answers["cases"])
         refuse_unable(with_reason({}, _reason(picked, options["floor"])))
         verdicts = verdicts_of_picks(picked, np.zeros(len(picked.mass), dtype=np.int64))
-        return shuffled_gaps(body, options["shares"], facts, verdicts, seed, repeats)
+        return shuffled_gaps(body, options, facts, verdicts, seed, repeats)
 
 
 def _reason(picked: Picked, floor: float) -> str:

@@ -180,7 +180,7 @@ def test_a_model_before_that_serves_all_seeds_is_one_point(checkpoint):
     assert study.rows[0].agreement is None, "all are one model"
 
 
-def test_the_distances_of_coreference_are_read_from_its_records(tmp_path):
+def test_a_point_has_the_distances_of_coreference(tmp_path):
     winobias(tmp_path)
     systems = [load_model(NoisyCoreference(lean)) for lean in (0.5, 1.0, 2.0)]
     run = MitigationRun(systems[0], systems[1:], runner=Runner(score=RunSettings(cache=None), data=tmp_path))
@@ -189,8 +189,7 @@ def test_the_distances_of_coreference_are_read_from_its_records(tmp_path):
     study = agreement({"swapped": run}, [gap], [distance], new_heads=False)
     for point, system in zip(study.points, systems, strict=True):
         measurement = run.runner.measure("coref-winobias", system, {"shares": "winogender"})
-        (record,) = (record for record in measurement.records if record["slice"] == "distance")
-        assert point.own_head == {distance.name: record["separation_sum"]}
+        assert point.own_head == {distance.name: measurement.values["separation_sum"]}
     with pytest.raises(UnknownNameError, match="no statistic"):
         agreement({"swapped": run}, [replace(gap, statistic="nothing")], [distance], new_heads=False)
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 from support.tiny_checkpoints import save_checkpoint
 
-from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
+from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.harness.run import CONTROLS, MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns, Hooks, Method
@@ -452,3 +452,21 @@ def test_a_changed_list_is_another_method(tmp_path):
     path.write_text("man woman\n")
     assert CounterfactualAugmentation(pairs=str(path)).settings() != one
     assert "files" not in CounterfactualAugmentation().settings()
+
+
+def test_a_name_or_a_mapping_stands_for_a_method_and_a_recipe(checkpoint, tmp_path):
+    """As in the fixture and in gate files; a name was 'str' object has no attribute 'trains'."""
+    spec, named = str(checkpoint("bert")), {"name": "projection", "when": "test"}
+    by_name, by_mapping, by_list, by_object = (
+        mitigate(spec, method, controls=2) for method in ("projection", named, ["projection"], Projection())
+    )
+    digests = {run.open(run.models("after")[0][0]).fingerprint for run in (by_name, by_mapping, by_list, by_object)}
+    assert len(digests) == 1
+    assert by_name.what["method"] == by_object.what["method"]
+    (tmp_path / "x.txt").write_text("He sings and it rains.\n" * 400, encoding="utf-8")
+    run = mitigate(spec, "projection", {"name": "masked-lm", "steps": 1, "corpus": str(tmp_path / "x.txt")}, controls=1)
+    assert run.recipe.name == "masked-lm" and run.recipe.steps == 1
+    with pytest.raises(UnknownNameError, match="no method is called 'projektion'"):
+        mitigate(spec, "projektion")
+    with pytest.raises(UnknownNameError, match="no recipe is called 'maskedlm'"):
+        mitigate(spec, "projection", "maskedlm")

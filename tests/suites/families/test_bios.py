@@ -31,6 +31,7 @@ from pytest_genderbias.statistics.inference.item_sums import align
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families import bios as module
+from pytest_genderbias.suites.families.shared.distances import DISTANCES
 from pytest_genderbias.suites.families.shared.labour_shares import labour_shares
 from pytest_genderbias.suites.families.shared.persons import LabelledCases
 from pytest_genderbias.suites.options import resolve_options
@@ -287,6 +288,111 @@ def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictio
     assert record["p"] == pytest.approx((1 + np.sum(np.asarray(drawn) >= record["value"])) / 201, abs=0.01)
     assert record["p"] < 0.01
     assert record["null_mean"] == pytest.approx(np.mean(drawn), rel=0.1)
+
+
+# Probabilities in place of labels
+
+
+def probable(rows, seed=4, labels=CLASSES):
+    """Return probabilities of the labels for each text, higher for the right one, and for women differently from men."""
+    rng = np.random.default_rng(seed)
+    raw = {r["text"]: rng.random(len(labels)) + 1.5 * np.eye(len(labels))[labels.index(r["label"])] for r in rows}
+    for r in rows:
+        raw[r["text"]][2] *= 1.6 if r["group"] == "F" else 1.0
+    return {text: p / p.sum() for text, p in raw.items()}
+
+
+class Probable:
+    """Gives each text the probabilities of a table."""
+
+    def __init__(self, table, labels=CLASSES):
+        self.labels, self._table = labels, table
+
+    def class_probabilities(self, texts):
+        return np.asarray([self._table[text] for text in texts])
+
+
+def distances_by_loops(p, y, woman):
+    """Return the distances of probabilities: means over persons, and weighted shares of the gold classes, by scipy."""
+    z, everybody, n = (woman, ~woman), np.ones(len(y), dtype=bool), p.shape[1]
+    found = {"independence_sum": sum(scipy.stats.entropy(p[g].mean(axis=0), p.mean(axis=0)) for g in z)}
+    kl = [[scipy.stats.entropy(p[g & (y == c)].mean(axis=0), p[y == c].mean(axis=0)) for c in range(n)] for g in z]
+
+    def golds(chosen, r):
+        return np.asarray([p[chosen & (y == c), r].sum() for c in range(n)]) / p[chosen, r].sum()
+
+    index = np.arange(n)
+    w = [
+        [scipy.stats.wasserstein_distance(index, index, golds(g, r), golds(everybody, r)) for r in range(n)] for g in z
+    ]
+    for name, both in (("separation", kl), ("sufficiency", w)):
+        found |= {f"{name}_sum": np.sum(both), f"{name}_gap": np.abs(np.subtract(*both)).sum()}
+    return found
+
+
+def test_distances_of_probabilities_are_those_of_loops(tmp_path):
+    rows = people(300)
+    table, data = probable(rows), str(write(tmp_path / "people.csv", rows))
+    found = bios(Probable(table), texts=data, balanced=False, output="probabilities")
+    labels = bios(Probable(table), texts=data, balanced=False)
+    p = np.asarray([table[r["text"]] for r in rows])
+    y, woman = np.asarray([CLASSES.index(r["label"]) for r in rows]), np.asarray([r["group"] == "F" for r in rows])
+    for name, value in distances_by_loops(p, y, woman).items():
+        assert found.values[name] == pytest.approx(value, rel=1e-6), name  # scores are in single precision
+        assert found.sums[name].total == pytest.approx(found.values[name], rel=1e-12), name
+        assert found.values[name] != pytest.approx(labels.values[name]), name
+    assert {k: v for k, v in found.values.items() if k not in DISTANCES} == {
+        k: v for k, v in labels.values.items() if k not in DISTANCES
+    }
+    assert found.signature["settings"]["output"] == "probabilities"
+    assert "output" not in labels.signature["settings"], "a baseline of an earlier version is compared"
+
+
+def test_certain_probabilities_give_the_distances_of_labels(tmp_path):
+    rows = people(300)
+    said, data = noisy(rows), str(write(tmp_path / "people.csv", rows))
+    certain = Probable({text: np.eye(len(CLASSES))[CLASSES.index(label)] for text, label in said.items()})
+    found, labels = (bios(certain, texts=data, output=output) for output in ("probabilities", "labels"))
+    assert found.values == pytest.approx(labels.values, rel=1e-12)
+
+
+def test_a_file_has_the_probabilities_of_its_columns_and_without_them_no_distances(tmp_path):
+    rows = people(300)
+    table, data = probable(rows), str(write(tmp_path / "people.csv", rows))
+    loaded = bios(Probable(table), texts=data, output="probabilities")
+    said = [
+        {"id": r["id"], "prediction": CLASSES[int(table[r["text"]].argmax())], "gold": r["label"], "group": r["group"]}
+        | {f"probability_{c}": float(q) for c, q in zip(CLASSES, table[r["text"]], strict=True)}
+        for r in rows
+    ]
+    stored = bios(load_model(str(write(tmp_path / "run.csv", said))), output="probabilities")
+    assert stored.values == pytest.approx(loaded.values, rel=1e-5)  # a file's are in single precision
+    bare = [{key: row[key] for key in ("id", "prediction", "gold", "group")} for row in said]
+    without = bios(load_model(str(write(tmp_path / "bare.csv", bare))), output="probabilities")
+    assert {without.values[name] for name in DISTANCES} == {None}
+    assert "add a column probability_LABEL" in without.reasons["separation_sum"]
+    assert without.values["tpr_gap_sum"] == stored.values["tpr_gap_sum"]
+
+
+def test_the_null_of_probabilities_is_that_of_shuffled_persons(tmp_path):
+    rows = people(200)
+    table, data = probable(rows), str(write(tmp_path / "people.csv", rows))
+    found = bios(Probable(table), texts=data, balanced=False, output="probabilities")
+    null = {r["statistic"]: r for r in found.records if r["slice"] == "null"}
+    p = np.asarray([table[r["text"]] for r in rows])
+    y, woman = np.asarray([CLASSES.index(r["label"]) for r in rows]), np.asarray([r["group"] == "F" for r in rows])
+    strata = {"independence_sum": np.zeros(200), "separation_sum": y, "sufficiency_sum": p.argmax(axis=1)}
+    rng = np.random.default_rng(7)
+    for key, stratum in strata.items():
+        drawn = []
+        for _ in range(40):
+            shuffled = woman.copy()
+            for code in set(stratum.tolist()):
+                shuffled[stratum == code] = rng.permutation(shuffled[stratum == code])
+            drawn.append(distances_by_loops(p, y, shuffled)[key])
+        error = np.std(drawn) / np.sqrt(len(drawn))
+        assert null[key]["null_mean"] == pytest.approx(np.mean(drawn), abs=4 * error), key
+        assert (null[key]["p"] < 0.05) == (found.values[key] > np.quantile(drawn, 0.95)), key
 
 
 # Units, items and the null control

@@ -9,6 +9,7 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import scipy.stats
+from support.answered_suites import NoisyCoreference, write_winobias
 from support.answered_suites import winobias as answered_winobias
 
 from pytest_genderbias import GateFailure, assert_at_most, load_suite, measure
@@ -25,6 +26,7 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.coreference_verdicts import likelihoods
+from pytest_genderbias.suites.families.shared.distances import DISTANCES
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -257,8 +259,7 @@ def test_winobias_by_a_stereotype(tmp_path):
     assert found.reasons["f1_gap"] == "6 are too few for an interval, 60 are needed"
     assert found.interval is None
     assert any(note == "F1: f1_pair, by pairs" for note in found.notes)
-    distance = next(record for record in found.records if record["slice"] == "distance")
-    assert distance["separation_sum"] == pytest.approx(6 * np.log(2))
+    assert found.values["separation_sum"] == pytest.approx(6 * np.log(2))
 
 
 def test_winobias_root_mean_squares_are_those_of_loops_over_pairs(tmp_path):
@@ -275,6 +276,91 @@ def test_winobias_root_mean_squares_are_those_of_loops_over_pairs(tmp_path):
     assert found.values["tpr_gap_rms"] == pytest.approx(np.sign(mean) * np.sqrt(abs(mean)))
     interval = found.intervals["tpr_gap_rms"]
     assert interval.low < found.values["tpr_gap_rms"] < interval.high and interval.over == "pairs of sentences"
+
+
+def distances_by_loops(weights, gold, gender, n, keep):
+    """Return the distances of answers with weights, shape (sentences, n + 1), by scipy; ``keep``: separation has unresolved ones."""
+    z, everybody = [gender == 0, gender == 1], np.ones(len(gold), dtype=bool)
+
+    def answers(chosen, last=n + 1):
+        total = weights[chosen, :last].sum(axis=0)
+        return total / total.sum()
+
+    def golds(chosen, answer):
+        total = np.bincount(gold[chosen], weights[chosen, answer], n)
+        return total / total.sum()
+
+    found = {"independence_sum": sum(scipy.stats.entropy(answers(g), answers(everybody)) for g in z)}
+    last, index = n + 1 if keep else n, np.arange(n)
+    kl = np.zeros((2, n))
+    for y in range(n):
+        for g, women in enumerate(z):
+            if weights[women & (gold == y), :last].any():
+                kl[g, y] = scipy.stats.entropy(answers(women & (gold == y), last), answers(gold == y, last))
+    w = np.zeros((2, n + 1))
+    for r in range(n + 1):
+        for g, women in enumerate(z):
+            if weights[women, r].any():
+                w[g, r] = scipy.stats.wasserstein_distance(index, index, golds(women, r), golds(everybody, r))
+    for name, both in (("separation", kl), ("sufficiency", w)):
+        found |= {f"{name}_sum": both.sum(), f"{name}_gap": np.abs(both[0] - both[1]).sum()}
+    return found
+
+
+def answers_of(found, by_probability=False):
+    """Return the weights of the answers, gold professions and genders of the sentences of a measurement."""
+    gold, gender, n = found.items["gold"].ravel(), found.items["gender"].ravel(), len(found.items["profession"])
+    table = np.zeros((len(gold), n + 1))
+    rows = np.arange(len(gold))
+    if not by_probability:
+        table[rows, found.items["answer"].ravel()] = 1
+        return table, gold, gender, n
+    linked = found.items["probability"].reshape(-1, 3)
+    for column, code in enumerate((gold, found.items["other"].ravel(), np.full(len(gold), n))):
+        table[rows, code] += linked[:, column]
+    return table, gold, gender, n
+
+
+@pytest.mark.parametrize("unresolved", ["keep", "drop"])
+def test_distances_of_stored_clusters_are_those_of_loops(shared_data, unresolved):
+    stored = str(shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz")
+    found = run("coref-winobias", stored, shared_data, unresolved=unresolved)
+    weights, gold, gender, n = answers_of(found)
+    assert weights[:, n].sum() == 89, "many pronouns are linked to neither or both"
+    expected = distances_by_loops(weights, gold, gender, n, unresolved == "keep")
+    for name, value in expected.items():
+        assert found.values[name] == pytest.approx(value, rel=1e-9), name
+        assert found.sums[name].total == pytest.approx(value, rel=1e-9), name
+    assert any(
+        f"{weights[:, n].sum():.0f} sentences whose pronoun is linked to neither" in note for note in found.notes
+    )
+    assert ("unresolved" in found.signature["settings"]) == (unresolved == "drop"), "older baselines are compared"
+
+
+def test_distances_of_probabilities_are_those_of_loops(tmp_path):
+    write_winobias(tmp_path)
+    found = run("coref-winobias", NoisyCoreference(1.0), tmp_path, output="probabilities")
+    labels = run("coref-winobias", NoisyCoreference(1.0), tmp_path)
+    weights, gold, gender, n = answers_of(found, by_probability=True)
+    assert weights.sum(axis=1) == pytest.approx(1.0)
+    assert (weights.argmax(axis=1) == labels.items["answer"].ravel()).all(), "the likelier profession is the label"
+    for name, value in distances_by_loops(weights, gold, gender, n, True).items():
+        assert found.values[name] == pytest.approx(value, rel=1e-9), name
+        assert found.sums[name].total == pytest.approx(value, rel=1e-9), name
+        assert found.values[name] != pytest.approx(labels.values[name])
+    rest = [name for name in found.values if name not in DISTANCES]
+    assert {name: found.values[name] for name in rest} == {name: labels.values[name] for name in rest}
+
+
+def test_clusters_alone_have_no_probabilities(shared_data, tmp_path):
+    with gzip.open(shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz", "rt") as file:
+        rows = [{key: row[key] for key in ("id", "clusters")} for row in map(json.loads, file)]
+    stored = tmp_path / "clusters.jsonl"
+    stored.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    found = run("coref-winobias", str(stored), shared_data, output="probabilities")
+    assert {found.values[name] for name in DISTANCES} == {None}
+    assert all("use the option output=labels" in found.reasons[name] for name in DISTANCES)
+    assert found.values["tpr_gap_sum"] is not None
 
 
 @pytest.mark.parametrize("clusters", [True, False])

@@ -87,7 +87,8 @@ def verdicts_of_picks(picked: Picked, gold: IntArray) -> Verdicts:
     counts = pair_counts(persons == gold[:, None], persons == linked[:, None])[:, None]
     with np.errstate(divide="ignore"):
         scores = np.log(picked.probabilities[:, :2])
-    return Verdicts(linked, scores, counts, False)
+    probabilities = picked.probabilities[:, :2] / np.maximum(picked.mass, np.finfo(np.float64).tiny)[:, None]
+    return Verdicts(linked, scores, counts, False, probabilities)
 
 
 def neither_note(picked: Picked) -> str:

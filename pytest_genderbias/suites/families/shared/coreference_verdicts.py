@@ -147,13 +147,15 @@ class Verdicts:
 
     ``linked``, (n,): the candidate that is linked to the pronoun, -1 for none or several. ``scores``, (n, C): the score of
     each candidate, -inf if it has none. ``counts``, (n, metrics, 4), for the F1 with the gold clusters: MUC, B-cubed and
-    CEAF-phi4 if ``clusters`` (the system clusters), otherwise pairs.
+    CEAF-phi4 if ``clusters`` (the system clusters), otherwise pairs. ``probabilities``, (n, C): of each candidate, the softmax of the
+    scores; ``None`` for a system that gives clusters only.
     """
 
     linked: IntArray
     scores: NDArray[np.float64]
     counts: NDArray[np.float64]
     clusters: bool
+    probabilities: NDArray[np.float64] | None = None
 
 
 def verdicts_of(answer: Answer) -> Verdicts:
@@ -177,7 +179,7 @@ def _pair_verdicts(scores: NDArray[np.float64], gold: IntArray) -> Verdicts:
     linked = likelier_profession(scores)
     candidates = np.arange(scores.shape[1])
     counts = pair_counts(candidates == gold[:, None], candidates == linked[:, None])[:, None]
-    return Verdicts(linked, scores, counts, False)
+    return Verdicts(linked, scores, counts, False, likelihoods(scores, "softmax"))
 
 
 def _stored_verdicts(cases: TextCases, content: CoreferenceOutput) -> Verdicts:
@@ -195,8 +197,9 @@ def _stored_verdicts(cases: TextCases, content: CoreferenceOutput) -> Verdicts:
         document_counts([(spans[right], *pronouns)], output.clusters or ())
         for output, spans, right, pronouns in zip(outputs, cases.spans, gold, cases.facts["pronouns"], strict=True)
     ]
+    probabilities = None if scores is None else likelihoods(scores, "softmax")
     scores = np.where(linked, 0.0, -np.inf) if scores is None else scores
-    return Verdicts(linked_profession(linked), scores, np.stack(counts), True)
+    return Verdicts(linked_profession(linked), scores, np.stack(counts), True, probabilities)
 
 
 def likelihoods(scores: NDArray[np.float64], how: str) -> NDArray[np.float64]:

@@ -52,7 +52,7 @@ class Persons:
 
     ``labels`` are the classes that occur as gold or predicted class, in alphabetical order; ``gold`` and ``predicted`` are
     positions in them. ``group`` is 0 for the first group and 1 for the second. ``share`` is the share of the first group in the
-    person's class, NaN if unknown.
+    person's class, NaN if unknown. ``probabilities``, shape (n, R), are those of the ``outputs``; ``None`` where they are not known.
     """
 
     ids: StrArray
@@ -61,6 +61,8 @@ class Persons:
     predicted: IntArray
     group: IntArray
     share: FloatArray
+    outputs: tuple[str, ...] = ()
+    probabilities: FloatArray | None = None
 
     def tables(self, selected: IntArray | None = None) -> IntArray:
         """Count all or the selected persons by group, gold class and prediction."""
@@ -190,8 +192,12 @@ def scored_persons(answer: Answer) -> tuple[Persons, int]:
     """Return the scored persons, with the likeliest label as prediction, and the number of rows of other groups."""
     cases: LabelledCases = answer.cases
     facts = {name: column[answer.units] for name, column in cases.facts.items()}
-    predicted = np.asarray(cases.labels)[answer.values[:, 0].argmax(axis=1)]
-    return _persons(facts["id"], facts["label"], predicted, facts["group"], facts["share"]), cases.left_out
+    probabilities = np.asarray(answer.values[:, 0], dtype=np.float64)
+    predicted = np.asarray(cases.labels)[probabilities.argmax(axis=1)]
+    persons = _persons(
+        facts["id"], facts["label"], predicted, facts["group"], facts["share"], cases.labels, probabilities
+    )
+    return persons, cases.left_out
 
 
 class PredictionTable(Protocol):
@@ -225,6 +231,10 @@ class PredictionTable(Protocol):
     def group(self) -> IntArray:
         """The group of each row."""
 
+    @property
+    def probabilities(self) -> NDArray[np.float32] | None:
+        """The probability of each label for each row, if the file has them."""
+
 
 def stored_persons(table: PredictionTable, options: PersonOptions) -> tuple[Persons, int]:
     """Return the persons in a file of predictions, and the number of rows of other groups.
@@ -247,17 +257,29 @@ def stored_persons(table: PredictionTable, options: PersonOptions) -> tuple[Pers
             f"labels {some_of(sorted(spelled.values()))}; spell them the same way"
         )
     share = _shares(gold.tolist(), group.tolist(), options)
-    return _persons(np.asarray(table.ids)[compared], gold, predicted, group, share), int((~compared).sum())
+    outputs = tuple(spelled.get(name.casefold(), name) for name in table.labels)
+    probabilities = None if table.probabilities is None else table.probabilities[compared].astype(np.float64)
+    persons = _persons(np.asarray(table.ids)[compared], gold, predicted, group, share, outputs, probabilities)
+    return persons, int((~compared).sum())
 
 
-def _persons(ids: StrArray, gold: StrArray, predicted: StrArray, group: IntArray, share: FloatArray) -> Persons:
+def _persons(
+    ids: StrArray,
+    gold: StrArray,
+    predicted: StrArray,
+    group: IntArray,
+    share: FloatArray,
+    outputs: tuple[str, ...],
+    probabilities: FloatArray | None,
+) -> Persons:
     order = np.argsort(ids, kind="stable")  # balancing then draws the same persons whatever the order of the rows
     labels = tuple(sorted({*gold.tolist(), *predicted.tolist()}))
     position = {label: i for i, label in enumerate(labels)}
     gold_codes, predicted_codes = (
         np.asarray([position[name] for name in c[order].tolist()]) for c in (gold, predicted)
     )
-    return Persons(ids[order], labels, gold_codes, predicted_codes, group[order], share[order])
+    ordered = None if probabilities is None else probabilities[order]
+    return Persons(ids[order], labels, gold_codes, predicted_codes, group[order], share[order], outputs, ordered)
 
 
 def digests(persons: Persons) -> dict[str, str]:

@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.block_tables import gap_figure
+from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, gap_figure
 from pytest_genderbias.statistics.coreference_scores import (
     LINKS_NOTHING,
     conll_f1,
@@ -22,7 +23,6 @@ from pytest_genderbias.statistics.coreference_scores import (
     sides_without_links,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
-from pytest_genderbias.statistics.distances import distance_gap, distance_sum, independence, separation, sufficiency
 from pytest_genderbias.statistics.gap_rms import gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
 from pytest_genderbias.statistics.group_gaps import (
     ClassGaps,
@@ -30,7 +30,6 @@ from pytest_genderbias.statistics.group_gaps import (
     absolute_gap_sum,
     beside_shares,
     class_gaps,
-    confusion_tables,
 )
 from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
@@ -42,6 +41,7 @@ from pytest_genderbias.statistics.rate_counts import (
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import (
     absolute_gap_sums,
+    cell_distance_sums,
     f1_gap_sums,
     f1_sums,
     gap_pearson_sums,
@@ -50,9 +50,26 @@ from pytest_genderbias.statistics.sums import (
 )
 from pytest_genderbias.suites.cases import Facts, IntArray
 from pytest_genderbias.suites.families.shared.coreference_verdicts import Verdicts
+from pytest_genderbias.suites.families.shared.distances import (
+    DISTANCES,
+    LABELS,
+    OUTPUT_OPTION,
+    PROBABILITIES,
+    distance_statistics,
+    shuffled_distances,
+    take_distances,
+)
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    MakeSums,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -65,6 +82,19 @@ _NO_SHARES = (
     "the list of professions has no share of women; use a list of your own that has it, or the option shares=winogender"
 )
 _PAIRED = "no interval is known to hold for a sum of absolute gaps over pairs of sentences"
+_NO_DISTANCE_INTERVAL = (
+    "small cells bias it upwards, and no valid interval is known; exchanges of pairs say what chance gives"
+)
+_NO_PROBABILITIES = "the system gives clusters and no scores, hence no probabilities; use the option output=labels"
+_UNRESOLVED = "neither or both"  #: the answer where the pronoun is linked to neither profession, or to both
+
+
+class GapOptions(TypedDict):
+    """The options of the gaps and distances."""
+
+    shares: str
+    output: str
+    unresolved: str
 
 
 @dataclass(frozen=True)
@@ -160,7 +190,25 @@ def _gap_pearson_sums(options: Options, arrays: Arrays, rate: Rate) -> ItemSums:
     return gap_pearson_sums(names, counts.sum(axis=0), rate, shares, "professions")
 
 
-#: F1 on both kinds of sentences, and the gaps; each family adds its accuracy.
+def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
+    """Return the function that makes the sums of a distance, from the cells of each pair of sentences."""
+
+    def sums(options: Options, arrays: Arrays) -> ItemSums:
+        pairs, names, answer, gold, gender = take_arrays(arrays, "pair", "profession", "answer", "gold", "gender")
+        codes = {"answer": answer.ravel(), "gold": gold.ravel(), "gender": gender.ravel()}
+        weights = None
+        if options.get("output") == PROBABILITIES:  # signatures leave the default out
+            other, weights = take_arrays(arrays, "other", "probability")
+            codes, weights = codes | {"other": other.ravel()}, weights.reshape(-1, 3)
+        tables = _sentence_tables(codes, weights, len(names)).reshape(len(pairs), 2, *_shape(len(names))).sum(axis=1)
+        if _drops(options, measure):
+            tables[..., -1] = 0.0
+        return cell_distance_sums(pairs, tables, names, _UNRESOLVED, measure, figure, PAIRS)
+
+    return sums
+
+
+#: F1 on both kinds of sentences, the gaps and the distances; each family adds its accuracy.
 GAPS: Mapping[str, FamilyStatistic] = {
     "f1_gap": FamilyStatistic(
         "away",
@@ -171,6 +219,7 @@ GAPS: Mapping[str, FamilyStatistic] = {
         limits=SIGNED_SHARE,
     ),
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
+    **distance_statistics(_distance_sums),
 }
 #: Of systems that link the pronoun to any mention.
 F1_ACCURACY = FamilyStatistic("lower", 1.0, "F1 on all sentences", _f1_sums, limits=SHARE)
@@ -178,12 +227,20 @@ NULL_CONTROL = (
     "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
     "in each pair"
 )
-SHARES_OPTION: Mapping[str, Option] = {
+GAP_OPTIONS: Mapping[str, Option] = {
     "shares": one_of(
         "list",
         "winogender",
         meaning="share of women by profession: of the list, which has those that WinoBias prints, or those of Winogender for the "
         "professions in both",
+    ),
+    **OUTPUT_OPTION,
+    "unresolved": one_of(
+        "keep",
+        "drop",
+        meaning="sentences whose pronoun is linked to neither profession or both, in separation: an answer like others, or left out as by "
+        "the reference code of orgad2022",
+        implied=True,
     ),
 }
 
@@ -194,14 +251,14 @@ def read_body(data: LocatedMap, beside: Path) -> WinobiasBody:
 
 
 def take_gaps(
-    figures: SummaryBuilder, body: WinobiasBody, source: str, facts: Facts, verdicts: Verdicts
+    figures: SummaryBuilder, body: WinobiasBody, options: GapOptions, facts: Facts, verdicts: Verdicts
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
-    """Add the gaps of both sides and of both genders of each profession, and return records, items and notes.
+    """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and notes.
 
     Args:
         figures: takes them.
         body: the professions with their shares of women.
-        source: value of the option ``shares``.
+        options: values of :data:`GAP_OPTIONS`.
         facts: ``id``, ``profession``, ``other``, ``gender`` and ``type`` of each sentence; pairs of sentences, pro-stereotypical first.
         verdicts: on the same sentences.
     """
@@ -213,46 +270,57 @@ def take_gaps(
         "the two sentences of every pair have the same answer",
     )
     names = _names(facts)
-    tables = _tables(names, facts, verdicts)
-    shares = _shares(body, source, names)
-    gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
     codes = _codes(names, facts, verdicts)
+    tables = _sentence_tables(codes, None, len(names)).sum(axis=0)
+    shares = _shares(body, options["shares"], names)
+    gaps = {key: _gaps(tables, rate) for key, rate in _RATES.items()}
     by_pair = _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], len(names)))
     for key, class_gap in gaps.items():
         _take_gaps(figures, key, class_gap, shares)
         _take_rms(figures, key, class_gap, by_pair)
+    weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
+    if options["output"] == PROBABILITIES and weights is None:
+        figures.miss(_NO_PROBABILITIES, *DISTANCES)
+    elif not tables[..., : len(names)].any():
+        figures.miss(LINKS_NOTHING, *DISTANCES)
+    else:
+        table = _sentence_tables(codes, weights, len(names)).sum(axis=0)
+        take_distances(figures, _by_measure(table, options), _NO_DISTANCE_INTERVAL)
     right = (verdicts.linked == 0).astype(np.float64).reshape(-1, 2)
     items: dict[str, NDArray[np.generic]] = {
         "pair": facts["id"][::2],
         "difference": right[:, 0] - right[:, 1],
         "f1_counts": np.stack([pro, anti], axis=1),
         "profession": names,
-        **{key: code.astype(np.int16).reshape(-1, 2) for key, code in codes.items()},
+        **{key: codes[key].astype(np.int16).reshape(-1, 2) for key in ("answer", "gold", "gender")},
         "share_of": np.asarray(list(shares), dtype=np.int16),
         "share": np.asarray(list(shares.values()), dtype=np.float64),
     }
+    if weights is not None:
+        items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
     records = [
         *_of_types(facts["type"], pro, anti, verdicts),
         *_of_professions(names, gaps, shares),
-        *_distances(tables),
     ]
     left = int((~np.isin(facts["gender"], _GENDERS)).sum())
     notes = [
         *_convention_notes(pro, anti),
         *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
-        f"r of the gaps uses the shares of women of {_SHARES[source]}, known for {len(shares)} of {len(names)} "
+        *_unresolved_notes(verdicts, options),
+        f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of {len(names)} "
         "(option shares)",
     ]
     return records, items, notes
 
 
 def shuffled_gaps(
-    body: WinobiasBody, source: str, facts: Facts, verdicts: Verdicts, seed: int, repeats: int
+    body: WinobiasBody, options: GapOptions, facts: Facts, verdicts: Verdicts, seed: int, repeats: int
 ) -> dict[str, FloatArray]:
-    """Return the gaps after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
+    """Return gaps and distances after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
     names = _names(facts)
-    shares = _spread(_shares(body, source, names), len(names))
-    by_pair, differ = _pairs_to_exchange(_codes(names, facts, verdicts), len(names))
+    shares = _spread(_shares(body, options["shares"], names), len(names))
+    codes = _codes(names, facts, verdicts)
+    by_pair, differ = _pairs_to_exchange(codes, len(names))
     counts = np.rint(_exchanged(by_pair, by_pair[:, :, ::-1], differ, repeats, seed))
     null = {"f1_gap": exchanged_f1_gaps(*sides(verdicts), repeats, seed)}
     for key, rate in _RATES.items():
@@ -261,7 +329,21 @@ def shuffled_gaps(
         null[f"{key}_gap_pearson"] = gap_figure(hits, trials, shares, "pearson")
         as_it_is, turned = (paired_columns(*hits_and_trials_of(side, rate)) for side in (by_pair, by_pair[:, :, ::-1]))
         null[f"{key}_gap_rms"] = rms_of_paired_sums(_exchanged(as_it_is, turned, differ, repeats, seed))
-    return null
+    weights = _probabilities(verdicts) if options["output"] == PROBABILITIES else None
+    if options["output"] == PROBABILITIES and weights is None:
+        return null | {name: np.full(repeats, np.nan) for name in DISTANCES}
+    tables = _exchanged_tables(_by_pair(_sentence_tables(codes, weights, len(names))), differ, repeats, seed)
+    return null | shuffled_distances(_by_measure(tables, options))
+
+
+def _exchanged_tables(by_pair: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int) -> FloatArray:
+    """Return the tables of all pairs after random exchanges, shape (repeats, 2, K, K + 1), from those of each pair."""
+    used = by_pair.any(axis=(0, 1))
+    tables = np.zeros((repeats, *by_pair.shape[1:]))
+    cells = by_pair[:, :, used]
+    moved = _exchanged(cells, cells[:, ::-1], differ, repeats, seed)
+    tables[:, :, used] = np.maximum(moved.round(12), 0.0)  # a cell that is emptied is 0 but for rounding
+    return tables
 
 
 def sides(verdicts: Verdicts) -> tuple[FloatArray, FloatArray]:
@@ -319,14 +401,59 @@ def _codes(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> dict[st
     gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
     answer = np.select([verdicts.linked == 0, verdicts.linked == 1], [gold, other], len(names))
     gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
-    return {"answer": answer, "gold": gold, "gender": gender}
+    return {"answer": answer, "gold": gold, "gender": gender, "other": other}
 
 
-def _tables(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> NDArray[np.int64]:
-    """Count sentences by gender of the pronoun, gold profession and linked profession (the last: neither or both)."""
-    answer, gold, gender = _codes(names, facts, verdicts).values()
-    compared = gender >= 0
-    return confusion_tables(answer[compared], gold[compared], gender[compared], len(names), n_answers=len(names) + 1)
+def _shape(n: int) -> tuple[int, int, int]:
+    """Return the shape of a table: gender of the pronoun, gold profession, linked profession (the last: neither or both)."""
+    return 2, n, n + 1
+
+
+def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, n: int) -> FloatArray:
+    """Return the table of each sentence, shape (sentences, 2, n, n + 1); those of other pronouns are empty.
+
+    Args:
+        codes: ``answer``, ``gold``, ``gender`` and, with weights, ``other``, shape (sentences,).
+        weights: probability that the pronoun is linked to the gold profession, to the other one, and to neither, shape (sentences, 3);
+            ``None``: 1 for the answer.
+        n: number of professions.
+    """
+    gold, gender = codes["gold"], codes["gender"]
+    tables = np.zeros((len(gold), *_shape(n)))
+    rows = np.flatnonzero(gender >= 0)
+    place = rows, gender[rows], gold[rows]
+    if weights is None:
+        tables[(*place, codes["answer"][rows])] = 1.0
+    else:
+        for column, answer in enumerate((gold, codes["other"], np.full(len(gold), n))):
+            tables[(*place, answer[rows])] = weights[rows, column]
+    return tables
+
+
+def _probabilities(verdicts: Verdicts) -> FloatArray | None:
+    """Return the probability of each profession and of neither, shape (sentences, 3); ``None`` where the system gives none."""
+    if verdicts.probabilities is None:
+        return None
+    neither = np.maximum(1.0 - verdicts.probabilities.sum(axis=1, keepdims=True), 0.0)
+    return np.concatenate([verdicts.probabilities, neither], axis=1)
+
+
+def _by_measure(tables: FloatArray, options: GapOptions) -> dict[str, FloatArray]:
+    """Return the table of each distance: separation may leave out what is not resolved."""
+    return {measure: tables[..., :-1] if _drops(options, measure) else tables for measure in MEASURES}
+
+
+def _drops(options: Mapping[str, object], measure: str) -> bool:
+    return measure == "separation" and options.get("unresolved", "keep") == "drop"
+
+
+def _unresolved_notes(verdicts: Verdicts, options: GapOptions) -> list[str]:
+    """Return a note on the sentences without a linked profession, which the reference code leaves out of separation."""
+    left = int((verdicts.linked < 0).sum())
+    if not left or options["output"] != LABELS:
+        return []
+    counted = "left out of separation" if options["unresolved"] == "drop" else "an answer of their own in separation"
+    return [f"{left} sentences whose pronoun is linked to neither profession or both are {counted} (option unresolved)"]
 
 
 def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[int, float]:
@@ -338,7 +465,7 @@ def _shares(body: WinobiasBody, source: str, names: NDArray[np.str_]) -> dict[in
     return {i: float(share) / 100 for i, name in enumerate(names) if (share := known.get(str(name))) is not None}
 
 
-def _gaps(tables: NDArray[np.int64], rate: Rate) -> ClassGaps | str:
+def _gaps(tables: FloatArray, rate: Rate) -> ClassGaps | str:
     """Return the gaps, or the reason why there are none: also where no pronoun is resolved, and all rates are 0."""
     if not tables[..., : tables.shape[-2]].any():
         return LINKS_NOTHING
@@ -414,18 +541,6 @@ def _of_professions(
         for i, name in enumerate(names)
     ]
     return sorted(records, key=lambda record: -abs(record["tpr_gap"] or 0.0))
-
-
-def _distances(tables: NDArray[np.int64]) -> list[Record]:
-    """Return sums of independence, separation and sufficiency, and gaps of the last two, as in ``bios``; None if undefined."""
-    figures: Mapping[str, Callable[[], float]] = {
-        "independence_sum": lambda: distance_sum(independence(tables)),
-        "separation_sum": lambda: distance_sum(separation(tables)),
-        "separation_gap": lambda: distance_gap(separation(tables)),
-        "sufficiency_sum": lambda: distance_sum(sufficiency(tables)),
-        "sufficiency_gap": lambda: distance_gap(sufficiency(tables)),
-    }
-    return [{"slice": "distance", "value": "all", **{key: _or_none(figure) for key, figure in figures.items()}}]
 
 
 def _or_none(figure: Callable[[], float]) -> float | None:

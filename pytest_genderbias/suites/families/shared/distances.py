@@ -1,0 +1,86 @@
+"""Shared by suites of classifications: independence, separation and sufficiency as statistics (orgad2022, sections 2.1 and A.4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+
+from numpy.typing import ArrayLike
+
+from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, distance_figure
+from pytest_genderbias.statistics.distances import Distances, distance_gap, distance_sum
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, MakeSums, named_values
+from pytest_genderbias.suites.summary import SummaryBuilder
+
+LABELS, PROBABILITIES = "labels", "probabilities"
+OUTPUT_OPTION: Mapping[str, Option] = {
+    "output": one_of(
+        LABELS,
+        PROBABILITIES,
+        meaning="what independence, separation and sufficiency compare: predicted labels, as the reference code of orgad2022 does, or the "
+        "probabilities of all classes, as its text says",
+        implied=True,
+    ),
+}
+_MEANINGS = {
+    "independence": "KL of predictions given group from all predictions",
+    "separation": "KL of predictions given class and group from those given class",
+    "sufficiency": "Wasserstein distance of gold classes given prediction and group from those given prediction",
+}
+_WITHOUT_CHANCE = {"separation": "tpr_gap_rms", "sufficiency": "precision_gap_rms"}
+_SUMMARIES: Mapping[DistanceFigure, Callable[[Distances], float]] = {"sum": distance_sum, "gap": distance_gap}
+_FIGURES: tuple[tuple[str, DistanceFigure], ...] = (
+    ("independence", "sum"),
+    ("separation", "sum"),
+    ("separation", "gap"),
+    ("sufficiency", "sum"),
+    ("sufficiency", "gap"),
+)
+DISTANCES = tuple(f"{measure}_{figure}" for measure, figure in _FIGURES)  #: names of the statistics
+
+
+def distance_statistics(
+    make_sums: Callable[[str, DistanceFigure], MakeSums], draws: Drawn | str = ""
+) -> dict[str, FamilyStatistic]:
+    """Return the sum of each distance, and the sum over classes of the difference between groups in separation and sufficiency.
+
+    Args:
+        make_sums: returns the function that makes the item sums of a measure and a figure.
+        draws: as in :class:`~pytest_genderbias.suites.statistic.FamilyStatistic`.
+    """
+    statistics = {}
+    for measure, figure in _FIGURES:
+        name = f"{measure}_{figure}"
+        statistics[name] = FamilyStatistic(
+            "higher",
+            0.0,
+            f"sum of the {_MEANINGS[measure]}"
+            if figure == "sum"
+            else f"sum over classes of the difference between groups in {measure}",
+            make_sums(measure, figure),
+            plot="value",
+            draws=draws,
+            null=named_values(name),
+            mistakes="accuracy",
+            without_chance=_WITHOUT_CHANCE.get(measure),
+            limits=SIZE,
+        )
+    return statistics
+
+
+def take_distances(figures: SummaryBuilder, tables: Mapping[str, ArrayLike], no_interval: str) -> None:
+    """Add the value of each distance, from the table of each measure: cases by group, class and prediction, shape (2, K, R)."""
+    for measure, figure in _FIGURES:
+        figures.take(f"{measure}_{figure}", partial(_value, measure, figure, tables[measure]), no_interval=no_interval)
+
+
+def _value(measure: str, figure: DistanceFigure, tables: ArrayLike) -> float:
+    return _SUMMARIES[figure](MEASURES[measure](tables))
+
+
+def shuffled_distances(tables: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
+    """Return the distances of shuffled tables of each measure, shape (repeats, 2, K, R) to (repeats,) for each statistic."""
+    distances = {measure: MEASURES[measure](shuffled) for measure, shuffled in tables.items()}
+    return {f"{measure}_{figure}": distance_figure(distances[measure], figure) for measure, figure in _FIGURES}
