@@ -39,7 +39,7 @@ _FORMATTERS = ("format_number", "format_interval", "format_null", "format_record
 
 _GATES = "gates:\n  - {suite: lm-occupation, baseline: true, tolerance: 0, settings: {limit: 400}}\n"
 _MITIGATE = """mitigate:
-  - method: projection
+  - method: [wed, projection]
     controls: 2
     reduces:
       - {suite: lm-occupation, by: 0.1, settings: {limit: 400}}
