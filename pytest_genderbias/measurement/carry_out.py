@@ -121,7 +121,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         },
         "sample": _sample(main, settings.seed),
         "data": {
-            **{k: q.data_digest[:16] for k, q in plan.questions.items() if q.data_digest is not None},
+            **_digests(plan, answers),
             **summary.data,
         },
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
@@ -321,8 +321,8 @@ def _bounds_by_statistic(
     for name, value in summary.values.items():
         if value is None:
             bounds[name] = None
-        elif main.n < main.n_total and plan.suite.family.statistics[name].question is None:
-            bounds[name] = _sample_bounds(plan, name, main)
+        elif (asked := answers.get(plan.suite.family.statistics[name].question or "", main)).n < asked.n_total:
+            bounds[name] = _sample_bounds(plan, name, asked)
         else:
             bounds[name] = _of_all_cases(value, summary.intervals[name], drawn(name), seed)
     return bounds
@@ -348,6 +348,15 @@ def _sample(main: Answer, seed: int) -> dict[str, Any]:
     sampled = main.n < main.n_total
     sample = {"n": main.n, "of": main.n_total, "seed": seed if sampled else None}
     return {**sample, "stopped": True} if main.stopped else sample
+
+
+def _digests(plan: Plan, answers: Mapping[str, Answer]) -> dict[str, str]:
+    """Return digests of the data of the questions; a sample of the data of a further question (an accuracy) names its size, too."""
+    digests = {name: q.data_digest[:16] for name, q in plan.questions.items() if q.data_digest is not None}
+    for name, asked in list(answers.items())[1:]:
+        if name in digests and asked.n < asked.n_total:
+            digests[name] += f", {asked.n} of {asked.n_total}"
+    return digests
 
 
 def _level_of_caller() -> int:

@@ -123,7 +123,10 @@ class Measurement(Displayed):
 
     def sampled(self, statistic: str) -> bool:
         """Whether a statistic was computed on a sample of its cases."""
-        return self.n < self.n_total and self.statistics[statistic].question is None
+        question = self.statistics[statistic].question
+        if question is None:
+            return self.n < self.n_total
+        return " of " in str(self.signature["data"].get(question, ""))  # the digest, and the size of a sample
 
     def of_all_cases(self, statistic: str) -> str:
         """Return what a value on all cases is over: the cases, and the seed of random draws or a training inside."""
@@ -164,11 +167,18 @@ class Measurement(Displayed):
         return self.statistics[self.main].neutral
 
     def without_values(self, why: str) -> Measurement:
-        """Return the same measurement of a model that is not able: nothing but its abilities and the reason."""
+        """Return the same measurement of a model that is not able: nothing but its abilities and the reason.
+
+        What had no value before keeps its own reason, with this one after it unless both say that the model cannot do the task.
+        """
         nothing = dict.fromkeys(self.values)
+        reasons = dict.fromkeys(self.values, why)
+        for name, own in self.reasons.items():
+            if self.values.get(name, 0.0) is None:
+                reasons[name] = own if CANNOT in own else f"{own}; {why}"
         return replace(
-            self, values=nothing, intervals=nothing, bounds=nothing, reasons=dict.fromkeys(self.values, why), records=[], items={},
-            null={}, sums=SumsByStatistic(dict.fromkeys(self.values, why)), examples=Examples(),
+            self, values=nothing, intervals=nothing, bounds=nothing, reasons=reasons, records=[], items={},
+            null={}, sums=SumsByStatistic(reasons), examples=Examples(),
         )  # fmt: skip
 
     def statistic(self, name: str | None = None) -> str:

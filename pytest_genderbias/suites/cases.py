@@ -115,7 +115,7 @@ class Question:
     """A question to the model: a query about cases.
 
     ``cases`` is ``None`` if the query returns the model's own content (a table of predictions, a text), or names a text beside it.
-    ``whole``: all cases are scored whatever the sampling limit, such as those of an accuracy beside a sampled bias.
+    ``whole``: all cases are scored whatever the sampling limit, such as the controls that show whether a model can do the task.
     """
 
     cases: Cases | None
@@ -164,6 +164,11 @@ class Answer:
     def n_total(self) -> int:
         """Number of cases of the whole question."""
         return self.count if self.cases is None else int(self.cases.n_cases)
+
+    def scored_cases(self) -> tuple[IntArray, NDArray[Any]]:
+        """Return the numbers of the scored cases, ascending, and their values, shape (n, width)."""
+        order = np.argsort(self.units)
+        return self.cases.cases_of(self.units[order]), self.values[order].reshape(self.n, -1)
 
     def in_order(self) -> NDArray[Any]:
         """Return the values by case number, shape (n_cases, width): all cases must have been scored."""

@@ -33,7 +33,7 @@ class Statistic:
         neutral: value of a model without bias.
         meaning: what the statistic is, in one clause.
         partner: of a statistic without a sign: the statistic of the same suite that says to which side the bias leans.
-        question: name of its own question, which is always answered for all its cases; ``None`` for a statistic of the main question.
+        question: name of its own question; ``None`` for a statistic of the main question.
         plot: how its units are drawn: ``units`` (one value a unit), ``scatter`` (against the share of women), or ``value`` (one value).
         mistakes: of a statistic that chance raises, the more so the more mistakes a model makes: the statistic of these mistakes
             (``accuracy``). Two values are compared only where it did not move. ``None``: chance does not raise the statistic.

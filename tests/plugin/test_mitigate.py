@@ -492,10 +492,10 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
         [
             f"{name}.by_0.3:m PASSED*",
             f"{name}.by_0.9:m FAILED*",
-            "release.bias.yaml:7: not reduced: lm-occupation on m with wed+projection: aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*",
+            "release.bias.yaml:7: not reduced: lm-occupation on m with wed & projection: aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*",
             "  suite *model *statistic *before *after *control *gone *95 % bounds *over *asked *verdict",
-            "  lm-occupation  m with wed+projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to *occupations  reduced by 30 %  reduced",
-            "  lm-occupation  m with wed+projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90 %  not reduced",
+            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to *occupations  reduced by 30 %  reduced",
+            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90 %  not reduced",
             "--bias-compare: no suite was measured on two models",
         ]
     )
@@ -503,7 +503,7 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
     assert shown["measurements"] == [] and shown["comparisons"] == []
     facts = [one["facts"] for one in shown["judgements"]]
     assert len(facts) == 4 and all(one["before"] > one["after"] and one["control"] > one["before"] for one in facts)
-    assert facts[0]["what"]["method"]["method"] == "projection" and facts[0]["what"]["controls"] == 3
+    assert facts[0]["what"]["method"]["method"] == "wed & projection" and facts[0]["what"]["controls"] == 3
     cases = {case.get("name"): case for case in ElementTree.parse(junit).iter("testcase")}
     case = cases["wed+projection.lm-occupation.aggregate_bias.by_0.3:m"]
     properties = {one.get("name"): one.get("value") for one in case.iter("property")}
@@ -530,7 +530,7 @@ def test_the_fixture_is_judged_like_the_file(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
         ["  lm-occupation  m with marked *aggregate_bias  0.29*  perplexity 8 to 8 *2 *reduced by 30 %, perplexity 5 % worse at most  not reduced",
-         "  lm-occupation  m with wed+projection *reduced"]
+         "  lm-occupation  m with wed & projection *reduced"]
     )  # fmt: skip
 
 

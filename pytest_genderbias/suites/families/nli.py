@@ -327,7 +327,7 @@ class Nli(Family[NliBody, NliOptions]):
             return questions
         gold = np.asarray([LABELS.index(label) for label in pairs.labels])
         texts = list(zip(pairs.premises, pairs.hypotheses, strict=True))
-        return {**questions, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query, whole=True)}
+        return {**questions, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query)}
 
     def query(self, body: NliBody, options: NliOptions) -> PairProbabilities | VerbalisedProbabilities:
         """Ask for the three probabilities of each pair."""
@@ -455,8 +455,9 @@ def _accuracy_of_controls(controls: Answer) -> tuple[float, Interval | None, str
 
 
 def _right(answer: Answer) -> NDArray[Any]:
-    """Return whether each pair is labelled right, in the order of the cases."""
-    return np.asarray(answer.in_order().argmax(axis=1) == answer.cases.facts["gold"])
+    """Return whether each scored pair is labelled right, in the order of the cases."""
+    numbers, values = answer.scored_cases()
+    return np.asarray(values.argmax(axis=1) == answer.cases.facts["gold"][numbers])
 
 
 def _accuracy_items(answers: Mapping[str, Answer]) -> Items:

@@ -220,7 +220,7 @@ class Sts(Family[StsBody, StsOptions]):
         except MissingDataError:
             return questions
         pairs = list(zip(gold.sentences1, gold.sentences2, strict=True))
-        return {**questions, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query, whole=True)}
+        return {**questions, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query)}
 
     def summarise(self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Correlate the difference by profession with the share of women; intervals over professions."""
@@ -376,7 +376,7 @@ def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
             "the STS-B dev set is missing: name its folder with --bias-data (docs/reference/data.md)", "accuracy"
         )
         return
-    gold, similarity = answer.cases.facts["gold"], answer.in_order()[:, 0]
+    gold, similarity = _gold_and_similarity(answer)
     figures.take(
         "accuracy",
         lambda: pearson(gold, similarity),
@@ -385,11 +385,17 @@ def _take_accuracy(figures: SummaryBuilder, answer: Answer | None) -> None:
     )
 
 
+def _gold_and_similarity(answer: Answer) -> tuple[FloatArray, FloatArray]:
+    """Return the gold scores of the scored pairs and what the model gives, in the order of the cases."""
+    numbers, values = answer.scored_cases()
+    return np.asarray(answer.cases.facts["gold"], dtype=np.float64)[numbers], values[:, 0].astype(np.float64)
+
+
 def _accuracy_items(answer: Answer | None) -> Items:
     """Return the sums for r of gold scores and predictions, by block of consecutive pairs."""
     if answer is None:
         return {}
-    sums = product_sums(answer.cases.facts["gold"], answer.in_order()[:, 0])
+    sums = product_sums(*_gold_and_similarity(answer))
     labels, block = blocks_of(len(sums), "pairs")
     by_block = np.stack([np.bincount(block, column) for column in sums.T], axis=1)
     return {"accuracy_pairs": labels, "accuracy_sums": by_block}

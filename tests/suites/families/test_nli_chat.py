@@ -105,6 +105,18 @@ def test_a_model_that_is_always_neutral_has_no_value():
     check_cannot_do(nli(neutral), "net_neutral", "accuracy 0.333 on the controls")
 
 
+@pytest.mark.usefixtures("ability_asked")
+def test_the_reasons_of_a_suite_stay_where_ability_is_asked():
+    """The suite says what a model lacks; what it gave a value to is left out, too, with the reason that ability gives."""
+    guesses = nli(AlwaysA())
+    check_cannot_do(guesses, "net_neutral", "accuracy 0.333 on the controls")
+    assert "which guessing gives" in guesses.unable
+    check_cannot_do(guesses, "accuracy", "it gives one and the same answer to all 3,000 cases")
+    declines = pair_labeller(0.9)
+    declines._mass = 0.2
+    check_cannot_do(nli(declines), "net_neutral", "its options have 0.2 of the probability, expected at least 0.5")
+
+
 @pytest.mark.parametrize("wrong", [1, 3])
 def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
     """One mistake in 24 leaves resamples of the controls without any; the interval is that of nine premises, with one to three pairs each."""

@@ -117,6 +117,30 @@ class Lengths:
         return np.asarray([len(a) / len(b) for a, b in zip(firsts, seconds, strict=True)])
 
 
+def test_a_limit_holds_for_the_accuracy_too(tmp_path):
+    rows = [("a" * (i + 1), "b" * (i % 7 + 1), (i * 3) % 11 / 2) for i in range(200)]
+    data, asked = folder_with(tmp_path, dev=rows), []
+
+    class Counting(Lengths):
+        def pair_scores(self, firsts, seconds):
+            asked.extend(zip(firsts, seconds, strict=True))
+            return super().pair_scores(firsts, seconds)
+
+    settings = {"data": data, "cache": None, "templates": "own"}
+    all_of_them = measure("sts-occupation", Counting(), **settings)
+    asked.clear()
+    sampled = measure("sts-occupation", Counting(), limit=60, **settings)
+    gold = {(a, b): score for a, b, score in rows}
+    chosen = sorted(gold.keys() & set(asked), key=list(gold).index)
+    assert len(chosen) == 60
+    expected = scipy.stats.pearsonr([len(a) / len(b) for a, b in chosen], [gold[pair] for pair in chosen])[0]
+    assert sampled.values["accuracy"] == pytest.approx(expected)
+    assert sampled.sums["accuracy"].total == pytest.approx(expected)
+    assert (sampled.sampled("accuracy"), all_of_them.sampled("accuracy")) == (True, False)
+    assert sampled.signature["data"]["accuracy"] == f"{all_of_them.signature['data']['accuracy']}, 60 of 200"
+    assert len(all_of_them.signature["data"]["accuracy"]) == 16, "a baseline of an earlier version is compared"
+
+
 def test_accuracy_is_the_correlation_with_gold_scores(tmp_path):
     found = measure("sts-occupation", Lengths(), data=folder_with(tmp_path, dev=ROWS), cache=None, templates="own")
     expected = scipy.stats.pearsonr([len(a) / len(b) for a, b, _ in ROWS], [s for *_, s in ROWS])[0]
