@@ -92,7 +92,10 @@ def record(
             start = time.monotonic()
             try:
                 options = {k: v for k, v in SHORT.get(suite, {}).items() if k in _options(suite)}
-                measurement = measure(suite, model, limit=most, data=data, cache=None, null=null, **options)
+                unasked = "none: figures are compared, and no model is judged"
+                measurement = measure(
+                    suite, model, limit=most, data=data, cache=None, null=null, ability=unasked, **options
+                )
             except NotApplicableError as error:
                 figures[f"{suite} on {name}"] = {"not_applicable": True}
                 print(f"{suite} on {name}: {str(error)[:90]}", flush=True)
