@@ -89,7 +89,7 @@ def _data(text: str) -> str:
     r"""Return the message of a workflow command, escaped as GitHub's toolkit does.
 
     >>> _data("100 %\n::warning::x")
-    '100 %25%0A\\\\x3a:warning::x'
+    '100 %25%0A\\x3a:warning::x'
     """
     return printable(text, keep="\n").replace("%", "%25").replace("\n", "%0A")
 

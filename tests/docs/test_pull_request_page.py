@@ -16,7 +16,7 @@ from support.snippets import check_flags
 
 from pytest_genderbias.reports.markdown import MARKER
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "pull-requests.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "ci.md"
 #: GitHub's own command line, as far as the step needs it. ``--jq`` is answered by jq, which it has built in.
 GH = """#!{python}
 import json, os, subprocess, sys

@@ -51,12 +51,14 @@ def runs(page: str) -> bool:
 @pytest.mark.parametrize(
     "page", [pytest.param(page, marks=() if page in QUICK else pytest.mark.slow) for page in PAGES if runs(page)]
 )
+@pytest.mark.usefixtures("ability_asked")
 def test_the_snippets_of_a_page_run(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     tell(page, pytester, monkeypatch)
 
 
 @pytest.mark.slow
 @pytest.mark.skipif("README.md" not in PAGES, reason="the README is not part of what is tested here")
+@pytest.mark.usefixtures("ability_asked")
 def test_the_first_command_of_the_readme_prints_what_it_shows(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
