@@ -6,6 +6,7 @@ below the table, and so is every mark.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -140,12 +141,13 @@ def _title(measurements: Sequence[Measurement]) -> str:
 
 
 def _ability(measurements: Sequence[Measurement]) -> str:
-    """Return whether a model can do its task, by the control items of its role; what a suite asks itself is said in its row."""
+    """Return whether a model can do its task, by the control items that most suites ask; what only one asks is said in its row."""
     unasked = next((one.ability for one in measurements if one.ability_unasked), "")
     of_role = [ability for one in measurements for ability in one.abilities if ability.name != TASK]
     if not of_role:
         return unasked
-    decisive = next((one for one in of_role if one.unable), of_role[0])
+    usual = Counter(ability.name for ability in of_role).most_common(1)[0][0]
+    decisive = next(ability for ability in of_role if ability.name == usual)
     return f"{CANNOT if decisive.unable else 'able'}: {decisive.brief()}"
 
 
