@@ -11,6 +11,7 @@ import pytest
 
 import pytest_genderbias
 from pytest_genderbias import load_suite, load_wordlist, suite_names
+from pytest_genderbias.papers.stored import packaged_results, read_runs
 from pytest_genderbias.text import packaged
 
 tomllib = pytest.importorskip("tomllib", reason="Python 3.10 has no tomllib")
@@ -22,15 +23,15 @@ def test_every_package_is_named_in_pyproject() -> None:
     found = {
         ".".join(("pytest_genderbias", *p.parent.relative_to(PACKAGE).parts)) for p in PACKAGE.rglob("*/__init__.py")
     }
-    assert found | {"pytest_genderbias", "pytest_genderbias.wordlists", "pytest_genderbias.fixtures"} == set(
-        PYPROJECT["tool"]["setuptools"]["packages"]
-    ) | ({"pytest_genderbias.wordlists", "pytest_genderbias.fixtures"} & found)
+    data = {f"pytest_genderbias.{name}" for name in ("wordlists", "fixtures", "results")}
+    assert found | {"pytest_genderbias"} | data == set(PYPROJECT["tool"]["setuptools"]["packages"])
 
 
 def test_the_data_folders_are_installed() -> None:
     assert len(suite_names()) > 20
     for name in suite_names():
         assert load_suite(name).name == name
+    assert len(read_runs(packaged_results())) > 60
     names = packaged.names("wordlists")
     assert len(names) >= 22
     for name in names:

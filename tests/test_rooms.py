@@ -32,7 +32,7 @@ ROAD = [
     "command_line",
     "__main__",
 ]
-DATA = {"demo", "fixtures", "wordlists"}  # an installed wheel holds all three, a checkout only the first
+DATA = {"demo", "fixtures", "results", "wordlists"}  # an installed wheel holds all four, a checkout only the first
 FACADE = PACKAGE / "__init__.py"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name not in DATA and path != FACADE)
 HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe", "ray"}

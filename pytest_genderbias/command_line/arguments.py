@@ -278,7 +278,7 @@ def _add_papers(commands: _Commands) -> None:
     paper.add_argument(
         "--results",
         metavar="DIR",
-        help="folder of the results (default: results/ in that of --runs; in a clone, without --runs, the results that are stored there)",
+        help="folder of the results (default: results/ in that of --runs; without --runs, the results of the small runs that come with the package)",
     )
     paper.add_argument("--only", metavar="RUN,...", help="only these runs")
     paper.add_argument(

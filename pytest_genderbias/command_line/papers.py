@@ -16,7 +16,7 @@ from pytest_genderbias.papers.making import check_run, make_runs
 from pytest_genderbias.papers.page import page_text
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.shown import short_verdict, table_text
-from pytest_genderbias.papers.stored import StoredRun, read_runs, results_of_checkout
+from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.layout import columns, paragraph
 
@@ -64,11 +64,12 @@ def carry_out(typed: Typed) -> int:
 
 
 def _results_folder(results: str | None, runs: str | None, scale: str) -> Path:
-    """Return the folder of the results: the one named, that of the runs, or in a clone that of the repository's small runs."""
+    """Return the folder of the results: the one named, that of the runs, or that of the small runs in the package."""
     if results is not None:
         return Path(results)
-    stored = results_of_checkout() if runs is None and scale != PAPER else None
-    return stored or Path(runs or "genderbias-papers") / "results" / scale
+    if runs is None and scale != PAPER:
+        return packaged_results()
+    return Path(runs or "genderbias-papers") / "results" / scale
 
 
 def _places(typed: Typed) -> Places:

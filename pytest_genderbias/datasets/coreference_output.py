@@ -36,7 +36,7 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, place, read_rows, read_text, refuse_repeats
 from pytest_genderbias.datasets.mentions import Span, is_mention_of, words_of
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 
@@ -105,10 +105,17 @@ def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> 
         texts: Id and text of each sentence.
 
     Raises:
+        NotApplicableError: the file has none of the sentences: it is the output on another data set.
         DataFileError: the file lacks a sentence, has another text for it, or states other words for a mention.
     """
     wanted = list(texts)
     missing = [name for name, _ in wanted if name not in output.sentences]
+    if missing and len(missing) == len(wanted):
+        own = next(iter(output.sentences), None)
+        raise NotApplicableError(
+            f"{output.path} is the output on another data set: it has none of these {len(wanted)} sentences, such as {brief(missing[0])}"
+            + ("" if own is None else f"; its own are such as {brief(own)}")
+        )
     if missing:
         raise DataFileError(
             f"{output.path}: expected a line for each of {len(wanted)} sentences, got none for {len(missing)} of them, "

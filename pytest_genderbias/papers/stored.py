@@ -11,6 +11,7 @@ import numpy as np
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import json_text
 from pytest_genderbias.text.strict_json import parse_json
@@ -92,10 +93,9 @@ def write_run(run: StoredRun, folder: Path) -> Path:
     return path
 
 
-def results_of_checkout() -> Path | None:
-    """Return the folder of the results that the repository stores; ``None`` where the package is not run from a clone."""
-    folder = Path(__file__).parents[2] / "docs" / "evidence" / "papers"
-    return folder if folder.is_dir() else None
+def packaged_results() -> Path:
+    """Return the folder of the results that are part of the package."""
+    return packaged.folder("results")
 
 
 def read_run(path: Path) -> StoredRun:

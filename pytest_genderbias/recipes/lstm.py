@@ -22,6 +22,7 @@ from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
+from pytest_genderbias.recipes.device import device_for_new
 from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
@@ -149,8 +150,7 @@ class LstmTraining(Recipe):
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network: Any = WordLstmForCausalLM(config)  # its base class has methods without types
-        device = "cuda" if torch.cuda.is_available() else "cpu"
-        return wrap_network(network.to(device).eval(), tokenizer, "word-lstm")
+        return wrap_network(network.to(device_for_new()).eval(), tokenizer, "word-lstm")
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Train on sentences; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`."""

@@ -16,6 +16,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.recipes.checks import check_share
+from pytest_genderbias.recipes.device import device_for_new
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.freezing import with_freeze
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
@@ -90,7 +91,7 @@ class StaticInferenceTraining(InferenceTuning):
         with torch.no_grad():
             network.get_input_embeddings().weight.copy_(torch.as_tensor(matrix))
         network.config.architectures = [type(network).__name__]
-        network.to("cuda" if torch.cuda.is_available() else "cpu").eval()
+        network.to(device_for_new()).eval()
         return wrap_network(network, ours.make_tokenizer(words, vectors.lowercased), name)
 
     def _words(self, vectors: WordVectors) -> list[str]:

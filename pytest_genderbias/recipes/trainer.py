@@ -33,7 +33,7 @@ from pytest_genderbias.recipes.recipe import (
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
 
 
 class Examples(Protocol):
@@ -214,6 +214,7 @@ def _make_trainer(
         SettingError: the Trainer rejects an argument.
     """
     import transformers
+    from transformers.training_args import ParallelMode
 
     options: dict[str, Any] = {  # their types differ by name
         "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
@@ -225,9 +226,20 @@ def _make_trainer(
         settings = transformers.TrainingArguments(**options)
         if settings.n_gpu > 1:  # several devices would have batches of another size
             settings._n_gpu = 1
+        if settings.parallel_mode != ParallelMode.DISTRIBUTED:
+            _stay_on(network.device, settings)
         return transformers.Trainer(network, settings, collator, examples, callbacks=list(training.callbacks))
     except (ValueError, TypeError, ImportError) as error:
         raise SettingError(f"transformers' Trainer rejects its arguments: {' '.join(str(error).split())}") from error
+
+
+def _stay_on(device: torch.device, settings: TrainingArguments) -> None:
+    """Let the Trainer use the GPU that a network is on: by itself it takes the first one, and moves the network there."""
+    import torch
+
+    if device.type == "cuda":
+        torch.cuda.set_device(device)  # which accelerate calls "cuda"
+        vars(settings)["_setup_devices"] = device  # the cached value of TrainingArguments.device
 
 
 def _show_progress(trainer: Trainer, progress: bool) -> None:
@@ -268,12 +280,13 @@ def save_whole(
 
 @contextmanager
 def _generators_restored(device: torch.device) -> Iterator[None]:
-    """Restore the caller's random number generators afterwards: the Trainer seeds all of them."""
+    """Restore the caller's random number generators and GPU afterwards: the Trainer seeds and sets them."""
     import torch
 
     ours, numpys = random.getstate(), np.random.get_state()
+    on_gpu = device.type == "cuda"
     try:
-        with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        with torch.random.fork_rng(devices=[device] if on_gpu else []), torch.cuda.device(device if on_gpu else -1):
             yield
     finally:
         random.setstate(ours)

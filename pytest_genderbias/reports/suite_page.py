@@ -119,9 +119,9 @@ def _shown(default: object) -> str:
     """Return a default as one would type it.
 
     >>> _shown(None), _shown(False), _shown("auto")
-    ('-', 'false', 'auto')
+    ('null', 'false', 'auto')
     """
-    return "-" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+    return "null" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
 
 
 def _names(value: object, key: str = "") -> Iterator[str]:

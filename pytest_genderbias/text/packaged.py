@@ -9,15 +9,16 @@ from pathlib import Path
 from pytest_genderbias.text.plain_files import expand, is_regular
 
 CHECKOUT = Path(__file__).resolve().parents[2]
+_IN_CHECKOUT = {"results": "docs/evidence/papers"}  #: folders of other names there
 
 
 @cache
 def folder(name: str) -> Path:
-    """Return the path of a packaged data folder, ``wordlists`` or ``fixtures``."""
+    """Return the path of a packaged data folder: ``wordlists``, ``fixtures``, or ``results`` (of the papers)."""
     try:
         module = import_module(f"pytest_genderbias.{name}")
     except ModuleNotFoundError:
-        return CHECKOUT / name  # a checkout on sys.path, before any installed wheel
+        return CHECKOUT / _IN_CHECKOUT.get(name, name)  # a checkout on sys.path, before any installed wheel
     return Path(str(module.__file__)).parent
 
 

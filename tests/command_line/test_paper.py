@@ -9,7 +9,7 @@ import pytest
 from pytest_genderbias.command_line.main import main
 from pytest_genderbias.papers import config, making
 from pytest_genderbias.papers.config import load_paper
-from pytest_genderbias.papers.stored import results_of_checkout
+from pytest_genderbias.papers.stored import packaged_results
 
 RUNS = """\
 title: Doe 2020
@@ -54,10 +54,9 @@ def test_papers_and_tables_are_listed(own_paper, capsys):
     assert "table-1  no result yet" in capsys.readouterr().out
 
 
-def test_a_clone_shows_the_stored_results_without_flags(capsys, monkeypatch):
-    folder = results_of_checkout()
-    if folder is None:
-        pytest.skip("the stored results lie in the checkout")
+def test_the_stored_results_are_shown_without_flags(capsys, monkeypatch, tmp_path):
+    folder = packaged_results()
+    monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "160")
     assert main(["paper", "lu2018", "table-4"]) == 0
     implicit = capsys.readouterr().out

@@ -7,8 +7,9 @@ from dataclasses import MISSING, fields
 from pathlib import Path
 
 import pytest
+import yaml
 
-from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
+from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES, resolve_method, resolve_recipe
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "mitigation.md"
 
@@ -49,5 +50,9 @@ def test_every_setting_stands_on_the_page_with_its_default(name):
             assert float(number.group().replace(",", "")) == default, f"{setting} of {name}"
         if told[setting] in ("true", "false"):
             assert default is (told[setting] == "true"), f"{setting} of {name}"
-        if told[setting] == "none":
-            assert default is None or not default, f"{setting} of {name}"
+        if told[setting] in ("null", "[]", "{}"):
+            assert (default or None) is None, f"{setting} of {name}"
+            written = yaml.safe_load(f"{{name: {name}, {setting}: {told[setting]}}}")
+            made = resolve_method(written) if name in METHODS else resolve_recipe(written, None)
+            assert getattr(made, setting) == default
+        assert told[setting] != "none", "YAML reads none as a text"

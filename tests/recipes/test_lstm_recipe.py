@@ -14,6 +14,7 @@ from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs
 from pytest_genderbias.models.saving import copied
+from pytest_genderbias.recipes.device import on_device
 from pytest_genderbias.recipes.lstm import (
     PAIR_LISTS,
     Blocks,
@@ -294,3 +295,16 @@ def test_the_harness_augments_regularises_and_debiases(text, tmp_path):
         for side in sorted(tmp_path.glob("lstm-cda-*/model"))
     ]
     assert len(steps) == 2 and steps[0] == steps[1]
+
+
+def test_a_new_network_is_made_on_the_device_of_the_run(text, monkeypatch):
+    """It took the first GPU wherever there was one, whatever --bias-device said."""
+    chosen, to = [], torch.nn.Module.to
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.nn.Module, "to", lambda module, device: chosen.append(device) or to(module, "cpu"))
+    with on_device("cuda:1"):
+        recipe_of(text).start(None, 0)
+    with on_device("cpu"):
+        recipe_of(text).start(None, 0)
+    recipe_of(text).start(None, 0)
+    assert chosen == ["cuda:1", "cpu", "cuda"]

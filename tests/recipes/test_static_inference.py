@@ -18,6 +18,7 @@ from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis
 from pytest_genderbias.models.networks.decomposable_attention import SPECIAL
 from pytest_genderbias.models.saving import input_embeddings
+from pytest_genderbias.recipes.device import on_device
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.recipes.static_inference import StaticInferenceTraining
 
@@ -211,3 +212,12 @@ def test_real_vectors_on_real_pairs(shared_data, tmp_path) -> None:
     ids = [i for row in recipe.rows() for i in start.backend.tokenizer(row["premise"], row["hypothesis"])["input_ids"]]
     assert ids.count(unknown) < 0.002 * len(ids)
     assert recipe.evaluate(model)[0].value > 0.45
+
+
+def test_a_new_network_is_made_on_the_device_of_the_run(data, vectors, monkeypatch) -> None:
+    chosen, to = [], torch.nn.Module.to
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.nn.Module, "to", lambda module, device: chosen.append(device) or to(module, "cpu"))
+    with on_device("cuda:1"):
+        recipe_of(data).start(vectors, 0)
+    assert chosen == ["cuda:1"]

@@ -312,3 +312,14 @@ def test_what_is_frozen_stays_as_it_was(tmp_path):
 def test_the_trained_checkpoint_is_an_ordinary_one(tmp_path, whole_run):
     model = load_model(str(whole_run / "model"))
     assert model.role.kind == load_model(str(save_checkpoint("bert-nli", tmp_path / "plain"))).role.kind
+
+
+def test_the_trainer_stays_on_the_gpu_of_the_network(tmp_path, monkeypatch):
+    """The Trainer takes cuda:0 by itself; there is no GPU here, so that its real arguments are asked."""
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    settings = transformers.TrainingArguments(output_dir=str(tmp_path), use_cpu=True)
+    trainer._stay_on(torch.device("cpu"), settings)
+    assert (settings.device, chosen) == (torch.device("cpu"), [])
+    trainer._stay_on(torch.device("cuda", 1), settings)
+    assert (settings.device, chosen) == (torch.device("cuda", 1), [torch.device("cuda", 1)])

@@ -23,6 +23,7 @@ from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.recipes.device import on_device
 from pytest_genderbias.recipes.processes import refuse_several
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import (
@@ -257,7 +258,8 @@ def mitigate(
         raise SettingError(f"controls is a whole number of at least 0, got {controls!r}")
     count = controls if controls is not None else TRAINED_CONTROLS if method.trains else CONTROLS
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
-    made = _make_models(workshop, method, restarts, count, trains)
+    with on_device(runner.models.settings.device):
+        made = _make_models(workshop, method, restarts, count, trains)
     what = _what_was_done(method, recipe, trains, count if made[0].control else 0)
     return MitigationRun(
         [models.before for models in made], [models.after for models in made], [models.control for models in made if models.control],

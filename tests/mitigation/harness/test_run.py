@@ -22,6 +22,8 @@ from pytest_genderbias.mitigation.methods.projection import Projection
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.saving import copied, input_embeddings, with_network
+from pytest_genderbias.models.source import LoadSettings
+from pytest_genderbias.recipes.device import device_for_new, on_device
 from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import save_whole
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -470,3 +472,20 @@ def test_a_name_or_a_mapping_stands_for_a_method_and_a_recipe(checkpoint, tmp_pa
         mitigate(spec, "projektion")
     with pytest.raises(UnknownNameError, match="no recipe is called 'maskedlm'"):
         mitigate(spec, "projection", "maskedlm")
+
+
+def test_recipes_make_networks_on_the_device_of_the_run(checkpoint):
+    made_on = []
+
+    class Noting(MakesTask):
+        def start(self, model, seed):
+            made_on.append(device_for_new())
+            return super().start(model, seed)
+
+    runner = Runner(load=LoadSettings(device="cpu"), score=RunSettings(cache=None))
+    mitigate(str(checkpoint("bert")), Halve(), Noting(), seeds=1, runner=runner)
+    assert set(made_on) == {"cpu"}
+    with on_device("cuda:1"):
+        assert device_for_new() == "cuda:1"
+        mitigate(str(checkpoint("bert")), Halve(), Noting(), seeds=1, runner=runner)
+    assert set(made_on) == {"cpu"}

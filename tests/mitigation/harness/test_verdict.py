@@ -32,6 +32,7 @@ from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation import MitigationRun, assert_reduced, judge_reduction, make_method, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.registry import resolve_method
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, Performance
@@ -616,8 +617,9 @@ def exchange_words(network, tokenizer):
 
 
 def test_demo_projection_is_reduced(demo):
-    found = judge_reduction(mitigate(demo, make_method("projection"), controls=2), "lm-occupation", by=0.3)
-    assert found.verdict == REDUCED and found.model == "demo-lm with projection"
+    method = resolve_method(["wed", "projection"])
+    found = judge_reduction(mitigate(demo, method, controls=2), "lm-occupation", by=0.3)
+    assert found.verdict == REDUCED and found.model == "demo-lm with wed & projection"
     assert "control (random directions, mean of 2)" in found.text
 
 
