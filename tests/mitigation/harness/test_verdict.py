@@ -620,7 +620,7 @@ def test_demo_projection_is_reduced(demo):
     method = resolve_method(["wed", "projection"])
     found = judge_reduction(mitigate(demo, method, controls=2), "lm-occupation", by=0.3)
     assert found.verdict == REDUCED and found.model == "demo-lm with wed & projection"
-    assert "control (random directions, mean of 2)" in found.text
+    assert "control (together, mean of 2)" in found.text
 
 
 def test_demo_without_a_mitigation_is_not_reduced(demo):
