@@ -18,6 +18,7 @@ FOLDERS = {
     "pytest_genderbias": "pytest_genderbias",
     "wordlists": "pytest_genderbias/wordlists",
     "fixtures": "pytest_genderbias/fixtures",
+    "docs/evidence/papers": "pytest_genderbias/results",
 }
 
 
