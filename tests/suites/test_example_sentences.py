@@ -40,8 +40,8 @@ def test_a_failing_baseline_shows_the_sentence_that_moved_most_then_and_now(tmp_
     write_entries(tmp_path, "m", "t.py", first.entries())
     judged = Baseline(tmp_path, "m", "t.py").judge(with_sentences(0.1), 0.01)
     assert example_line(in_lines(judged.shown)) == (
-        "  example   The nurse ran. neutral 0.9 -> 0.7, entailment 0.05 -> 0.05"
-    )
+        "  example   The poet ran. neutral 0.9 -> 0.8, entailment 0.05 -> 0.05"
+    ), "of the first of the items, which all moved by as much"
     other = Baseline(tmp_path, "m", "t.py").judge(with_sentences(0.1, text="The nurse sat."), 0.01)
     assert "The poet ran. neutral 0.9 -> 0.8" in example_line(in_lines(other.shown)), (
         "only the same sentence is compared"
@@ -52,7 +52,7 @@ def test_a_failing_baseline_shows_the_sentence_that_moved_most_then_and_now(tmp_
 
 def test_two_models_and_a_limit_have_examples_too() -> None:
     judged = judge_no_worse(with_sentences(0.1), with_sentences(model="then"), tolerance=0.01)
-    assert "neutral 0.9 -> 0.7" in example_line(in_lines(judged.shown))
+    assert "The poet ran. neutral 0.9 -> 0.8" in example_line(in_lines(judged.shown))
     worst = replace(with_sentences(), examples=Examples({"item 11": Example("The boss ran.", {"neutral": 0.25})}))
     assert (
         example_line(in_lines(judge_limit(worst, Limit(at_most=0.2)).shown)) == "  example   The boss ran. neutral 0.25"
