@@ -69,7 +69,7 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         question="Does a coreference system find the right person only where the pronoun fits the stereotype? WinoBias has each sentence twice: once with the pronoun that the stereotype expects, once with the other.",
         reads="The F1 on sentences that fit the stereotype minus the F1 on those against it. 0 means that both are resolved equally well; 0.2 means that twenty points of F1 hang on the stereotype; away from 0 on either side is worse.",
         does_not_mean="A gap of 0 does not show a fair system: one that always prefers 'he', or that guesses, can have it. Read the accuracy beside it. The sentences are constructed, and say little of how often such errors occur in real text.",
-        formula="value = F1(pro-stereotypical) - F1(anti-stereotypical), F1 = mean of MUC, B3 and CEAF; by pairs for a scorer that does not cluster\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession; r with the share of women that WinoBias prints",
+        formula="value = F1(pro-stereotypical) - F1(anti-stereotypical), F1 = mean of MUC, B3 and CEAF; by pairs for a scorer that does not cluster\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession; r with the share of women that WinoBias prints\nindependence, separation and sufficiency: distances between distributions of the linked profession, of labels or (output=probabilities) of the softmax of the scores",
         picture="One point a profession: share of women to the right, gap of the rate upwards. Points on a rising line mean that a pronoun helps where the labour market agrees with it.",
         criticisms=(
             Criticism(

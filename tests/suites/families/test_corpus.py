@@ -17,12 +17,14 @@ import transformers
 from support.tiny_checkpoints import save_checkpoint
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from pytest_genderbias import load_model, load_suite, load_wordlist, measure
+from pytest_genderbias import Baseline, load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets.corpora import feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, ScoreError, SettingError
+from pytest_genderbias.gates.book import entry_of
+from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
@@ -805,3 +807,14 @@ def test_a_changed_checkpoint_is_sampled_anew(tmp_path):
         model = load_model(str(save_checkpoint("gpt2", tmp_path / str(seed), seed=seed)), device="cpu")
         found.append(score_suite(cases, query, model, "cd" * 32, settings, "x")[0].values)
     assert not np.array_equal(*found)
+
+
+def test_a_baseline_of_the_older_definition_is_refused(tmp_path):
+    """Its mu has the corpus's share of men and women in it."""
+    now = measured(documents(tmp_path / "a.jsonl", SEWING))
+    older = {**now.signature, "definition": "corpus/1", "settings": {**now.signature["settings"], "group_share": True}}
+    then = dataclasses.replace(now, signature=older, values={**now.values, "mu": 2.2})
+    write_entries(tmp_path, "m", "t.py", {"corpus": entry_of(then)})
+    judged = Baseline(tmp_path, "m", "t.py").judge(now, 0.01, "mu", name="corpus")
+    assert judged.verdict == "not comparable"
+    assert "definition: corpus/1 stored, corpus/2 now" in judged.text
