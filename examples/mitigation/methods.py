@@ -16,7 +16,6 @@ from pytest_genderbias.models.saving import (
     copied,
     input_embeddings,
     replace_input_embeddings,
-    untie_output,
     with_network,
 )
 
@@ -71,37 +70,3 @@ class Noise(Method):
             words += self.scale * words.std() * torch.randn(words.shape, generator=torch.Generator().manual_seed(seed))
 
         return changed(model, add, self.name)
-
-
-@dataclass(frozen=True)
-class FlatOutput(Method):
-    """Makes the model less certain of everything, and so less biased, too."""
-
-    name: ClassVar[str] = "flat-output"
-    scale: float = 0.2
-
-    def after(self, model: Model, seed: int) -> Model:
-        """Change the trained model."""
-
-        def flatten(network: PreTrainedModel) -> None:
-            untie_output(network)  # otherwise the input embeddings, which share the weights, would change, too
-            network.get_output_embeddings().weight *= self.scale
-
-        return changed(model, flatten, self.name)
-
-
-@dataclass(frozen=True)
-class FlatHead(Method):
-    """Changes only the head of a masked language model (BERT); the encoder stays as it is."""
-
-    name: ClassVar[str] = "flat-head"
-    scale: float = 0.2
-
-    def after(self, model: Model, seed: int) -> Model:
-        """Change the trained model."""
-
-        def flatten(network: PreTrainedModel) -> None:
-            for weights in network.cls.predictions.transform.LayerNorm.parameters():
-                weights.mul_(self.scale)
-
-        return changed(model, flatten, self.name)

@@ -4,7 +4,7 @@ from methods import Subtraction
 
 from pytest_genderbias.mitigation import assert_reduced
 
-TEXT = {"name": "causal-lm", "corpus": "careers.txt"}  # evaluates only: neither method trains
+TEXT = {"name": "masked-lm", "corpus": "careers.txt"}  # evaluates only: neither method trains
 
 
 def test_projection(bias_mitigation):
@@ -13,5 +13,5 @@ def test_projection(bias_mitigation):
 
 
 def test_a_method_of_ones_own(bias_mitigation):
-    run = bias_mitigation(Subtraction(share=0.9))
-    assert_reduced(run, "lm-occupation", by=0.3)
+    run = bias_mitigation(Subtraction(share=0.9), TEXT)
+    assert_reduced(run, "lm-occupation", by=0.3, budget={"perplexity": 0.25})

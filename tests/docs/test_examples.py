@@ -162,7 +162,7 @@ def assert_alike(text: str, other: str) -> None:
             "verdicts",
             "pass|unchanged|over the limit|regressed|inconclusive|stale|not comparable|missing|no value|updated|refused",
         ),
-        ("mitigation", "reduced|not reduced|inconclusive|over-corrected|accuracy lost|superficial"),
+        ("mitigation", "reduced|not reduced|inconclusive|over-corrected|accuracy lost"),
     ],
 )
 def test_verdicts_are_shown_as_they_are_printed(tmp_path: Path, example: str, shown: str) -> None:
