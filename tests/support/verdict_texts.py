@@ -74,6 +74,7 @@ def run_here(folder: Path) -> Run:
 
 def main(example: str, target: Path) -> None:
     """Write the README of an example anew."""
+    os.environ["COLUMNS"] = "100"
     source = EXAMPLES / example
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(shutil.copytree(source, Path(temporary).resolve() / example))
