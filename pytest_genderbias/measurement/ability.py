@@ -52,8 +52,7 @@ class Ability:
         >>> Ability("masked-words", "masked words", 0.91, 0.86, 0.94, 0.25, 200).describe()
         '0.91 of 200 masked words (0.86 to 0.94), guessing 0.25'
         """
-        value = "none" if self.value is None else f"{self.value:.2f}"
-        return f"{value} of {self.n:,} {self.what} ({self.low:.2f} to {self.high:.2f}), guessing {self.chance:.2g}"
+        return f"{self._share} ({self.low:.2f} to {self.high:.2f}), guessing {self.chance:.2g}"
 
     def brief(self) -> str:
         """Return the figure without its bounds, for a heading.
@@ -61,16 +60,18 @@ class Ability:
         >>> Ability("masked-words", "masked words", 0.91, 0.86, 0.94, 0.25, 200).brief()
         '0.91 of 200 masked words, guessing 0.25'
         """
-        value = "none" if self.value is None else f"{self.value:.2f}"
-        return f"{value} of {self.n:,} {self.what}, guessing {self.chance:.2g}"
+        return f"{self._share}, guessing {self.chance:.2g}"
+
+    @property
+    def _share(self) -> str:
+        return f"{'none' if self.value is None else f'{self.value:.2f}'} of {self.n:,} {self.what}"
 
     def fall_from(self, then: Ability) -> tuple[float, float] | None:
         """Return how far the share fell since ``then`` and a lower bound of the fall; ``None`` where the items are others."""
         if self.value is None or then.value is None or self.digest != then.digest:
             return None
-        if not (
-            self.right and then.right
-        ):  # the suite's own questions: their intervals are combined as if they were independent
+        if not (self.right and then.right):
+            # The suite's own questions: their intervals are combined as if they were independent, which is wider.
             fall = then.value - self.value
             return fall, fall - float(np.hypot(then.value - then.low, self.high - self.value))
         return fall_bound(_array(then.right), _array(self.right))
@@ -78,8 +79,10 @@ class Ability:
 
 def over_restarts(abilities: Sequence[tuple[Ability, ...]]) -> tuple[Ability, ...]:
     """Return the abilities of several restarts as one each: the mean, the smallest lower and the largest upper bound."""
+    names = dict.fromkeys(one.name for of_restart in abilities for one in of_restart)
     combined = []
-    for several in zip(*abilities, strict=True):
+    for name in names:  # a restart may lack one: a suite's own questions can have no value in it
+        several = [one for of_restart in abilities for one in of_restart if one.name == name]
         first = several[0]
         values = [one.value for one in several if one.value is not None]
         combined.append(

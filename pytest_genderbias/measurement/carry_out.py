@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import platform
 import sys
 import warnings
@@ -132,17 +134,18 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
         {**summary.reasons, **left_out}, suite.statistics, summary.count or main.n, summary.count or main.n_total,
         summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
-        _competence(suite, summary),
+        _competence(suite, summary, signature),
     )  # fmt: skip
     return measurement if if_able is None else if_able(asked, measurement)
 
 
-def _competence(suite: Suite, summary: Summary) -> tuple[Ability, ...]:
-    """Return how able the model is by the suite's own questions, if these have right answers."""
+def _competence(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> tuple[Ability, ...]:
+    """Return how able the model is by the suite's own questions, if these have right answers; other data are other questions."""
     known = suite.family.competence(summary)
     if known is None:
         return ()
-    found = Ability(TASK, known.what, known.value, known.low, known.high, known.chance, known.n)
+    asked = hashlib.sha256(json.dumps([signature["digest"], signature["data"]], sort_keys=True).encode()).hexdigest()
+    found = Ability(TASK, known.what, known.value, known.low, known.high, known.chance, known.n, digest=asked)
     if known.low > known.chance:
         return (found,)
     return (replace(found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above guessing"),)

@@ -319,7 +319,9 @@ def _read_vectors(content: Sequence[Item], values: FloatArray) -> Right:
     words = list(dict.fromkeys(word for triple in content for word in triple))
     row = {word: number for number, word in enumerate(words)}
     lengths = np.linalg.norm(values, axis=1, keepdims=True)
-    unit = np.divide(values, lengths, out=np.zeros_like(values), where=lengths > 0)
+    unit = np.divide(
+        values, lengths, out=np.zeros_like(values), where=lengths != 0
+    )  # NaN, of a word without a vector, stays
     first, near, far = (unit[[row[triple[k]] for triple in content]] for k in range(3))
     closer, further = (first * near).sum(axis=1), (first * far).sum(axis=1)
     # Sums in another order differ in the last bits: two vectors that are one are no nearer to a third than each other.

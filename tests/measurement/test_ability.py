@@ -17,6 +17,8 @@ from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, REFUSED, UPDATED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
+from pytest_genderbias.measurement.control_questions import ability_of
+from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
 
 pytestmark = pytest.mark.usefixtures("ability_asked")
@@ -119,19 +121,42 @@ def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
     assert measurement.value is None
 
 
+class Memoriser:
+    """A causal LM that knows the packaged control items by heart, and nothing else."""
+
+    fingerprint = None
+
+    def __init__(self):
+        order, gender = (packaged_controls(name, "en") for name in ("word-order", "gender"))
+        self._wrong = {swapped for _, swapped in order.content}
+        self._wrong |= {text.replace("___", wrong) for text, _, wrong in gender.content}
+
+    def continuation_log_probs(self, prefixes, continuations):
+        texts = [" ".join(part for part in pair if part) for pair in zip(prefixes, continuations, strict=True)]
+        return [-2.0 if text in self._wrong else -1.0 for text in texts]
+
+
 def test_one_answer_to_everything_is_no_value():
-    class Constant:
-        fingerprint = None
-        labels = ("entailment", "neutral", "contradiction")
-
-        def pair_probabilities(self, premises, hypotheses):
-            return np.tile([0.05, 0.9, 0.05], (len(premises), 1))
-
-    controls = {"controls": "inference", "title": "t", "source": "s", "licence": "l", "language": "en"}
-    assert controls  # its items say neutral to everything, so that it is able by them
-    measurement = measure("nli-religion", Constant(), **FEW)
+    measurement = measure("lm-occupation", Memoriser(), **FEW)
+    assert [one.unable for one in measurement.abilities] == ["", ""]
     assert measurement.value is None
-    assert measurement.unable
+    assert "one and the same answer to all" in measurement.unable
+
+
+def test_words_without_a_vector_are_not_asked(tmp_path):
+    """A file of vectors that has half of the words is judged by these."""
+    items = packaged_controls("related-words", "en").content
+    kept = items[: len(items) // 2]
+    words = sorted({word for triple in kept for word in triple})
+    place = {word: k for k, word in enumerate(words)}
+    vectors = np.eye(len(words)) * 2
+    for first, near, _ in kept:
+        vectors[place[first], place[near]] += 1
+    path = tmp_path / "half.txt"
+    path.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, vectors, strict=True)))
+    found = ability_of(packaged_controls("related-words", "en"), load_model(str(path)), None, ScoreSettings(cache=None))
+    assert len(kept) <= found.n < len(items)
+    assert found.right[0].count("-") == len(items) - found.n
 
 
 def test_a_reason_leaves_ability_unasked(intact):
@@ -268,6 +293,13 @@ def test_a_fall_counts_above_a_tenth_of_the_distance_from_chance():
     assert "fell by 0.25" in why_less_able([lost], [then])
     assert why_less_able([lost], []) == ""
     assert why_less_able([lost], [replace(then, digest="others")]) == ""
+
+
+def test_a_restart_may_lack_an_ability():
+    """A suite's own questions can leave a restart without an accuracy."""
+    one, task = ability("1" * 20), ability("1" * 20, name="task")
+    both = over_restarts([(one, task), (one,)])
+    assert [(kind.name, len(kind.right)) for kind in both] == [("word-order", 2), ("task", 1)]
 
 
 def test_restarts_are_combined():
