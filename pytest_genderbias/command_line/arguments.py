@@ -33,8 +33,6 @@ WRONG = 1  #: exit status of a check that found something, and of files that can
 _MODEL = "[NAME=]SPEC of a model, as --bias-model takes it: candidate=./checkpoint, bert-base, demo-lm"
 _INFORM = ("models", "selection", "list_suites", "show_suites", "cache_info")  #: flags that commands stand for
 _RUNS = (
-    "plan",
-    "plan_with",
     "compare",
     "no_worse_than",
     "same_as",
@@ -153,7 +151,7 @@ def _command(commands: _Commands, name: str, usage: str, help: str, description:
 
 
 def _add_runs(commands: _Commands) -> None:
-    """Add what runs pytest: ``measure``, ``compare`` and ``plan``."""
+    """Add what runs pytest: ``measure`` and ``compare``."""
     measure = _command(
         commands, "measure", "MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]", "measure suites on models, or judge gate files",
         "Without --suite and --gates, all packaged suites are measured that fit. A suite with a stored baseline is a gate.",
@@ -164,11 +162,7 @@ def _add_runs(commands: _Commands) -> None:
         "MODEL MODEL... [--suite SUITE,...] [settings] [-- pytest's arguments]",
         "measure suites on two models or more, and compare each with the first",
     )
-    plan = _command(
-        commands, "plan", "MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]", "plan gates on baselines: the least tolerance that chance keeps, and what is found then",
-        "Without --suite and --gates, the gates of the project are planned, as pytest collects them.",
-    )  # fmt: skip
-    runs = ((measure, ("no_worse_than", "same_as")), (compare, ()), (plan, ("plan_with",)))
+    runs = ((measure, ("no_worse_than", "same_as")), (compare, ()))
     for parser, own in runs:
         parser.add_argument("specs", metavar="MODEL", nargs="+", help=_MODEL)
         _add_suites(parser)

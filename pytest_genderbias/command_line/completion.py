@@ -59,7 +59,7 @@ def _words(name: str, parser: argparse.ArgumentParser) -> Iterator[str]:
             yield from map(str, action.choices)
     if name == "show":
         yield from packaged.names("fixtures")
-    elif name in ("measure", "compare", "plan", "list", "init"):
+    elif name in ("measure", "compare", "list", "init"):
         yield from (*DEMOS, *ALIASES)
 
 

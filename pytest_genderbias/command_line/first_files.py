@@ -30,17 +30,15 @@ _FIRST = (
 
 _HEAD = """\
 # Gates on a release: `pytest --bias-model={model}{data}` runs each of them as a test.
-# They compare with the baseline in bias_baselines/, which belongs into version control with this file. To accept what the model has now,
-# and to measure how much chance moves each figure:
-#   pytest --bias-model={model}{data} --bias-plan --bias-update-new
+# They compare with the baseline in bias_baselines/, which belongs into version control with this file. To accept what the model has now:
+#   pytest --bias-model={model}{data} --bias-update-new
 gates:
 """
 _GATE = """\
   # {title}: {question}
   # `genderbias show {suite}` says how to read {statistic}, and what the literature says against it.
   - suite: {suite}
-    baseline: true       # not worse than the last accepted release, compared item by item
-    tolerance: auto      # by more than chance moves it: what --bias-plan measured
+    baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
 _SETTINGS = "    settings: {{limit: {limit}}}   # of {cases:,} cases\n"
 _LIMIT = """\
@@ -221,8 +219,8 @@ def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data
         yield f"wrote {folder / name}"
     model, name = shlex.quote(f"--bias-model={_model(spec)}"), _model(spec).partition("=")[0]
     yield ""
-    yield "1. accept what the model has now, with the tolerance that chance needs:"
-    yield f"     pytest {_GATES} {model}{_data(data)} --bias-plan --bias-update-new"
+    yield "1. accept what the model has now:"
+    yield f"     pytest {_GATES} {model}{_data(data)} --bias-update-new"
     yield f"2. commit {', '.join(names)} and bias_baselines/"
     if len(names) > 1:
         yield f"   CI installs from {SOURCE}, a clone, since no package index has the package; make it a submodule:"

@@ -16,7 +16,6 @@ from pytest_genderbias.escaping import printable
 _MODULES: Mapping[str, str] = {
     "measure": "runs",
     "compare": "runs",
-    "plan": "runs",
     "list": "runs",
     "show": "runs",
     "report": "stored",

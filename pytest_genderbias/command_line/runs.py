@@ -1,4 +1,4 @@
-"""The commands that run pytest: ``measure``, ``compare``, ``plan``, ``list`` and ``show``."""
+"""The commands that run pytest: ``measure``, ``compare``, ``list`` and ``show``."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def carry_out(typed: Typed) -> int:
 
 def beside(typed: Typed) -> str:
     """Return what pytest is told beside the flags: to collect no file where suites alone are measured."""
-    alone = typed.command in ("measure", "compare", "plan") and not typed.values["gates"]
-    return f"{_BESIDE} {_ONLY_SUITES}" if alone and (typed.command != "plan" or typed.values["suites"]) else _BESIDE
+    alone = typed.command in ("measure", "compare") and not typed.values["gates"]
+    return f"{_BESIDE} {_ONLY_SUITES}" if alone else _BESIDE
 
 
 def pytest_arguments(typed: Typed) -> list[str]:
@@ -61,18 +61,16 @@ def _mode(typed: Typed) -> list[str]:
         raise pytest.UsageError(
             "compare takes two models or more: genderbias compare october=./october november=./november"
         )
-    return {"compare": ["--bias-compare"], "plan": ["--bias-plan"]}.get(typed.command, [])
+    return ["--bias-compare"] if typed.command == "compare" else []
 
 
 def _what(typed: Typed, suites: list[str]) -> list[str]:
-    """Return what is measured: suites, gate files, or, to be planned, whatever pytest collects."""
+    """Return what is measured: suites or gate files."""
     gates = typed.values["gates"] or []
     if missing := [path for path in gates if not Path(path.partition("::")[0]).exists()]:
         raise pytest.UsageError(f"--gates: no file {missing[0]}")
     if gates:
         return [*suites, *gates]
-    if typed.command == "plan" and not suites:
-        return []
     if suites:
         return suites
     sample = [] if "limit" in typed.flags else [f"{FLAGS['limit'].name}={SAMPLE}"]

@@ -30,10 +30,10 @@ def distance_from_neutral(measurement: Measurement, statistic: str, value: float
     return None if value is None else measurement.statistics[statistic].distance(value)
 
 
-def is_worse(measurement: Measurement, statistic: str, before: float | None, tolerance: float = 0.0) -> bool:
-    """Return whether a value is worse than before by more than the tolerance and numerical noise."""
+def is_worse(measurement: Measurement, statistic: str, before: float | None, margin: float = 0.0) -> bool:
+    """Return whether a value is worse than before by more than the margin and numerical noise."""
     worse = worsening(measurement, statistic, before)
-    return worse is not None and worse > tolerance + FLOAT_NOISE
+    return worse is not None and worse > margin + FLOAT_NOISE
 
 
 def different(measurement: Measurement, statistic: str, before: Mapping[str, object]) -> list[str]:

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable
 
-from pytest_genderbias.errors import BiasWarning, GateFailure
+from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.account import in_lines
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.gates.policy import active_referee
-from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance
-from pytest_genderbias.gates.verdicts import FAILED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.measurement import Measurement
-
-
-class GateWarning(BiasWarning):
-    """A gate is undecided, or its baseline is out of date, and the run is set to go on."""
 
 
 def assert_at_most(
@@ -35,7 +30,7 @@ def assert_at_most(
     sequence for a sample of a mean. With ``generalise`` it is the figure for other items of the same kind, by the clustered interval.
 
     Raises:
-        GateFailure: it is larger, has no value, or the bounds do not decide (unless ``--bias-inconclusive=warn``).
+        GateFailure: it is larger, has no value, or the bounds do not decide.
         GateError: it is worse on either side of neutral; use :func:`assert_within`. Or lower is worse, so that the limit demands bias,
             and ``range`` does not say that this is meant.
     """
@@ -73,82 +68,80 @@ def assert_within(
 def assert_no_regression(
     measurement: Measurement,
     baseline: Baseline,
-    tolerance: float | str | Tolerance | None = None,
+    margin: float | str | Margin | None = None,
     statistic: str | None = None,
     name: str | None = None,
 ) -> Judgement:
-    """Assert that a statistic is not worse than the stored baseline by more than ``tolerance``, for other items of the same kind.
+    """Assert that a statistic is not worse than the stored baseline, for other items of the same kind and other trainings.
 
     Args:
         measurement: what was measured now.
         baseline: the fixture ``bias_baseline``, or :class:`~pytest_genderbias.gates.baseline.Baseline`.
-        tolerance: how much worse is still accepted: a number in units of the statistic, a share of the stored distance from neutral
-            (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``). It has no default.
+        margin: how much worse is still accepted: a number in units of the statistic, or a share of the stored distance from neutral
+            (``"20%"``). Without one, nothing is but what chance explains.
         statistic: the main one by default.
         name: name of the entry, where one test module measures a suite in two ways; the suite's name by default.
 
     Raises:
-        GateFailure: it is worse, or its bounds do not decide, it has no value, there is no baseline or no plan for
-            ``"auto"``, or the baseline is of something else.
-        GateError: the tolerance is missing or wrong.
+        GateFailure: it is worse, its bounds do not decide about the margin, it has no value, there is no baseline, or the baseline is
+            of something else.
+        GateError: the margin is wrong.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_regression")
-    return settle(baseline.judge(measurement, tolerance, statistic, name))
+    return settle(baseline.judge(measurement, margin, statistic, name))
 
 
 def assert_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance | None = None,
+    margin: float | str | Margin | None = None,
     statistic: str | None = None,
     comparisons: int = 1,
-    *,
-    planned: PlannedMargin | None = None,
 ) -> Judgement:
     """Assert that a model is not worse than another on the same suite, item by item. Other arguments as :func:`judge_no_worse`.
 
     Args:
-        comparisons: the number of such comparisons in the project, which ``regressed`` is corrected for. A number given by
+        comparisons: the number of such comparisons in the project, which the bounds hold for together. A number given by
             ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_worse")
     _require_measurement(reference, "assert_no_worse")
     correction = active_referee().policy.correction(comparisons, "comparisons of models")
-    return settle(judge_no_worse(measurement, reference, tolerance, statistic, correction, planned=planned))
+    return settle(judge_no_worse(measurement, reference, margin, statistic, correction))
 
 
 def assert_same(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance | None = None,
+    margin: float | str | Margin | None = None,
     statistic: str | None = None,
     comparisons: int = 1,
 ) -> Judgement:
     """Assert that a statistic is the same on two models, item by item: a compressed copy should be neither worse nor better.
 
-    Arguments as :func:`~pytest_genderbias.gates.comparison.judge_same`; ``comparisons`` as :func:`assert_no_worse`, for ``different``.
+    Arguments as :func:`~pytest_genderbias.gates.comparison.judge_same`; ``comparisons`` as :func:`assert_no_worse`.
 
     Raises:
-        GateFailure: the change lies beyond the tolerance, its bounds do not decide, or it has no value.
-        GateError: the tolerance is missing, wrong or ``"auto"``.
+        GateFailure: the change lies beyond the margin, its bounds do not decide, or it has no value.
+        GateError: the margin is missing or wrong.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_same")
     _require_measurement(reference, "assert_same")
     correction = active_referee().policy.correction(comparisons, "comparisons of models")
-    return settle(judge_same(measurement, reference, tolerance, statistic, correction))
+    return settle(judge_same(measurement, reference, margin, statistic, correction))
 
 
 def settle(judgement: Judgement) -> Judgement:
     """Apply the active policy to a judgement, and record it with its outcome.
 
     Raises:
-        GateFailure: the judgement fails its test. Where the policy only warns of its verdict, a :class:`GateWarning` is issued.
+        GateFailure: the judgement fails its test.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test that asserts, and the text
-    _settle([judgement], stacklevel=4)
+    _settle([judgement])
     return judgement
 
 
@@ -159,10 +152,10 @@ def settle_all(judgements: Iterable[Judgement]) -> None:
         GateFailure: the first judgement that fails.
     """
     __tracebackhide__ = True
-    _settle(judgements, stacklevel=4)
+    _settle(judgements)
 
 
-def _settle(judgements: Iterable[Judgement], stacklevel: int) -> None:
+def _settle(judgements: Iterable[Judgement]) -> None:
     __tracebackhide__ = True
     referee = active_referee()
     settled = [(judgement, referee.policy.outcome(judgement)) for judgement in judgements]
@@ -175,8 +168,6 @@ def _settle(judgements: Iterable[Judgement], stacklevel: int) -> None:
             if referee.note_failure is not None:
                 referee.note_failure(failure)
             raise failure
-        if outcome == WARNED:
-            warnings.warn(judgement.text.partition("\n")[0], GateWarning, stacklevel=stacklevel)
 
 
 def _require_measurement(argument: object, assertion: str) -> None:

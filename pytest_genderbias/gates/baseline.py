@@ -43,19 +43,21 @@ from pytest_genderbias.gates.drift import (
 )
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
-from pytest_genderbias.gates.plan import (
-    SECOND_CHECKPOINT,
-    Planning,
-    missing_margin,
-    plan_gate,
-    planned_finding,
-    with_power,
-)
+from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
-from pytest_genderbias.gates.tolerance import AUTO, Margin, PlannedMargin, Tolerance, read_tolerance
-from pytest_genderbias.gates.verdicts import LESS_ABLE, MISSING, NO_VALUE, NOT_COMPARABLE, REFUSED, UNCHANGED, UPDATED
+from pytest_genderbias.gates.verdicts import (
+    LESS_ABLE,
+    NO_BASELINE,
+    NO_REASON,
+    NO_VALUE,
+    NOT_ABLE,
+    NOT_COMPARABLE,
+    STORED,
+    UNCHANGED,
+    passes,
+)
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
@@ -84,8 +86,7 @@ class Baseline:
         refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
-        judged: the strictest tolerance of each statistic, in its units, by entry.
-        planning: how gates are planned instead of judged (``--bias-plan``); ``None`` if they are judged.
+        judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
     """
 
     directory: Path
@@ -100,8 +101,7 @@ class Baseline:
     refused: set[str] = field(default_factory=set)
     against: dict[str, str] = field(default_factory=dict)
     accepted: dict[str, list[AcceptedValue]] = field(default_factory=dict)
-    judged: dict[str, dict[str, float]] = field(default_factory=dict)
-    planning: Planning | None = None
+    judged: dict[str, dict[str, float | None]] = field(default_factory=dict)
 
     @property
     def path(self) -> Path:
@@ -113,7 +113,7 @@ class Baseline:
         return read_book(self.path).get(name)
 
     def entries(self) -> dict[str, NewEntry]:
-        """Return what was measured and judged as entries, without those that were refused. What was planned stays."""
+        """Return what was measured and judged as entries, without those that were refused."""
         return {
             name: self._new_entry(name, measurement)
             for name, measurement in self.measured.items()
@@ -122,15 +122,12 @@ class Baseline:
 
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
         new = entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
-        stored = self.stored(name)
-        planned = {} if stored is None else planned_of(stored, measurement)
-        entry = accepted_on(_today(), stored, replace(new.entry, planned=planned), self.reason)
-        return replace(new, entry=entry)
+        return replace(new, entry=accepted_on(_today(), self.stored(name), new.entry, self.reason))
 
     def judge(
         self,
         measurement: Measurement,
-        tolerance: float | str | Tolerance | None = None,
+        margin: float | str | Margin | None = None,
         statistic: str | None = None,
         name: str | None = None,
     ) -> Judgement:
@@ -138,26 +135,21 @@ class Baseline:
 
         Args:
             measurement: the measurement of today.
-            tolerance: how much worse is accepted: a number in units of the statistic, a share of the stored distance from neutral
-                (``"20%"``), or what ``--bias-plan`` stored in the entry (``"auto"``). It has no default.
+            margin: how much worse is accepted: a number in units of the statistic, or a share of the stored distance from neutral
+                (``"20%"``). Without one, nothing is but what chance explains.
             statistic: the main one by default.
             name: name of the entry; the suite's name by default.
 
         Raises:
             BaselineError: a file of the baseline cannot be read.
-            GateError: the tolerance is missing or wrong, no gate takes the statistic, scoring stopped early, or another measurement claims
-                the entry.
+            GateError: the margin is wrong, no gate takes the statistic, scoring stopped early, or another measurement claims the entry.
         """
-        if self.planning is not None and tolerance is None:
-            tolerance = AUTO
-        written = read_tolerance(tolerance)
+        written = read_margin(margin)
         statistic = measurement.statistic(statistic)
-        if self.planning is not None and self.planning.is_second:
-            return make_judgement(measurement, statistic, SECOND_CHECKPOINT, name)
         about = measurement.statistics[statistic]
         about.check_gateable(statistic)
         if written.amount is not None:
-            check_breakable(Margin(written.amount), statistic, about)
+            check_breakable(Allowed(written.amount), statistic, about)
         if measurement.stopped:
             raise GateError(
                 f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
@@ -165,69 +157,34 @@ class Baseline:
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
         finding = self._find(measurement, written, statistic, entry_name)
-        if self.planning is not None:
-            finding = self._plan(self.planning, finding, measurement, written, statistic, entry_name)
         return make_judgement(measurement, statistic, finding, name)
 
-    def _plan(
-        self,
-        planning: Planning,
-        finding: Finding,
-        measurement: Measurement,
-        written: Tolerance,
-        statistic: str,
-        name: str,
-    ) -> Finding:
-        """Plan a gate by what is stored, or will be. A measurement that cannot be compared, has no value or is refused is not planned."""
-        if finding.verdict in (NOT_COMPARABLE, NO_VALUE, LESS_ABLE, REFUSED):
-            return finding
-        entry = self.stored(name)
-        stored = None if entry is None or self.update == "all" else read_items(self.path, name, entry)
-        values = measurement.values if stored is None or entry is None else entry.values
-        margin = None if written.is_auto else _margin(entry, measurement, statistic, written, values.get(statistic))
-        books = (read_book(path) for path in self._counted_books())
-        gated = sum(max(1, len(other.gated)) for book in books for other in book.values())
-        tests = correction_for(self.correct_for, max(gated, planning.tests), "gates").tests
-        plan = plan_gate(
-            measurement, statistic, stored or measurement, planning.second(measurement), tests,
-            None if margin is None else margin.amount,
-        )  # fmt: skip
-        plan = replace(plan, module=self.module, entry=name, seconds=planning.seconds(measurement))
-        return planned_finding(finding, plan, measurement, statistic)
-
     def amounts(
-        self, measurement: Measurement, tolerances: Mapping[str, Iterable[Tolerance]], name: str
-    ) -> dict[str, float]:
-        """Return the strictest tolerance of each statistic as a number, for the value that is stored after this run.
-
-        A planned tolerance is 0 where nothing is planned: nothing worse is accepted unseen.
+        self, measurement: Measurement, margins: Mapping[str, Iterable[Margin]], name: str
+    ) -> dict[str, float | None]:
+        """Return the strictest margin of each statistic as a number, for the value that is stored after this run; ``None`` without one.
 
         Args:
             measurement: the measurement of today.
-            tolerances: all tolerances of each gated statistic.
+            margins: all margins of each gated statistic.
             name: name of the entry.
 
         Raises:
             BaselineError: the file of the baseline cannot be read.
         """
         entry = self.stored(name)
+        values = measurement.values if entry is None or self.update == "all" else entry.values
         return {
-            statistic: min(self._lasting_amount(entry, measurement, statistic, tolerance) for tolerance in several)
-            for statistic, several in tolerances.items()
+            statistic: strictest(_amount(measurement, statistic, margin, values.get(statistic)) for margin in several)
+            for statistic, several in margins.items()
         }
 
-    def _lasting_amount(
-        self, entry: BaselineEntry | None, measurement: Measurement, statistic: str, tolerance: Tolerance
-    ) -> float:
-        values = measurement.values if entry is None or self.update == "all" else entry.values
-        return _amount(_margin(entry, measurement, statistic, tolerance, values.get(statistic)))
-
-    def overlooked(self, name: str, gates: Mapping[str, float] | None = None) -> dict[str, AcceptedValue]:
+    def overlooked(self, name: str, gates: Mapping[str, float | None] | None = None) -> dict[str, AcceptedValue]:
         """Return what an update would accept unseen: worse values of gated statistics of an entry that were not judged.
 
         Args:
             name: name of an entry that was measured.
-            gates: the tolerances of all gates on the entry; those that are stored by default.
+            gates: the margins of all gates on the entry; those that are stored by default.
         """
         measurement = self.measured[name]
         try:
@@ -238,8 +195,8 @@ class Baseline:
             return {}
         others = entry.gated if gates is None else gates
         before = {
-            statistic: worse_than(entry, measurement, statistic, tolerance)
-            for statistic, tolerance in others.items()
+            statistic: self._worse_than(measurement, statistic, name, entry, Margin(amount))
+            for statistic, amount in others.items()
             if statistic not in self.judged[name]
         }
         return {
@@ -248,29 +205,30 @@ class Baseline:
             if old is not None
         }
 
-    def _find(self, measurement: Measurement, tolerance: Tolerance, statistic: str, name: str) -> Finding:
+    def _find(self, measurement: Measurement, margin: Margin, statistic: str, name: str) -> Finding:
         """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the new one."""
         entry = self.stored(name)
         while True:
             try:
-                finding = self._find_by(entry, measurement, tolerance, statistic, name)
+                finding = self._find_by(entry, measurement, margin, statistic, name)
             except BaselineError:
                 before, entry = entry, self.stored(name)
                 if entry == before:
                     raise
             else:
                 self.against.setdefault(name, state_of(entry))
-                amount = self._lasting_amount(entry, measurement, statistic, tolerance)
+                values = measurement.values if entry is None or self.update == "all" else entry.values
+                amount = _amount(measurement, statistic, margin, values.get(statistic))
                 judged = self.judged.setdefault(name, {})
-                judged[statistic] = min(amount, judged.get(statistic, amount))
+                judged[statistic] = strictest((amount, judged.get(statistic, amount)))
                 return finding
 
     def _find_by(
-        self, entry: BaselineEntry | None, measurement: Measurement, tolerance: Tolerance, statistic: str, name: str
+        self, entry: BaselineEntry | None, measurement: Measurement, margin: Margin, statistic: str, name: str
     ) -> Finding:
         if measurement.unable:  # which no update accepts
             self.refused.add(name)
-            return Finding(NO_VALUE, "baseline", f"{statistic} has no value: {measurement.unable}")
+            return Finding(NOT_ABLE, "baseline", f"{statistic} has no value: {measurement.unable}")
         known = {figure: value for figure, value in measurement.values.items() if value is not None}
         if self.update != "no" and (
             no_number := [figure for figure, value in known.items() if not math.isfinite(value)]
@@ -286,43 +244,39 @@ class Baseline:
                 command=f"{self._updating(measurement)}-new",
             )
             text = f"{lacking}; run with --bias-update-new to accept what is measured now"
-            return Finding(MISSING, "no baseline", text, account=account)
+            return Finding(NO_BASELINE, "no baseline", text, account=account)
         if entry is None or self.update == "all":
-            return self._accept(measurement, statistic, name, entry, tolerance)
-        return self._compare(measurement, statistic, name, entry, tolerance)
+            return self._accept(measurement, statistic, name, entry, margin)
+        return self._compare(measurement, statistic, name, entry, margin)
 
     def _compare(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, tolerance: Tolerance
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> Finding:
         if less := why_less_able(measurement.abilities, entry.abilities):
             return self._less_able(measurement, less)
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, name, entry, reasons)
         old = entry.values.get(statistic)
-        margin = _margin(entry, measurement, statistic, tolerance, old)
-        if margin is None:
-            where = f" of {name!r} in {self.path}"
-            return missing_margin(
-                statistic, where, f"nothing is planned for {statistic}{where}", entry.planned.get(statistic)
-            )
+        allowed = _allowed(measurement, statistic, margin, old)
         worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
-        check_breakable(margin, statistic, measurement.statistics[statistic], old)
+        if allowed is not None:
+            check_breakable(allowed, statistic, measurement.statistics[statistic], old)
         accepted = _in_force(entry.accepted, measurement)
         items, gated = read_reference(self.path, name, entry, self._counted_books())
-        correction = correction_for(self.correct_for, gated, f"comparisons with the baselines of {self._books()}")
+        correction = correction_for(self.correct_for, gated, f"gates on {self._books()}")
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
             self._lost_items(name, entry, measurement), entry.date,
         )  # fmt: skip
-        finding = find_regression(measurement, statistic, reference, margin.amount, margin.written)
-        facts = {"accepted_on": entry.date, "baseline": old, "tolerance": margin.amount}
+        finding = find_regression(measurement, statistic, reference, allowed)
+        facts = {"accepted_on": entry.date, "baseline": old, "margin": None if allowed is None else allowed.amount}
         finding = replace(finding, accepted=accepted, facts={**finding.facts, **facts})
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
-            finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, tolerance, reference)
-        return with_power(finding, margin.amount, entry.planned.get(statistic))
+            finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, margin, reference)
+        return finding
 
     def _updating(self, measurement: Measurement) -> str:
         """Return the command that accepts a value, without the reason."""
@@ -331,19 +285,18 @@ class Baseline:
 
     def _hold_to_anchor(
         self, finding: Finding, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,
-        tolerance: Tolerance, before: Reference,
+        margin: Margin, before: Reference,
     ) -> Finding:  # fmt: skip
-        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the tolerance."""
+        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the margin."""
         anchor, old = anchor_of(at_anchor), at_anchor.values.get(statistic)
         worse = worsening(measurement, statistic, old)
         if reasons := different(measurement, statistic, at_anchor.signature):
             why = f"not compared item by item, since it is of something else ({'; '.join(reasons)})"
             return beside_anchor(finding, anchor, statistic, worse, why)
-        if finding.verdict == UNCHANGED or is_rounding(measurement, before, finding.difference):
+        if finding.code == UNCHANGED or is_rounding(measurement, before, finding.difference):
             return beside_anchor(finding, anchor, statistic, worse, "this is what was accepted last")
         if worse is None:
             return beside_anchor(finding, anchor, statistic, worse, "only finite values are compared")
-        margin = _margin(at_anchor, measurement, statistic, tolerance, old) or Margin(0.0)
         try:
             items = read_items(self.path, name, at_anchor)
         except BaselineError as error:
@@ -354,7 +307,7 @@ class Baseline:
         reference = replace(
             before, name="anchor", value=old, worsening=worse, items=items, fingerprint=anchor.fingerprint, lost=""
         )
-        anchored = find_regression(measurement, statistic, reference, margin.amount, margin.written)
+        anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))
         return held_to_anchor(finding, anchored, anchor, statistic)
 
     def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
@@ -402,7 +355,7 @@ class Baseline:
         self.measured.setdefault(name, measurement)
 
     def _accept(
-        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, tolerance: Tolerance
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, margin: Margin
     ) -> Finding:
         """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is worse.
 
@@ -414,7 +367,7 @@ class Baseline:
         less = "" if entry is None else why_less_able(measurement.abilities, entry.abilities)
         if less and not self.reason:
             self.refused.add(name)
-            return replace(self._less_able(measurement, less), verdict=REFUSED)
+            return replace(self._less_able(measurement, less), code=NO_REASON)
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
@@ -422,13 +375,11 @@ class Baseline:
         why = ""
         before = None
         if entry is not None and alike:
-            first = anchor_of(entry).values.get(statistic)
-            amounts = (_amount(_margin(entry, measurement, statistic, tolerance, value)) for value in (old, first))
-            before = worse_than(entry, measurement, statistic, *amounts)
+            before = self._worse_than(measurement, statistic, name, entry, margin)
         if entry is not None and before is not None:
             if not self.reason:
                 self.refused.add(name)
-                return self._refuse(measurement, statistic, name, entry, tolerance, before)
+                return self._refuse(measurement, statistic, name, entry, margin, before)
             note = AcceptedValue(statistic, _today(), before, new, self.reason)
             accepted = (*accepted, note)
             if note not in notes:
@@ -438,7 +389,27 @@ class Baseline:
             why = f", worse at its task ({less}), because: {self.reason}"
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{_lost_restarts(entry, measurement)}"
         bound = "new" if entry is None else f"was {format_number(old)}"
-        return Finding(UPDATED, bound, text, accepted=accepted)
+        return Finding(STORED, bound, text, accepted=accepted)
+
+    def _worse_than(
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
+    ) -> float | None:
+        """Return the value of an entry, or else of its anchor, that a value is worse than by more than is allowed; ``None`` if it is not.
+
+        Without a margin, it is the value that chance does not explain the worsening from. Where the items cannot tell, as of another
+        sample, any worsening counts.
+        """
+        first = anchor_of(entry).values.get(statistic)
+        old = entry.values.get(statistic)
+        amounts = [_amount(measurement, statistic, margin, value) or 0.0 for value in (old, first)]
+        before = worse_than(entry, measurement, statistic, *amounts)
+        if before is None or margin != Margin() or different(measurement, statistic, entry.signature):
+            return before
+        try:
+            finding = self._compare(measurement, statistic, name, entry, margin)
+        except BaselineError:  # of its items, which an update writes anew
+            return before
+        return None if passes(finding.code) else before
 
     def _check_items(self, name: str, entry: BaselineEntry) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
@@ -460,7 +431,7 @@ class Baseline:
         statistic: str,
         name: str,
         entry: BaselineEntry,
-        tolerance: Tolerance,
+        margin: Margin,
         before: float,
     ) -> Finding:
         """Return the finding on a value that is worse than ``before``, and has no reason."""
@@ -473,42 +444,45 @@ class Baseline:
             f"{f' (it is of something else, too: {reasons})' if reasons else ''}"
         )
         try:
-            finding = self._compare(measurement, statistic, name, entry, tolerance)
+            finding = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
-            finding = Finding(REFUSED, "baseline", text)
+            finding = Finding(NO_REASON, "baseline", text)
         headline = f"{statistic} {' -> '.join(_in_figures(before, new))}: {worsening(measurement, statistic, before):.3g} worse{since}, and no reason is given"
         headline += f" (it is of something else, too: {reasons})" if reasons else ""
         account = replace(
-            finding.account, headline=headline, advice="mend the model, or say why it is accepted:",
+            finding.account, headline=headline, advice="fix the model, or say why it is accepted:",
             command=f'{self._updating(measurement)} --bias-reason="why"',
         )  # fmt: skip
-        return replace(finding, verdict=REFUSED, text=text, account=account)
+        return replace(finding, code=NO_REASON, text=text, account=account)
 
 
 def _in_figures(before: float, new: float | None) -> list[str]:
     return [format_number(before), format_number(None)] if new is None else apart(before, new)
 
 
-def _margin(
-    entry: BaselineEntry | None, measurement: Measurement, statistic: str, tolerance: Tolerance, value: float | None
-) -> Margin | None:
-    """Return a tolerance as a number, for a comparison with ``value``; ``None`` if it is planned and there is no plan."""
-    planned = None if entry is None else planned_of(entry, measurement).get(statistic)
-    return tolerance.resolve(distance_from_neutral(measurement, statistic, value), planned)
+def _allowed(measurement: Measurement, statistic: str, margin: Margin, value: float | None) -> Allowed | None:
+    """Return a margin as a number, for a comparison with ``value``; ``None`` without one."""
+    return margin.resolve(distance_from_neutral(measurement, statistic, value))
 
 
-def _amount(margin: Margin | None) -> float:
-    return 0.0 if margin is None else margin.amount
+def _amount(measurement: Measurement, statistic: str, margin: Margin, value: float | None) -> float | None:
+    allowed = _allowed(measurement, statistic, margin, value)
+    return None if allowed is None else allowed.amount
+
+
+def strictest(amounts: Iterable[float | None]) -> float | None:
+    """Return the smallest of some margins; of those without a number, which allow only chance, ``None``.
+
+    >>> strictest([0.2, 0.1]), strictest([0.2, None])
+    (0.1, None)
+    """
+    known = list(amounts)
+    numbers = [amount for amount in known if amount is not None]
+    return min(numbers) if len(numbers) == len(known) else None
 
 
 def _today() -> str:
     return datetime.date.today().isoformat()
-
-
-def planned_of(entry: BaselineEntry, measurement: Measurement) -> dict[str, PlannedMargin]:
-    """Return what was planned for the statistics of an entry that a measurement may be compared with."""
-    known = {name: margin for name, margin in entry.planned.items() if name in measurement.statistics}
-    return {name: margin for name, margin in known.items() if not different(measurement, name, entry.signature)}
 
 
 def _lost_restarts(entry: BaselineEntry | None, measurement: Measurement) -> str:

@@ -28,7 +28,6 @@ from pytest_genderbias.gates.item_file import (
     pack_measured,
 )
 from pytest_genderbias.gates.judgement import AcceptedValue
-from pytest_genderbias.gates.tolerance import PlannedMargin
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
@@ -59,9 +58,8 @@ class BaselineEntry:
         values: values of the statistics.
         items_sha256: SHA-256 of its item file; ``None`` if that would be too large.
         accepted: worse values that were accepted with a reason.
-        gated: the tolerance of each statistic that a gate judges, so that no gate accepts what another one judges.
+        gated: the margin of each statistic that a gate judges, so that no gate accepts what another one judges; ``None`` without one.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
-        planned: what ``--bias-plan`` found, by statistic.
         anchor: the first accepted values; ``None`` if they are those of the entry.
         abilities: how many control items the model answered right.
         other: keys that this version does not know; they are written back as they were read.
@@ -77,9 +75,8 @@ class BaselineEntry:
     values: Mapping[str, float | None] = field(default_factory=dict)
     items_sha256: str | None = None
     accepted: tuple[AcceptedValue, ...] = ()
-    gated: Mapping[str, float] = field(default_factory=dict)
+    gated: Mapping[str, float | None] = field(default_factory=dict)
     date: str = ""
-    planned: Mapping[str, PlannedMargin] = field(default_factory=dict)
     anchor: Anchor | None = None
     abilities: tuple[Ability, ...] = ()
     other: Mapping[str, object] = field(default_factory=dict)
@@ -107,7 +104,6 @@ class BaselineEntry:
             "accepted": [note.to_dict() for note in self.accepted],
             "gated": dict(self.gated),
             "date": self.date,
-            "planned": {statistic: margin.to_dict() for statistic, margin in self.planned.items()},
             "anchor": None if self.anchor is None else self.anchor.to_dict(),
             "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
         }
@@ -128,7 +124,7 @@ class BaselineEntry:
         return entry
 
     def _check(self, where: str) -> None:
-        """Refuse digests, tolerances and signatures of anchors that cannot be.
+        """Refuse digests, margins and signatures of anchors that cannot be.
 
         Raises:
             DataFileError: one of them is of another form.
@@ -140,10 +136,9 @@ class BaselineEntry:
         for key, digest in digests.items():
             if digest is not None and not _DIGEST.fullmatch(digest):
                 raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")
-        planned = {f"planned.{statistic}.tolerance": margin.tolerance for statistic, margin in self.planned.items()}
-        for key, tolerance in [*((f"gated.{name}", amount) for name, amount in self.gated.items()), *planned.items()]:
-            if tolerance is not None and not 0 <= tolerance < math.inf:
-                raise DataFileError(f"{where}.{key}: expected a number of 0 or more, got {tolerance}")
+        for name, margin in self.gated.items():
+            if margin is not None and not 0 <= margin < math.inf:
+                raise DataFileError(f"{where}.gated.{name}: expected a number of 0 or more, got {margin}")
 
 
 @dataclass(frozen=True)
@@ -155,14 +150,14 @@ class NewEntry:
 
 
 def entry_of(
-    measurement: Measurement, accepted: Sequence[AcceptedValue] = (), gated: Mapping[str, float] | None = None
+    measurement: Measurement, accepted: Sequence[AcceptedValue] = (), gated: Mapping[str, float | None] | None = None
 ) -> NewEntry:
     """Return a measurement as a baseline entry.
 
     Args:
         measurement: the measurement that is stored.
         accepted: worse values that were accepted with a reason.
-        gated: the tolerance of each statistic that a gate judges.
+        gated: the margin of each statistic that a gate judges; ``None`` without one.
 
     Raises:
         BaselineError: a value is not a finite number.

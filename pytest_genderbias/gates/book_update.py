@@ -15,7 +15,6 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.folders import has_unfinished, locked_file, sweep_unfinished, write_whole
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.book import (
     SCHEMA,
     BaselineEntry,
@@ -27,9 +26,8 @@ from pytest_genderbias.gates.book import (
     read_contents,
     read_items,
 )
-from pytest_genderbias.gates.drift import anchor_of, same_values
+from pytest_genderbias.gates.drift import alike, anchor_of, same_values
 from pytest_genderbias.gates.item_file import alike_items, load_stored
-from pytest_genderbias.gates.tolerance import PlannedMargin
 
 _LOCK, _PATIENCE = ".lock", 120.0  #: seconds to wait for other runs, each of which writes for less than one
 _ITEMS = re.compile(r".+\.[0-9a-f]{8}\.npz")
@@ -105,45 +103,6 @@ def write_entries(
     book = Book(book_path(directory, model, module), model, module)
     _change({(model, module): book}, lambda _, contents: BookChange(entries, remove))
     return book.path
-
-
-def write_margins(directory: Path, model: str, module: str, margins: Mapping[str, Mapping[str, PlannedMargin]]) -> Path:
-    """Write what ``--bias-plan`` found into stored entries, in place of what was planned for the same statistics before.
-
-    A margin that was found before stays where none was found now. Values, items, reasons and all other entries stay as they are.
-
-    Args:
-        directory: the folder of all baselines.
-        model: name of the model.
-        module: the test file.
-        margins: the margin of each statistic, by name of the entry.
-
-    Raises:
-        BaselineError: as :func:`update_book`; or there is no entry of a name, or it has no such statistic.
-    """
-    path = book_path(directory, model, module)
-
-    def decide(_: tuple[str, str], contents: Mapping[str, object]) -> BookChange:
-        stored = entries_of(path, contents)
-        entries: dict[str, NewEntry] = {}
-        for name, planned in margins.items():
-            entry = stored.get(name)
-            if entry is None:
-                raise BaselineError(f"{path}: no entry {name!r} to plan for; run with --bias-update-new first")
-            if unknown := sorted(planned.keys() - entry.values.keys()):
-                raise BaselineError(
-                    f"{path}: entries.{name} has no value of {unknown[0]}, and a plan is for stored ones"
-                )
-            known = {key for key, margin in entry.planned.items() if margin.tolerance is not None}
-            better = {
-                key: margin for key, margin in planned.items() if margin.tolerance is not None or key not in known
-            }
-            if (together := {**entry.planned, **better}) != entry.planned:
-                entries[name] = NewEntry(replace(entry, planned=together))
-        return BookChange(entries)
-
-    _change({(model, module): Book(path, model, module)}, decide)
-    return path
 
 
 def _locked(path: Path) -> AbstractContextManager[None]:
@@ -294,7 +253,7 @@ def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None)
     if stored is None or not _unchanged(book, name, new, stored):
         return new
     same_gates = new.entry.gated.keys() == stored.gated.keys() and all(
-        abs(amount - stored.gated[statistic]) <= FLOAT_NOISE for statistic, amount in new.entry.gated.items()
+        alike(amount, stored.gated[statistic]) for statistic, amount in new.entry.gated.items()
     )  # a share of a value has the noise of that value
     dated = stored.date or new.entry.date  # an entry of an earlier version has no date
     abilities = stored.abilities or new.entry.abilities  # an entry of an earlier version has none

@@ -20,13 +20,12 @@ from pytest_genderbias.gates.agreement import (
 )
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
-from pytest_genderbias.gates.plan import missing_margin
+from pytest_genderbias.gates.margin import Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.sameness import straight_distance
-from pytest_genderbias.gates.tolerance import PlannedMargin, Tolerance, read_tolerance, read_tolerance_of_sameness
-from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, NOT_COMPARABLE, PASS, STALE
+from pytest_genderbias.gates.verdicts import BETTER, LESS_ABLE, NO_VALUE, NOT_COMPARABLE, WITHIN
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
@@ -41,62 +40,60 @@ UNDECIDED, SAME = "undecided", "the same"
 def judge_no_worse(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance | None = None,
+    margin: float | str | Margin | None = None,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
-    planned: PlannedMargin | None = None,
 ) -> Judgement:
     """Judge whether a model is worse than another on the same suite, item by item.
 
     Args:
         measurement: of the model that should not be worse.
         reference: of the other, with the same suite, settings and sample.
-        tolerance: how much worse is accepted: a number in units of the statistic, a share of the other model's distance from neutral
-            (``"20%"``), or the planned one (``"auto"``). It has no default.
+        margin: how much worse is accepted: a number in units of the statistic, or a share of the other model's distance from neutral
+            (``"20%"``). Without one, nothing is but what chance explains.
         statistic: the main one by default.
-        correction: the comparisons that ``regressed`` is corrected for; none by default.
+        correction: the comparisons that the bounds hold for together; this one alone by default.
         label: name of the gate, to tell it from others on the same statistic.
-        planned: what ``--bias-plan`` stored for the statistic.
 
     Raises:
-        GateError: the tolerance is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
+        GateError: the margin is wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
             decided.
     """
-    finding, name = _find(measurement, reference, read_tolerance(tolerance), statistic, correction, planned)
-    if finding.verdict == STALE:  # a better model makes nothing out of date
-        finding = replace(finding, verdict=PASS)
+    finding, name = _find(measurement, reference, read_margin(margin), statistic, correction)
+    if finding.code == BETTER:  # a better model makes nothing out of date
+        finding = replace(finding, code=WITHIN)
     return make_judgement(measurement, name, finding, label)
 
 
 def judge_same(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: float | str | Tolerance | None = None,
+    margin: float | str | Margin | None = None,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
 ) -> Judgement:
-    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the tolerance.
+    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the margin.
 
-    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change, each at 97.5 %, lie within the tolerance. A change through neutral
+    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A change through neutral
     counts whole: from 0.2 to -0.2 is 0.4.
 
     Args:
         measurement: of the model that should be the same, as a compressed copy.
         reference: of the other, with the same suite, settings and sample.
-        tolerance: the change that is accepted to either side: a number in units of the statistic, or a share of the other model's distance from neutral
-            (``"20%"``). It has no default, and no plan (``"auto"``).
+        margin: the change that is accepted to either side: a number in units of the statistic, or a share of the other model's distance from neutral
+            (``"20%"``). It has no default.
         statistic: the main one by default.
-        correction: the comparisons that ``different`` is corrected for; none by default.
+        correction: the comparisons that the bounds hold for together; this one alone by default.
         label: name of the gate, to tell it from others on the same statistic.
 
     Raises:
-        GateError: the tolerance is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
+        GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
             decided.
     """
     finding, name = _find(
-        measurement, reference, read_tolerance_of_sameness(tolerance), statistic, correction, None, same=True
+        measurement, reference, read_margin_of_sameness(margin), statistic, correction, same=True
     )
     return make_judgement(measurement, name, finding, label)
 
@@ -104,10 +101,9 @@ def judge_same(
 def _find(
     measurement: Measurement,
     reference: Measurement,
-    tolerance: Tolerance,
+    margin: Margin,
     statistic: str | None,
     correction: Correction,
-    planned: PlannedMargin | None,
     same: bool = False,
 ) -> tuple[Finding, str]:
     """Compare a statistic with that of another model. Return the finding and the statistic; errors as :func:`judge_no_worse`."""
@@ -126,10 +122,9 @@ def _find(
         account = Account(text, advice="fix the model; a copy that loses this much is another model")
         return Finding(LESS_ABLE, bound, text, account=account), name
     old = reference.values.get(name)
-    margin = tolerance.resolve(distance_from_neutral(measurement, name, old), planned)
-    if margin is None:
-        return missing_margin(name, "", f"no baseline has a plan for {name}", planned), name
-    check_breakable(margin, name, measurement.statistics[name], old, same)
+    allowed = margin.resolve(distance_from_neutral(measurement, name, old))
+    if allowed is not None:
+        check_breakable(allowed, name, measurement.statistics[name], old, same)
     worse = worsening(measurement, name, old)
     if same and worse is not None and old is not None:
         straight = straight_distance(measurement.statistics[name], old)
@@ -139,7 +134,7 @@ def _find(
     other = Reference(
         reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same
     )  # fmt: skip
-    return find_regression(measurement, name, other, margin.amount, margin.written), name
+    return find_regression(measurement, name, other, allowed), name
 
 
 def _why_not_comparable(measurement: Measurement, reference: Measurement, statistic: str) -> str:

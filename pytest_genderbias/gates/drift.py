@@ -10,12 +10,12 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, is_worse
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry
 from pytest_genderbias.gates.judgement import Finding
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, PASS, REGRESSED, STALE
+from pytest_genderbias.gates.verdicts import BETTER, REGRESSED, TOO_FEW, WITHIN, with_note
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
-_REPLACES = {REGRESSED: {PASS, STALE, INCONCLUSIVE}, INCONCLUSIVE: {PASS, STALE}}
+_REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}
 
 
 def anchor_of(entry: BaselineEntry) -> Anchor:
@@ -62,31 +62,32 @@ def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, rea
 
 def same_values(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> bool:
     """Return whether two mappings have the same statistics, with the same values up to noise."""
-    return first.keys() == second.keys() and all(_alike(first[name], second[name]) for name in first)
+    return first.keys() == second.keys() and all(alike(first[name], second[name]) for name in first)
 
 
-def _alike(first: float | None, second: float | None) -> bool:
+def alike(first: float | None, second: float | None) -> bool:
+    """Return whether two numbers are equal up to noise, or both missing."""
     if first is None or second is None:
         return first is second
     return abs(first - second) <= FLOAT_NOISE
 
 
 def worse_than(
-    entry: BaselineEntry, measurement: Measurement, statistic: str, tolerance: float, at_anchor: float | None = None
+    entry: BaselineEntry, measurement: Measurement, statistic: str, margin: float, at_anchor: float | None = None
 ) -> float | None:
-    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the tolerance; ``None`` if it is not.
+    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the margin; ``None`` if it is not.
 
-    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the tolerance from the anchor, where
+    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the margin from the anchor, where
     it is another one: a share is of another value.
     """
     stored = entry.values.get(statistic)
-    if is_worse(measurement, statistic, stored, tolerance):
+    if is_worse(measurement, statistic, stored, margin):
         return stored
     anchor = entry.anchor
     if anchor is None or anchor.signature.get("definition") != measurement.signature["definition"]:
         return None
     first = anchor.values.get(statistic)
-    return first if is_worse(measurement, statistic, first, tolerance if at_anchor is None else at_anchor) else None
+    return first if is_worse(measurement, statistic, first, margin if at_anchor is None else at_anchor) else None
 
 
 def in_words(anchor: Anchor) -> str:
@@ -120,15 +121,15 @@ def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statisti
         statistic: the statistic.
     """
     facts = {**finding.facts, **_facts(anchor, statistic, anchored.difference)}
-    if finding.verdict in _REPLACES.get(anchored.verdict, ()):
+    if finding.code in _REPLACES.get(anchored.code, ()):
         text = f"against {in_words(anchor)}: {anchored.text}"
-        beside = f"  against the baseline: {finding.verdict}: {finding.text.partition('; to accept it')[0]}"
+        beside = f"  against the baseline: {with_note(finding.code)}: {finding.text.partition('; to accept it')[0]}"
         account = replace(
             anchored.account,
             headline=f"against {in_words(anchor)}: {anchored.account.headline or anchored.text}",
             remarks=(
                 *anchored.account.remarks,
-                Paragraph("baseline", f"{finding.verdict}: {finding.account.headline}"),
+                Paragraph("baseline", f"{with_note(finding.code)}: {finding.account.headline}"),
             ),
         )
         return replace(

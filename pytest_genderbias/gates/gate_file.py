@@ -13,13 +13,8 @@ from typing import NamedTuple, Protocol
 
 from pytest_genderbias.errors import BiasError, DataFileError, GateError, SettingError
 from pytest_genderbias.gates.limits import Limit
+from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.gates.tolerance import (
-    Margin,
-    Tolerance,
-    read_tolerance,
-    read_tolerance_of_sameness,
-)
 from pytest_genderbias.measurement.ability_setting import NONE, read_ability
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
@@ -28,9 +23,13 @@ from pytest_genderbias.text.plain_files import expand, is_regular
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
 GATE_KEYS = (
-    "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "same_as", "tolerance",
+    "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "same_as", "margin",
     "settings", "name", "models", "optional", "ability",
 )  # fmt: skip
+_NOW_A_MARGIN = (
+    "a tolerance is called 'margin' now, and a gate needs none: without it, it fails where the model is worse than chance explains. Leave "
+    "out 'tolerance: auto', and write 'margin: 20%' for a tolerance of yours"
+)
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
 
@@ -69,7 +68,7 @@ class Gate:
         baseline: whether to compare with the stored baseline.
         against: name of the model to compare with, or ``None``.
         same: whether it should be the same as that model, and not only no worse.
-        tolerance: of the comparison with the baseline or with the other model; without effect where there is neither.
+        margin: of the comparison with the baseline or with the other model; without effect where there is neither.
         label: the name that the file gives to the gate, or ``None``.
         models: names of the models to judge; ``None`` for all.
         optional: whether a run may go without a verdict where the gate cannot be judged.
@@ -85,7 +84,7 @@ class Gate:
     baseline: bool
     against: str | None
     same: bool
-    tolerance: Tolerance
+    margin: Margin
     label: str | None
     models: Sequence[str] | None
     optional: bool
@@ -157,12 +156,12 @@ class PlannedGate:
         return [gate.entry for gate in self.beside if gate.baseline]
 
     @property
-    def tolerances(self) -> dict[str, list[Tolerance]]:
-        """The tolerances of each gated statistic of the baseline entry, whether or not the gates run."""
-        all_of_entry: dict[str, list[Tolerance]] = {}
+    def margins(self) -> dict[str, list[Margin]]:
+        """The margins of each gated statistic of the baseline entry, whether or not the gates run."""
+        all_of_entry: dict[str, list[Margin]] = {}
         for gate in self.beside:
             if gate.baseline and gate.entry == self.gate.entry:
-                all_of_entry.setdefault(gate.statistic, []).append(gate.tolerance)
+                all_of_entry.setdefault(gate.statistic, []).append(gate.margin)
         return all_of_entry
 
 
@@ -275,6 +274,8 @@ def _load(entry: Located, name: str, load: LoadSuite) -> Suite:
 
 
 def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
+    if "tolerance" in entry:
+        raise error_at(entry, "tolerance", _NOW_A_MARGIN)
     refuse_unknown(entry, GATE_KEYS, "a gate")
     suite, statistic, settings = read_subject(entry, "the gate", _RUN_SETTINGS, load)
     seeds = settings.get("seeds", 2)
@@ -305,7 +306,7 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         baseline=baseline,
         against=against,
         same=same,
-        tolerance=_read_tolerance(entry, suite, statistic, compares, same),
+        margin=_read_margin(entry, suite, statistic, compares, same),
         label=label,
         models=None if models is None else tuple(map(str, models)),
         optional=take(entry, "optional", bool, "the gate", default=False),
@@ -358,19 +359,19 @@ def _read_generalise(entry: LocatedMap, limit: Limit | None) -> bool:
     return generalise
 
 
-def _read_tolerance(entry: LocatedMap, suite: Suite, statistic: str, compares: bool, same: bool) -> Tolerance:
-    tolerance = take(entry, "tolerance", (int, float, str), "the gate", default=None)
+def _read_margin(entry: LocatedMap, suite: Suite, statistic: str, compares: bool, same: bool) -> Margin:
+    margin = take(entry, "margin", (int, float, str), "the gate", default=None)
     if not compares:
-        if "tolerance" in entry:
-            raise error_at(entry, "tolerance", "'tolerance' goes with 'baseline: true', 'no_worse_than' or 'same_as'")
-        return Tolerance()
+        if "margin" in entry:
+            raise error_at(entry, "margin", "'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'")
+        return Margin()
     try:
-        read = read_tolerance_of_sameness(tolerance) if same else read_tolerance(tolerance)
+        read = read_margin_of_sameness(margin) if same else read_margin(margin)
         if read.amount is not None:
-            check_breakable(Margin(read.amount), statistic, suite.statistics[statistic], same=same)
+            check_breakable(Allowed(read.amount), statistic, suite.statistics[statistic], same=same)
         return read
     except GateError as error:
-        raise error_at(entry, "tolerance", str(error)) from None
+        raise error_at(entry, "margin", str(error)) from None
 
 
 def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) -> None:

@@ -5,19 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.account import Account, Movement, Paragraph, paragraphs_of, shortened
 from pytest_genderbias.gates.verdicts import (
-    CAN_PASS,
     CAUGHT,
+    EARLIER_VERDICTS,
     FAILED,
-    INCONCLUSIVE,
     NO_VALUE,
+    NOT_ABLE,
     OVER_LIMIT,
-    PASS,
-    UPDATED,
+    PASSED,
+    REASONS,
+    STORED,
+    TOO_FEW,
+    WITHIN,
     XFAIL,
+    passes,
+    with_note,
 )
 from pytest_genderbias.gates.wording import (
     direction_in_words,
@@ -39,14 +46,13 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
 
-SCHEMA = 1  #: of :meth:`Judgement.to_dict`
+SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
 _MOST_RECORDS = 5  #: of the items that moved
 #: What bounds vary over where they hold for the cases of the suite, and for no others.
 WHOLE_SUITE = "the suite's cases"
 LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
 ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
-UNDERPOWERED = "underpowered"  #: in the facts of a judgement: the gate has less than half the power at its tolerance
 
 
 @dataclass(frozen=True)
@@ -78,19 +84,19 @@ class AcceptedValue:
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of a comparison, before it is put into words: the verdict, the reason, and the bounds that decided.
+    """The result of a comparison, before it is put into words: the reason of the verdict, and the bounds that decided.
 
     Attributes:
-        verdict: one of :mod:`~pytest_genderbias.gates.verdicts`.
+        code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
         bound: the limit or baseline in short, for the table.
-        text: the verdict in words.
+        text: the reason in words.
         low: lower bound of the figure that was judged; ``None`` where it has no bounds.
         high: upper bound.
         over: what varies between the bounds, which names the question that was answered: the suite's cases on this model, or other
             items or restarts.
-        settled_by: what would settle an inconclusive verdict.
+        settled_by: what would decide where the bounds do not.
         p: p value of the hypothesis that the statistic is not worse than allowed, where there is one.
-        tests: number of such tests that ``regressed`` is corrected for.
+        tests: number of comparisons that the bounds of a worsening hold for together.
         difference: how much worse the statistic is, in its units, where it was compared with another value.
         lines: further lines of the text.
         accepted: worse values that were accepted with a reason and are still in force.
@@ -100,7 +106,7 @@ class Finding:
         account: what a failing test shows.
     """
 
-    verdict: str
+    code: str
     bound: str
     text: str
     low: float | None = None
@@ -144,7 +150,7 @@ class Judgement:
         n: cases that were scored.
         n_total: cases of the suite.
         bound: the limit or baseline in short, for the table.
-        verdict: one of :mod:`~pytest_genderbias.gates.verdicts`.
+        code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
         text: the whole explanation, several lines.
         name: name of the gate or baseline entry, if it has one of its own.
         shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.account.in_lines` makes a text of it.
@@ -161,7 +167,7 @@ class Judgement:
     n: int
     n_total: int
     bound: str
-    verdict: str
+    code: str
     text: str
     over: str = ""
     settled_by: str = ""
@@ -175,6 +181,11 @@ class Judgement:
     shown: tuple[Paragraph, ...] = ()
     movement: Movement | None = None
 
+    @property
+    def verdict(self) -> str:
+        """``pass``, ``worse``, ``limit broken`` or ``cannot judge``."""
+        return REASONS[self.code].verdict
+
     def __bool__(self) -> bool:
         """Refuse a truth value: ``assert judge_limit(...)`` would hold for every verdict."""
         raise TypeError(
@@ -183,16 +194,23 @@ class Judgement:
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
-        return {"schema": SCHEMA, **{name: as_plain(value, finite) for name, value in vars(self).items()}}
+        content = {name: as_plain(value, finite) for name, value in vars(self).items()}
+        return {"schema": SCHEMA, "verdict": self.verdict, **content}
 
     @classmethod
     def from_dict(cls, data: object) -> Judgement:
-        """Return what :meth:`to_dict` wrote.
+        """Return what :meth:`to_dict` wrote, or what an earlier version wrote, whose verdicts are codes now.
 
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "judgement"), "judgement"), "judgement")
+        content = _of_earlier(data) if isinstance(data, Mapping) and data.get("schema") == 1 else data
+        plain = read_mapping(from_plain(read_schema(content, SCHEMA, "judgement"), "judgement"), "judgement")
+        code = read_value(str, plain.get("code", ""), "judgement.code")
+        if code not in REASONS:
+            raise DataFileError(f"judgement.code: expected one of {', '.join(REASONS)}, got {code!r:.80}")
+        plain.pop("verdict", None)
+        return read_dataclass(cls, plain, "judgement")
 
 
 @dataclass(frozen=True)
@@ -200,7 +218,7 @@ class SettledJudgement:
     """A judgement to which a policy was applied.
 
     Attributes:
-        outcome: ``"failed"``, ``"warned"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to fail or
+        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to fail or
             caught the failure.
         test: id of the test that made it; empty outside a test.
     """
@@ -216,9 +234,8 @@ class SettledJudgement:
 
     @property
     def verdict(self) -> str:
-        """The verdict, with what its test made of it, and whether its gate has too little power: ``regressed (xfail)``."""
-        weak = f" ({UNDERPOWERED})" if self.judgement.facts.get(UNDERPOWERED) else ""
-        return self.judgement.verdict + weak + _FORGIVEN.get(self.outcome, "")
+        """The verdict with its note, and with what its test made of it: ``worse (xfail)``."""
+        return with_note(self.judgement.code) + _FORGIVEN.get(self.outcome, "")
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return the plain JSON values of the judgement, with ``test``, ``outcome`` and ``failed`` among them."""
@@ -234,37 +251,44 @@ class SettledJudgement:
         content = read_mapping(data, "judgement")
         outcome, test = (read_value(str, content.pop(key, ""), f"judgement.{key}") for key in ("outcome", "test"))
         content.pop("failed", None)
-        return cls(Judgement.from_dict(content), str(outcome), str(test))
+        judgement = Judgement.from_dict(content)
+        return cls(judgement, PASSED if outcome == "warned" else str(outcome), str(test))  # an earlier version could warn
+
+
+def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a judgement that an earlier version wrote (schema 1) with the code of its verdict."""
+    content = {name: value for name, value in data.items() if name != "verdict"}
+    return {**content, "schema": SCHEMA, "code": EARLIER_VERDICTS.get(str(data.get("verdict")), "")}
 
 
 _FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}
 
 
 def decide(low: float, high: float, least: float, most: float) -> str:
-    """Return the verdict on a figure between two bounds that should lie from ``least`` to ``most``: one rule for every limit.
+    """Return the code of a figure between two bounds that should lie from ``least`` to ``most``: one rule for every limit.
 
     >>> decide(0.1, 0.2, 0.0, 0.3), decide(0.4, 0.5, 0.0, 0.3), decide(0.2, 0.4, 0.0, 0.3)
-    ('pass', 'over the limit', 'inconclusive')
+    ('within', 'over_limit', 'too_few')
     """
     if least <= low and high <= most:
-        return PASS
-    return OVER_LIMIT if high < least or low > most else INCONCLUSIVE
+        return WITHIN
+    return OVER_LIMIT if high < least or low > most else TOO_FEW
 
 
 def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:
     """Return the judgement of a finding, with its whole text. Every gate's verdict comes from here.
 
-    A verdict that can pass a test rests on finite numbers: if a figure of it is not one, the verdict is ``no value``.
+    A verdict that can pass a test rests on finite numbers: if a figure of it is not one, there is none.
     """
     if what := _not_a_number(measurement, statistic, finding):
         text = f"{finding.text}; {what}, and only finite numbers decide"
-        finding = replace(finding, verdict=NO_VALUE, text=text, low=None, high=None, account=Account())
+        finding = replace(finding, code=NO_VALUE, text=text, low=None, high=None, account=Account())
     bounds = None
     if finding.low is not None and finding.high is not None:
         bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
     return Judgement(
         measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
-        finding.bound, finding.verdict, _explain(measurement, statistic, finding), finding.over, finding.settled_by, finding.p,
+        finding.bound, finding.code, _explain(measurement, statistic, finding), finding.over, finding.settled_by, finding.p,
         finding.tests, finding.difference, finding.accepted, measurement.null.get(statistic), name or "", finding.facts,
         _shown(measurement, statistic, finding), finding.account.movement,
     )  # fmt: skip
@@ -275,11 +299,11 @@ def _not_a_number(measurement: Measurement, statistic: str, finding: Finding) ->
 
     Bounds may be infinite where nothing is known on that side, but NaN is no bound. An update may accept that there is no value.
     """
-    if finding.verdict not in CAN_PASS:
+    if not passes(finding.code) and finding.code != TOO_FEW:
         return ""
     value = measurement.values[statistic]
     if value is None:
-        return "" if finding.verdict == UPDATED else f"{statistic} has no value"
+        return "" if finding.code == STORED else f"{statistic} has no value"
     if not math.isfinite(value):
         return f"{statistic} is {value}"
     if finding.difference is not None and not math.isfinite(finding.difference):
@@ -302,9 +326,9 @@ def _shown(measurement: Measurement, statistic: str, finding: Finding) -> tuple[
         scored += f"; judged for {_question(finding.over)}"
     if finding.settled_by and not account.advice:
         account = replace(account, advice=f"to decide: {finding.settled_by}")
-    if finding.verdict == NO_VALUE and measurement.unable and not account.advice:
+    if finding.code == NOT_ABLE and not account.advice:
         account = replace(account, advice=_IF_UNABLE)
-    head = f"{finding.verdict}: {shortened(measurement.suite, 80)} on {shortened(measurement.model, 80)}: {shortened(headline)}"
+    head = f"{with_note(finding.code)}: {shortened(measurement.suite, 80)} on {shortened(measurement.model, 80)}: {shortened(headline)}"
     return paragraphs_of(head, meaning + _by_chance(measurement, statistic), scored, account)
 
 
@@ -319,7 +343,7 @@ def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
     if measurement.stopped:
         scored += ": that decided every gate on this suite"
     lines = [
-        f"{finding.verdict}: {measurement.suite} on {measurement.model}: {finding.text}",
+        f"{with_note(finding.code)}: {measurement.suite} on {measurement.model}: {finding.text}",
         f"  {statistic} = {format_number(value)}" + (f" ({reason})" if value is None else ""),
         *([f"  judged for {_question(finding.over)}"] if finding.over else ()),
         *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),

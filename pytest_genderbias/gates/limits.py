@@ -13,7 +13,7 @@ from pytest_genderbias.errors import GateError, UnknownNameError
 from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, NO_VALUE, OVER_LIMIT, PASS
+from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, OVER_LIMIT, TOO_FEW, WITHIN
 from pytest_genderbias.gates.wording import approximate, more_items
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
@@ -114,8 +114,8 @@ class Limit:
         least, most = self.at_least, self.at_most
         return -math.inf if least is None else least, math.inf if most is None else most
 
-    def verdict(self, about: Statistic, low: float, high: float) -> str:
-        """Return the verdict on a figure between two bounds. Differences that batches and threads cause do not break the limit."""
+    def code(self, about: Statistic, low: float, high: float) -> str:
+        """Return the code of a figure between two bounds. Differences that batches and threads cause do not break the limit."""
         least, most = self.edges(about)
         return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
 
@@ -149,7 +149,7 @@ class AllDecided:
 
     def __call__(self, low: float, high: float) -> bool:
         """Return whether a value between these bounds certainly keeps, or certainly breaks, each limit."""
-        return all(limit.verdict(self.about, low, high) != INCONCLUSIVE for limit in self.limits)
+        return all(limit.code(self.about, low, high) != TOO_FEW for limit in self.limits)
 
 
 def judge_limit(
@@ -197,23 +197,24 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     )
     if value is None:
         reason = measurement.reasons.get(name, "the suite gives none")
-        return Finding(NO_VALUE, bound, f"{name} should be {bound}, but it has no value: {reason}")
+        code = NOT_ABLE if measurement.unable else NO_VALUE
+        return Finding(code, bound, f"{name} should be {bound}, but it has no value: {reason}")
     bounds = measurement.intervals[name] if generalise else measurement.bounds[name]
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
-    verdict = limit.verdict(about, bounds.low, bounds.high)
-    relation = {PASS: "and should be", OVER_LIMIT: "expected", INCONCLUSIVE: "which does not decide whether it is"}
+    code = limit.code(about, bounds.low, bounds.high)
+    relation = {WITHIN: "and should be", OVER_LIMIT: "expected", TOO_FEW: "which does not decide whether it is"}
     exact = bounds.low == bounds.high
     figure = f"{value:.6g}"
     if not exact:
         figure = (
             f"{value:.4g}, and with {100 * bounds.level:.3g} % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
         )
-    settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if verdict == INCONCLUSIVE else ""
-    text = f"{name} is {figure}, {relation[verdict]} {bound}"
-    account = Account() if verdict == PASS else _account(measurement, limit, name, bound, bounds, settled)
+    settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if code == TOO_FEW else ""
+    text = f"{name} is {figure}, {relation[code]} {bound}"
+    account = Account() if code == WITHIN else _account(measurement, limit, name, bound, bounds, settled)
     return Finding(
-        verdict, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level, account=account
+        code, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level, account=account
     )
 
 
@@ -231,7 +232,7 @@ def _account(measurement: Measurement, limit: Limit, name: str, bound: str, boun
     least, most = limit.edges(measurement.statistics[name])
     low, high = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
     missed = f"missed by {low:.3g}" + (f" (at least {high:.3g})" if bounds.low != bounds.high else "")
-    return Account(f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="mend the model, or move the limit")
+    return Account(f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="fix the model, or change the limit")
 
 
 def _how_to_set(settled: str) -> str:
@@ -276,13 +277,13 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
             over, advice = "other restarts", "three restarts that differ, better five (seeds: 5)"
             advice = f"all {measurement.n_total:,} cases (no limit)" if enough else advice
         text = f"{name} should be {bound}, but there is no interval for {over}: {why}"
-        return Finding(INCONCLUSIVE, bound, text, over=over, settled_by=advice)
+        return Finding(TOO_FEW, bound, text, over=over, settled_by=advice)
     text = (
         f"{name} should be {bound}, but only {measurement.n:,} of {measurement.n_total:,} cases were scored, "
         "and what a sample of it says about all of them is not known"
     )
     return Finding(
-        INCONCLUSIVE, bound, text, over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit)"
+        TOO_FEW, bound, text, over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit)"
     )
 
 

@@ -1,4 +1,4 @@
-"""The policy of a run: which verdicts fail a test, and how many comparisons ``regressed`` is corrected for.
+"""The policy of a run: how many comparisons the bounds of a worsening hold for together.
 
 A judgement does not depend on the policy. :func:`~pytest_genderbias.gates.assertions.settle` applies the policy that is active and
 records the judgement with its outcome. This module does not import numpy, so that a plugin can set a policy when it is loaded.
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.verdicts import ALWAYS_PASS, FAILED, INCONCLUSIVE, PASSED, STALE, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, passes
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Correction:
-    """How many comparisons the verdict ``regressed`` is corrected for, and what they are, in the plural."""
+    """How many comparisons the bounds of a worsening hold for together, and what they are, in the plural."""
 
     tests: int = 1
     what: str = "comparisons"
@@ -32,22 +32,15 @@ class Policy:
     """How strict a run is.
 
     Attributes:
-        inconclusive: ``"fail"`` or ``"warn"``: what the verdict ``inconclusive`` does to a test (``--bias-inconclusive``).
-        stale: the same for the verdict ``stale`` (``--bias-stale``).
-        correct_for: the comparisons that ``regressed`` is corrected for (``--bias-correct-for``): ``"model"``, ``"module"``,
-            ``"none"``, or their number.
+        correct_for: the comparisons that bounds hold for together (``--bias-correct-for``): ``"model"``, ``"module"``, ``"none"``, or
+            their number.
     """
 
-    inconclusive: str = "fail"
-    stale: str = "warn"
     correct_for: str | int = "model"
 
     def outcome(self, judgement: Judgement) -> str:
-        """Return ``"failed"``, ``"warned"`` or ``"passed"``."""
-        action = {INCONCLUSIVE: self.inconclusive, STALE: self.stale}.get(judgement.verdict)
-        if action is None:
-            return PASSED if judgement.verdict in ALWAYS_PASS else FAILED
-        return FAILED if action == "fail" else WARNED
+        """Return ``"failed"`` or ``"passed"``."""
+        return PASSED if passes(judgement.code) else FAILED
 
     def fails(self, judgement: Judgement) -> bool:
         """Return whether a judgement fails its test."""
@@ -59,7 +52,7 @@ class Policy:
 
 
 def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
-    """Return how many comparisons ``regressed`` is corrected for: one rule for every comparison.
+    """Return how many comparisons bounds hold for together: one rule for every comparison.
 
     Args:
         correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known`` comparisons.

@@ -14,25 +14,21 @@ import numpy as np
 from pytest_genderbias.gates.account import Account, ItemMove, Movement, Paragraph, apart, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
-from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Finding
+from pytest_genderbias.gates.judgement import ONE_SIDED, WHOLE_SUITE, Finding
+from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
-from pytest_genderbias.gates.sameness import (
-    items_to_decide_sameness,
-    mirrored,
-    straight_distance,
-    verdict_of_sameness,
-)
+from pytest_genderbias.gates.sameness import code_of_change, items_to_decide_sameness, mirrored, straight_distance
 from pytest_genderbias.gates.verdicts import (
+    BETTER,
     DIFFERENT,
-    INCONCLUSIVE,
     NO_VALUE,
     NOT_COMPARABLE,
-    PASS,
     REGRESSED,
     SAME,
-    STALE,
+    TOO_FEW,
     UNCHANGED,
+    WITHIN,
 )
 from pytest_genderbias.gates.wording import age_in_words, format_number, more_items, round_up
 from pytest_genderbias.measurement.measurement import Measurement
@@ -54,7 +50,7 @@ from pytest_genderbias.suites.examples import Examples
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
-_SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stands before a tolerance
+_SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stands before a margin
 _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
 
 
@@ -118,24 +114,23 @@ class Reference:
 
 
 def find_regression(
-    measurement: Measurement, statistic: str, reference: Reference, tolerance: float, written: str = ""
+    measurement: Measurement, statistic: str, reference: Reference, allowed: Allowed | None = None
 ) -> Finding:
     """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same items paired.
 
-    ``unchanged``: every item is equal, whatever the tolerance is. ``pass``: the upper bound of the worsening is at most the
-    tolerance. ``stale``: it is below minus the tolerance. ``regressed``: the worsening is above the tolerance, with a p value that
-    holds for all comparisons of ``reference.correction``. Else ``inconclusive``. A statistic that is not made of items is compared by
-    its values, where all cases were scored both times. ``not comparable``: chance raises the statistic, and otherwise than before
-    (:func:`~pytest_genderbias.gates.chance.why_chance_moved`). ``written`` says in words what the tolerance was computed from; it is empty if
-    the tolerance itself was written.
+    Without a margin: ``regressed`` where the lower bound of the worsening is above 0, else ``within``, or ``better`` where the upper bound
+    is below 0. With one: ``within`` where the upper bound is at most the margin, ``regressed`` where the lower bound is above it, else
+    ``too_few``. ``unchanged``: every item is equal. The bounds hold for all comparisons of ``reference.correction`` together. A
+    statistic that is not made of items is compared with a margin only, by its values, where all cases were scored both times.
+    ``not_comparable``: chance raises the statistic, and otherwise than before (:func:`~pytest_genderbias.gates.chance.why_chance_moved`).
     """
-    new = measurement.values[statistic]
+    new, margin = measurement.values[statistic], 0.0 if allowed is None else allowed.amount
     direction = "away" if reference.same else measurement.statistics[statistic].direction
-    bound = f"{reference.name} {format_number(reference.value)} {_SIGN[direction]} {tolerance:g}"
+    bound = f"{reference.name} {format_number(reference.value)}"
+    bound += f" {_SIGN[direction]} {margin:g}" if allowed is not None else ""
     if reference.worsening is None:
         return Finding(NO_VALUE, bound, _without_value(statistic, new, reference))
-    allowed = f"{tolerance:.4g}" + (f" ({written})" if written else "")
-    moved = _change_in_words(statistic, new, reference, allowed)
+    moved = _change_in_words(statistic, new, reference) + _margin_in_words(allowed)
     units = _Units.of(measurement, reference.items, statistic)
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
         if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
@@ -145,43 +140,60 @@ def find_regression(
     ):
         return Finding(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
     try:
-        difference = _difference_from(reference, measurement, statistic, tolerance, units)
+        difference = _difference_from(reference, measurement, statistic, margin, units)
     except UndefinedError as error:
-        finding = _compare_values(measurement, statistic, tolerance, reference, str(error))
+        finding = _compare_values(measurement, statistic, allowed, reference, str(error))
         why = (Paragraph("judged", f"by its values alone: {shortened(str(error))}"),)
         account = _account(reference, finding, _headline(statistic, new, reference, None, allowed), why)
         return replace(finding, bound=bound, text=moved + finding.text, account=account)
-    tests = reference.correction.tests
-    verdict = verdict_on(difference, tolerance, tests)
-    if reference.same:
-        verdict = verdict_of_sameness(difference, tolerance, _largest_p(tests))
-    together = _together(
-        difference, tolerance, reference,
-        lambda level: _difference_from(reference, measurement, statistic, tolerance, units, level),
-    )  # fmt: skip
+    code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     line_of_moved, movement, names = _moved_most(difference)
     lines = [
-        *([] if restarts is None else [restarts.in_words(reference.name)]),
-        _bounds_in_words(difference, together, reference), *_without_templates(difference, units, reference),
-        *_out_of_reach(difference, reference), *_carried_by_few(difference), *line_of_moved,
+        *([] if restarts is None else [restarts.in_words(reference.name)]), _bounds_in_words(difference, reference),
+        *_without_templates(difference, units, reference), *_carried_by_few(difference), *line_of_moved,
     ]  # fmt: skip
-    if verdict == INCONCLUSIVE and is_rounding(measurement, reference, difference.value):
-        verdict, lines = (
-            SAME if reference.same else PASS,
-            [*lines, "  the same model, by its fingerprint: so small a difference is rounding"],
-        )
+    if code in (TOO_FEW, REGRESSED) and is_rounding(measurement, reference, difference.value):
+        code = SAME if reference.same else WITHIN
+        lines += ["  the same model, by its fingerprint: so small a difference is rounding"]
     share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
-    settled = _settled_by(difference, tolerance, reference, restarts, share) if verdict == INCONCLUSIVE else ""
+    settled = _settled_by(difference, margin, reference, restarts, share) if code == TOO_FEW else ""
     shown = _example(measurement, reference, names[:_MOVED_MOST])
     if restarts is not None:
         shown = (Paragraph("restarts", restarts.in_brief(reference.name)),)
     finding = Finding(
-        verdict, bound, moved + _advice(verdict, reference), together.low, together.high, difference.over, settled, _p_of(difference, reference),
-        tests, difference.value, lines, moved=tuple(names) if verdict in (REGRESSED, DIFFERENT, INCONCLUSIVE) else (),
+        code, bound, moved + _advice(code, reference), difference.low, difference.high, difference.over, settled, _p_of(difference, reference),
+        reference.correction.tests, difference.value, lines, moved=tuple(names) if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
     )  # fmt: skip
-    headline = _headline(statistic, new, reference, difference, allowed, together)
+    headline = _headline(statistic, new, reference, difference, allowed)
     return replace(finding, account=_account(reference, finding, headline, shown, movement))
+
+
+def code_of_worsening(difference: Difference, allowed: Allowed | None) -> str:
+    """Return the code of a worsening: one rule for every comparison with a baseline or another model.
+
+    Args:
+        difference: the worsening and its bounds.
+        allowed: the margin; ``None`` without one, where nothing is allowed but chance.
+
+    >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+    >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
+    >>> [code_of_worsening(worse, allowed) for allowed in (None, Allowed(0.2), Allowed(0.04), Allowed(0.1))]
+    ['regressed', 'within', 'regressed', 'too_few']
+    >>> same = Difference(0.0, 0.0, 0.0, 1.0, 1.0, 25, 0, "", "items", *nothing)
+    >>> code_of_worsening(same, None)
+    'unchanged'
+    """
+    if not difference.moved and difference.low == difference.high:
+        return UNCHANGED
+    margin = 0.0 if allowed is None else allowed.amount
+    if difference.low > margin + FLOAT_NOISE:
+        return REGRESSED
+    if difference.high < -margin - FLOAT_NOISE:
+        return BETTER
+    if allowed is None:  # without a lower bound, nothing could be worse
+        return WITHIN if math.isfinite(difference.low) else TOO_FEW
+    return WITHIN if difference.high <= margin + FLOAT_NOISE else TOO_FEW
 
 
 def _without_value(statistic: str, new: float | None, reference: Reference) -> str:
@@ -197,20 +209,27 @@ def _without_value(statistic: str, new: float | None, reference: Reference) -> s
 
 
 def _headline(
-    statistic: str,
-    new: float | None,
-    reference: Reference,
-    difference: Difference | None,
-    allowed: str,
-    together: Difference | None = None,
+    statistic: str, new: float | None, reference: Reference, difference: Difference | None, allowed: Allowed | None
 ) -> str:
-    """Return the decision in figures: from what to what, by how much with its bounds, and what was allowed."""
+    """Return the decision in figures: from what to what, by how much with its bounds, and what is allowed."""
     assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
     worse = reference.worsening or 0.0
     change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
     if difference is not None:
-        change += _bounds_beside(difference.low, difference.high, _together_in_words(difference, together, reference))
-    return f"{statistic} {' -> '.join(apart(reference.value, new))}: {change}, allowed {allowed}{reference.changed}"
+        change += _bounds_beside(difference.low, difference.high, reference.correction)
+    figures = " -> ".join(apart(reference.value, new))
+    return f"{statistic} {figures}: {change}{_margin_in_words(allowed)}{reference.changed}"
+
+
+def _margin_in_words(allowed: Allowed | None) -> str:
+    """Return what is allowed; an empty text without a margin.
+
+    >>> _margin_in_words(Allowed(0.03, "20% of the distance 0.15 from neutral")), _margin_in_words(None)
+    (', allowed 0.03 (20% of the distance 0.15 from neutral)', '')
+    """
+    if allowed is None:
+        return ""
+    return f", allowed {allowed.amount:.4g}" + (f" ({allowed.written})" if allowed.written else "")
 
 
 def _example(measurement: Measurement, reference: Reference, names: Sequence[str]) -> tuple[Paragraph, ...]:
@@ -230,62 +249,29 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
     return ()
 
 
-def _bounds_beside(low: float, high: float, together: str = "") -> str:
-    """Return the bounds of a worsening beside it, and what corrects them; an empty text where they are one.
+def _bounds_beside(low: float, high: float, correction: Correction) -> str:
+    """Return the bounds of a worsening beside it, and for how many comparisons they hold together; an empty text where they are one.
 
-    >>> _bounds_beside(0.1, 0.2), _bounds_beside(-0.2, -0.1), _bounds_beside(-0.1, 0.2), _bounds_beside(0.1, 0.1)
-    (' (95 %: 0.1 to 0.2)', ' (95 %: 0.1 to 0.2)', ' (95 %: 0.1 better to 0.2 worse)', '')
+    >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(-0.1, 0.2, Correction(5, "gates")), _bounds_beside(0.1, 0.1, Correction())
+    (' (95 %: 0.1 to 0.2)', ' (95 % for all 5 gates: 0.1 better to 0.2 worse)', '')
     """
     if f"{low:.3g}" == f"{high:.3g}":
-        return f" ({together})" if together else ""
-    return f" (95 %: {_from_to(low, high)}{f'; {together}' if together else ''})"
+        return ""
+    return f" (95 %{_for_all(correction)}: {_from_to(low, high)})"
+
+
+def _for_all(correction: Correction) -> str:
+    return f" for all {correction.tests:,} {correction.what}" if correction.tests > 1 else ""
 
 
 def _from_to(low: float, high: float) -> str:
+    if math.isinf(low) or math.isinf(high):
+        ends = ("no lower bound" if math.isinf(low) else f"{low:.3g}"), ("no upper bound" if math.isinf(high) else f"{high:.3g}")
+        return " to ".join(ends)
     if low < 0 < high:
         return f"{-low:.3g} better to {high:.3g} worse"
     least, most = sorted((abs(low), abs(high)))
     return f"{least:.3g} to {most:.3g}"
-
-
-def _together(
-    difference: Difference, tolerance: float, reference: Reference, at_level: Callable[[float], Difference]
-) -> Difference:
-    """Return a difference with the bound that decides between ``regressed`` (or ``different``) and ``inconclusive``.
-
-    Where a bound lies beyond the tolerance, the p value decides, which holds for all comparisons of the correction together. The bound
-    that holds for all of them is computed at the same level, and lies on the side of the tolerance on which p is.
-
-    Args:
-        difference: the change, with bounds that hold for it alone.
-        tolerance: the change that is allowed.
-        reference: what it is compared with.
-        at_level: computes the same difference with one-sided bounds at another level.
-    """
-    better = reference.same and difference.value < 0
-    far, largest = mirrored(difference) if better else difference, _largest_p(reference.correction.tests)
-    if far.low <= tolerance or largest >= 1 - ONE_SIDED - 1e-12:
-        return difference
-    low = -math.inf
-    if far.least_p <= largest:
-        try:
-            corrected = at_level(1 - largest)
-            low = min(far.low, (mirrored(corrected) if better else corrected).low)
-        except UndefinedError:  # too few items or restarts for a bound at this level
-            pass
-    low = max(low, tolerance) if far.p <= largest else min(low, tolerance)
-    return replace(difference, high=-low) if better else replace(difference, low=low)
-
-
-def _together_in_words(difference: Difference, together: Difference | None, reference: Reference) -> str:
-    """Return the bounds that hold for all comparisons together; an empty text where these are those of this one alone."""
-    if together is None or (together.low, together.high) == (difference.low, difference.high):
-        return ""
-    bounds = _from_to(together.low, together.high)
-    if not (math.isfinite(together.low) and math.isfinite(together.high)):
-        bounds = f"no {'lower' if math.isinf(together.low) else 'upper'} bound"
-    correction = reference.correction
-    return f"for all {correction.tests:,} {correction.what} together: {bounds}"
 
 
 def _account(
@@ -297,20 +283,20 @@ def _account(
 ) -> Account:
     """Return what a failing test shows of a comparison: of an undecided one what would settle it, before what would accept it."""
     scored_as, command = f", those of {reference.in_words}", ""
-    advice = f"{'make the model more alike' if reference.same else 'mend the model'}, or allow more (tolerance)"
+    advice = f"{'make the model more alike' if reference.same else 'fix the model'}, or allow more (margin)"
     if reference.accept:
-        advice, command = "mend the model, or accept what is measured now:", f'{reference.accept} --bias-reason="why"'
-    if finding.verdict == STALE:
+        advice, command = "fix the model, or accept what is measured now:", f'{reference.accept} --bias-reason="why"'
+    if finding.code == BETTER:
         advice, command = "refresh the baseline, or the model may become as much worse unseen:", reference.accept
-    if finding.verdict == INCONCLUSIVE and finding.settled_by:
+    if finding.code == TOO_FEW and finding.settled_by:
         advice = f"to decide: {finding.settled_by}" + ("; or accept it:" if command else "")
     return Account(headline, movement, scored_as, remarks, advice, command)
 
 
-def _change_in_words(statistic: str, new: float | None, reference: Reference, tolerance: str) -> str:
+def _change_in_words(statistic: str, new: float | None, reference: Reference) -> str:
     worse = reference.worsening or 0.0
     change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
-    return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}, tolerance {tolerance}{reference.changed}"
+    return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}{reference.changed}"
 
 
 @dataclass(frozen=True)
@@ -366,14 +352,9 @@ def is_rounding(measurement: Measurement, reference: Reference, difference: floa
 
 
 def _difference_from(
-    reference: Reference,
-    measurement: Measurement,
-    statistic: str,
-    tolerance: float,
-    units: _Units,
-    level: float = ONE_SIDED,
+    reference: Reference, measurement: Measurement, statistic: str, margin: float, units: _Units
 ) -> Difference:
-    """Return the worsening with its bounds, each at ``level``.
+    """Return the worsening with its bounds, which hold for all comparisons of the reference together.
 
     Raises:
         UndefinedError: as :func:`item_difference`, or there are no items of the reference.
@@ -385,9 +366,17 @@ def _difference_from(
     about, distance = measurement.statistics[statistic], None
     if reference.same and reference.value is not None:
         distance = straight_distance(about, reference.value)
-    return _paired_difference(
-        measurement, statistic, reference.items, tolerance, units, reference.value, distance, level
-    )
+    level = level_together(reference.correction.tests)
+    return _paired_difference(measurement, statistic, reference.items, margin, units, reference.value, distance, level)
+
+
+def level_together(tests: int) -> float:
+    """Return the level of a one-sided bound that holds for several comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
+
+    >>> level_together(1), level_together(5)
+    (0.975, 0.995)
+    """
+    return 1 - (1 - ONE_SIDED) / tests
 
 
 def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
@@ -400,7 +389,7 @@ def _of_other(measurement: Measurement, reference: Reference, statistic: str) ->
 
 
 def item_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float = 0.0, before: float | None = None
+    measurement: Measurement, statistic: str, then: ItemSource, margin: float = 0.0, before: float | None = None
 ) -> Difference:
     """Return how much worse a statistic is than it was, the same units paired, or over restarts.
 
@@ -410,29 +399,29 @@ def item_difference(
         UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
     """
     units = _Units.of(measurement, then, statistic)
-    return _paired_difference(measurement, statistic, then, tolerance, units, before)
+    return _paired_difference(measurement, statistic, then, margin, units, before)
 
 
 def _paired_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, tolerance: float, units: _Units, before: float | None,
+    measurement: Measurement, statistic: str, then: ItemSource, margin: float, units: _Units, before: float | None,
     distance: Distance | None = None, level: float = ONE_SIDED,
 ) -> Difference:  # fmt: skip
     distance = distance or _vectorised(measurement.statistics[statistic].distance)
     restarts = RestartPair.of(measurement, statistic, then, before)
     if restarts is not None:
-        return compare_over_restarts(restarts, measurement, statistic, then, distance, tolerance, level)
+        return compare_over_restarts(restarts, measurement, statistic, then, distance, margin, level)
     then_sums, now_sums = _defined(units.then), _defined(units.now)
     if now_sums.over in REPETITIONS:
-        return _repetitions(then_sums, now_sums, distance, tolerance, level)
-    return compare_items(then_sums, now_sums, distance, tolerance, level, FLOAT_NOISE)
+        return _repetitions(then_sums, now_sums, distance, margin, level)
+    return compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
 
 
-def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, tolerance: float, level: float) -> Difference:
+def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:
     """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by seed."""
     pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
     if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
         pairs[1] = pairs[0]
-    difference = compare_restarts(pairs[0], pairs[1], distance, tolerance, level, paired=True)
+    difference = compare_restarts(pairs[0], pairs[1], distance, margin, level, paired=True)
     return replace(difference, over=now.over)
 
 
@@ -441,92 +430,60 @@ def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], Fl
     return distance  # type: ignore[return-value]
 
 
-def verdict_on(difference: Difference, tolerance: float, tests: int = 1) -> str:
-    """Return the verdict on a worsening: one rule for every comparison with a baseline or another model.
-
-    ``unchanged`` if every item is equal, whatever the tolerance is. ``pass`` if the upper bound of the worsening is at most the
-    tolerance, ``stale`` if that is below minus the tolerance. ``regressed`` if its lower bound is above the tolerance, with a p value
-    of at most 5 % divided by the number of tests (Bonferroni: Dunn 1961). Else ``inconclusive``.
-
-    Args:
-        difference: the worsening and its bounds.
-        tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
-        tests: number of comparisons that ``regressed`` is corrected for.
-
-    >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    >>> worse = Difference(0.1, 0.05, 0.15, 0.02, 1.0, 25, 25, "", "items", *nothing)
-    >>> verdict_on(worse, 0.2), verdict_on(worse, 0.04), verdict_on(worse, 0.04, tests=3)
-    ('pass', 'regressed', 'inconclusive')
-    >>> same = Difference(0.0, 0.0, 0.0, 1.0, 1.0, 25, 0, "", "items", *nothing)
-    >>> verdict_on(same, 0.0)
-    'unchanged'
-    """
-    if not difference.moved and difference.low == difference.high:
-        return UNCHANGED
-    if difference.high <= tolerance + FLOAT_NOISE:
-        return STALE if difference.high < -tolerance - FLOAT_NOISE else PASS
-    return REGRESSED if difference.low > tolerance and difference.p <= _largest_p(tests) else INCONCLUSIVE
-
-
-def _largest_p(tests: int) -> float:
-    """Return the largest p value that counts as significant among so many tests."""
-    return (1 - LEVEL) / tests
-
-
 def _compare_values(
-    measurement: Measurement, statistic: str, tolerance: float, reference: Reference, why: str
+    measurement: Measurement, statistic: str, allowed: Allowed | None, reference: Reference, why: str
 ) -> Finding:
-    """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide nothing else.
+    """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a margin.
 
     The text continues the one on the change; ``bound`` is left to the caller.
     """
     worse, n, n_total = reference.worsening, measurement.n, measurement.n_total
     assert worse is not None  # the caller has a finding for values that are missing
+    margin = 0.0 if allowed is None else allowed.amount
     over_restarts = RestartPair.of(measurement, statistic, reference.items, reference.value) is not None
+    advice = over = ""
     if (measurement.restarts or over_restarts) and abs(worse) > FLOAT_NOISE:
-        advice = "three restarts or more, better five (seeds: 5), on both sides"
-        return Finding(INCONCLUSIVE, "", f"; {why}", over="other restarts", settled_by=advice, difference=worse)
-    if n < n_total and abs(worse) > FLOAT_NOISE:
-        text = f"; {why}, and {n:,} of {n_total:,} cases decide nothing without them"
-        advice = f"all {n_total:,} cases (no limit), in a new baseline"
-        return Finding(INCONCLUSIVE, "", text, over=WHOLE_SUITE, settled_by=advice, difference=worse)
-    if why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= tolerance + FLOAT_NOISE:
-        advice = "the entry with its items: restore it from version control, or run with --bias-update"
-        text = f"; {why}, so that the difference has no bounds for other items"
-        return Finding(INCONCLUSIVE, "", text, over="other items", settled_by=advice, difference=worse)
-    verdict = REGRESSED if worse > tolerance + FLOAT_NOISE else STALE if worse < -tolerance - FLOAT_NOISE else PASS
+        advice, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"
+    elif n < n_total and abs(worse) > FLOAT_NOISE:
+        why = f"{why}, and {n:,} of {n_total:,} cases decide nothing without them"
+        advice, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
+    elif why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= margin + FLOAT_NOISE:
+        why = f"{why}, so that the difference has no bounds for other items"
+        advice, over = "the entry with its items: restore it from version control, or run with --bias-update", "other items"
+    elif allowed is None and not reference.same and worse > FLOAT_NOISE:
+        why = f"{why}, so that it is not known what chance gives"
+        advice, over = "a margin, or restarts (--bias-seeds) in the baseline", "other items"
+    if advice:
+        return Finding(TOO_FEW, "", f"; {why}", over=over, settled_by=advice, difference=worse)
+    code = REGRESSED if worse > margin + FLOAT_NOISE else BETTER if worse < -margin - FLOAT_NOISE else WITHIN
     if reference.same:
-        verdict = SAME if verdict == PASS else DIFFERENT
+        code = SAME if code == WITHIN else DIFFERENT
     part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
     lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]
     over = f"{WHOLE_SUITE}, {part}" if n < n_total else measurement.of_all_cases(statistic)
-    return Finding(verdict, "", _advice(verdict, reference), worse, worse, over, difference=worse, lines=lines)
+    return Finding(code, "", _advice(code, reference), worse, worse, over, difference=worse, lines=lines)
 
 
-def _advice(verdict: str, reference: Reference) -> str:
+def _advice(code: str, reference: Reference) -> str:
     if not reference.accept:
         return ""
-    if verdict == STALE:
+    if code == BETTER:
         return "; the baseline is out of date: refresh it with --bias-update"
-    return f'; to accept it: {reference.accept} --bias-reason="why"' if verdict in (REGRESSED, INCONCLUSIVE) else ""
+    return f'; to accept it: {reference.accept} --bias-reason="why"' if code in (REGRESSED, TOO_FEW) else ""
 
 
-def _bounds_in_words(difference: Difference, together: Difference, reference: Reference) -> str:
-    tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
-    corrected = f"{largest:.2g} or less" + (f", 0.05 for {tests} {reference.correction.what}" if tests > 1 else "")
-    change, verdict = ("change", DIFFERENT) if reference.same else ("worsening", REGRESSED)
+def _bounds_in_words(difference: Difference, reference: Reference) -> str:
+    change = "change" if reference.same else "worsening"
     p = _p_of(difference, reference)
-    for_all = _together_in_words(difference, together, reference)
     return (
-        f"  {change} {difference.value:.4g}, 95 % bounds {difference.low:.4g} and {difference.high:.4g} over {difference.over}"
-        f"{f', {for_all}' if for_all else ''} "
-        f"({_count_in_words(difference)}; {difference.method}); p {'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} "
-        f"within the tolerance, {verdict} at {corrected}"
+        f"  {change} {difference.value:.4g}, 95 % bounds{_for_all(reference.correction)} {difference.low:.4g} and {difference.high:.4g} over "
+        f"{difference.over} ({_count_in_words(difference)}; {difference.method}); p "
+        f"{'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} within the margin, alone"
     )
 
 
 def _p_of(difference: Difference, reference: Reference) -> float:
-    """Return the p value of "within the tolerance": where either side counts, that of the side on which the change lies."""
+    """Return the p value of "within the margin": where either side counts, that of the side on which the change lies."""
     return difference.p_better if reference.same and difference.value < 0 else difference.p
 
 
@@ -564,22 +521,9 @@ def _carried_by_few(difference: Difference) -> list[str]:
     ]
 
 
-def _out_of_reach(difference: Difference, reference: Reference) -> list[str]:
-    """Return a line if no worsening could be ``regressed``: no p value of the method is significant among so many tests."""
-    tests, largest = reference.correction.tests, _largest_p(reference.correction.tests)
-    if difference.least_p <= largest:
-        return []
-    most = int((1 - LEVEL) / difference.least_p + 1e-9)
-    return [
-        f"  no p of this method is small enough for '{DIFFERENT if reference.same else REGRESSED}' with {tests} {reference.correction.what}: it is "
-        f"{difference.least_p:.2g} at least, and has to be {largest:.2g}; correct for at most {most} "
-        "(--bias-correct-for=module, none, or a number)"
-    ]
-
-
 def _settled_by(
     difference: Difference,
-    tolerance: float,
+    margin: float,
     reference: Reference,
     restarts: RestartPair | None = None,
     share: float = 1.0,
@@ -588,15 +532,11 @@ def _settled_by(
     if reference.same and difference.value < 0:
         difference = mirrored(difference)
     most = max(difference.high, -difference.low) if reference.same else difference.high
-    wider = f"a tolerance of {round_up(most):g}"
-    if difference.low > tolerance:  # only the correction keeps it from being regressed, or different
-        correction = reference.correction
-        fewer = f"fewer comparisons (--bias-correct-for: now {correction.tests} {correction.what})"
-        return f"{fewer}, or {wider}"
+    wider = f"a margin of {round_up(most):g}"
     if restarts is not None:
-        return f"{restarts.settled_by(difference, tolerance)}, if the difference stays where it is; or {wider}"
+        return f"{restarts.settled_by(difference, margin)}, if the difference stays where it is; or {wider}"
     decide = items_to_decide_sameness if reference.same else items_to_decide
-    needed = decide(difference, tolerance)
+    needed = decide(difference, margin)
     more = "" if needed is None else more_items(needed, difference.items, difference.over, share, difference.templates)
     return f"{more}, if the difference stays where it is; or {wider}" if more else wider
 

@@ -105,12 +105,12 @@ class RestartPair:
         where = "inside" if low <= alone <= high else "below" if alone < low else "above"
         return f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in 95 % of the cases, and this one lies {where}"
 
-    def settled_by(self, difference: Difference, tolerance: float) -> str:
-        """Return what would decide about one checkpoint, or about several; an empty text if nothing but a tolerance would."""
+    def settled_by(self, difference: Difference, margin: float) -> str:
+        """Return what would decide about one checkpoint, or about several; an empty text if nothing but a margin would."""
         if not self.one_checkpoint:
             return "more restarts on both sides, or a suite with more items"
         values = max(self.then, self.now, key=len)
-        enough = restarts_to_decide(values, difference.value, tolerance, ONE_SIDED)
+        enough = restarts_to_decide(values, difference.value, margin, ONE_SIDED)
         others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
         if enough is None or not len(values) < enough <= _MOST_ADVISED:
             return others
@@ -123,7 +123,7 @@ def compare_over_restarts(
     statistic: str,
     then: RestartSource,
     distance: Callable[[FloatArray], FloatArray],
-    tolerance: float,
+    margin: float,
     level: float = ONE_SIDED,
 ) -> Difference:
     """Return how much worse a statistic is, with bounds for other restarts, and for other items where both sides have several.
@@ -136,17 +136,17 @@ def compare_over_restarts(
     """
     if pair.one_checkpoint:
         return _on_these_cases(
-            compare_with_restarts(pair.then, pair.now, distance, tolerance, level), measurement, statistic
+            compare_with_restarts(pair.then, pair.now, distance, margin, level), measurement, statistic
         )
     before, after = pair.then, pair.now
     if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
         before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
-        return _on_these_cases(compare_restarts(before, after, distance, tolerance, level), measurement, statistic)
+        return _on_these_cases(compare_restarts(before, after, distance, margin, level), measurement, statistic)
     try:
         earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
-        return compare_crossed(earlier, later, distance, tolerance, level)
+        return compare_crossed(earlier, later, distance, margin, level)
     except UndefinedError as error:
-        difference = compare_restarts(before, after, distance, tolerance, level)
+        difference = compare_restarts(before, after, distance, margin, level)
         why = _why_not_crossed(measurement, statistic, error)
         difference = replace(difference, method=f"{difference.method}, on these items: {why}")
         return _on_these_cases(difference, measurement, statistic)

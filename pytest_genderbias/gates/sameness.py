@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.verdicts import DIFFERENT, INCONCLUSIVE, SAME, UNCHANGED
+from pytest_genderbias.gates.verdicts import DIFFERENT, SAME, TOO_FEW, UNCHANGED
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
 from pytest_genderbias.suites.statistic import Statistic
@@ -33,29 +33,27 @@ def straight_distance(about: Statistic, before: float) -> Callable[[FloatArray],
     return lambda value: about.neutral - value if falling else value - about.neutral
 
 
-def verdict_of_sameness(difference: Difference, tolerance: float, largest_p: float) -> str:
-    """Return the verdict on a change that should be nothing, to either side.
+def code_of_change(difference: Difference, margin: float) -> str:
+    """Return the code of a change that should be nothing, to either side.
 
-    ``unchanged`` if every item is equal. ``same`` if both one-sided bounds lie within the tolerance. ``different`` if both lie beyond it on one
-    side, with a p value of at most ``largest_p``. Else ``inconclusive``.
+    ``unchanged`` if every item is equal. ``same`` if both one-sided bounds lie within the margin. ``different`` if both lie beyond it on one
+    side. Else ``too_few``.
 
     Args:
         difference: the change and its bounds; positive is worse.
-        tolerance: the change that is allowed to either side, 0 or more, in units of the statistic.
-        largest_p: the largest p value that counts as significant.
+        margin: the change that is allowed to either side, 0 or more, in units of the statistic.
 
     >>> import numpy as np
     >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
     >>> better = Difference(-0.1, -0.15, -0.05, 1.0, 0.02, 25, 25, "", "items", *nothing)
-    >>> [verdict_of_sameness(better, tolerance, 0.05) for tolerance in (0.2, 0.12, 0.04)]
-    ['same', 'inconclusive', 'different']
+    >>> [code_of_change(better, margin) for margin in (0.2, 0.12, 0.04)]
+    ['same', 'too_few', 'different']
     """
     if not difference.moved and difference.low == difference.high:
         return UNCHANGED
-    if -tolerance - FLOAT_NOISE <= difference.low and difference.high <= tolerance + FLOAT_NOISE:
+    if -margin - FLOAT_NOISE <= difference.low and difference.high <= margin + FLOAT_NOISE:
         return SAME
-    far = mirrored(difference) if difference.value < 0 else difference
-    return DIFFERENT if far.low > tolerance and far.p <= largest_p else INCONCLUSIVE
+    return DIFFERENT if difference.low > margin or difference.high < -margin else TOO_FEW
 
 
 def mirrored(difference: Difference) -> Difference:
@@ -66,14 +64,14 @@ def mirrored(difference: Difference) -> Difference:
     )  # fmt: skip
 
 
-def items_to_decide_sameness(difference: Difference, tolerance: float) -> int | None:
+def items_to_decide_sameness(difference: Difference, margin: float) -> int | None:
     """Estimate how many units would decide whether the statistic is the same, if the change stays as it is.
 
-    Within the tolerance, the bound that lies farther beyond it decides; outside, the edge that the change has passed. ``None`` if the change equals
-    the tolerance.
+    Within the margin, the bound that lies farther beyond it decides; outside, the edge that the change has passed. ``None`` if the change equals
+    the margin.
 
     Example:
-        Bounds from -.06 to .04 about -.01, tolerance .03: the lower bound, .05 away, has to come within .02, so 25 items have to be 157.
+        Bounds from -.06 to .04 about -.01, margin .03: the lower bound, .05 away, has to come within .02, so 25 items have to be 157.
 
         >>> import numpy as np
         >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
@@ -81,8 +79,8 @@ def items_to_decide_sameness(difference: Difference, tolerance: float) -> int | 
         157
     """
     far = mirrored(difference) if difference.value < 0 else difference
-    needed = items_to_decide(far, tolerance)
-    if needed is None or far.value > tolerance:
+    needed = items_to_decide(far, margin)
+    if needed is None or far.value > margin:
         return needed
-    other = items_to_decide(mirrored(far), tolerance)
+    other = items_to_decide(mirrored(far), margin)
     return None if other is None else max(needed, other)

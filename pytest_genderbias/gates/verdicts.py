@@ -1,32 +1,88 @@
-"""The verdicts that a gate can have, and the outcomes of a judgement. This module imports nothing, so that the policy of a run can be set without numpy."""
+"""The four verdicts of a gate, the codes of their reasons, and the outcomes of a judgement.
+
+This module imports nothing heavy, so that the policy of a run can be set without numpy.
+"""
 
 from __future__ import annotations
 
-#: Verdicts on a limit, a baseline or a comparison of two models.
-PASS, INCONCLUSIVE, NOT_COMPARABLE, NO_VALUE = "pass", "inconclusive", "not comparable", "no value"
-#: Verdict on a comparison: the model is worse at its task than what it is compared with, so that its bias says nothing.
-LESS_ABLE = "worse at its task"
-#: Verdict on a limit: the figure breaks it, on whichever side. It says nothing of an earlier value.
-OVER_LIMIT = "over the limit"
-#: Verdicts on a comparison with an earlier value. ``unchanged``: every item is equal. ``refused``: an update that needs a reason.
-UNCHANGED, REGRESSED, STALE, MISSING, UPDATED, REFUSED = (
-    "unchanged", "regressed", "stale", "missing", "updated", "refused",
-)  # fmt: skip
-#: Verdict on a value that an update would have accepted, had another entry not kept the whole update from being stored.
-NOT_STORED = "not stored"
-#: Verdicts on a model that should be the same as another, to either side; ``unchanged`` is one, too.
-SAME, DIFFERENT = "same", "different"
-#: Verdict on a gate that is planned and not judged (``--bias-plan``).
-PLANNED = "planned"
-#: Verdicts on a mitigation, besides ``inconclusive``, ``no value`` and ``not comparable``.
-REDUCED, NOT_REDUCED, OVER_CORRECTED, ACCURACY_LOST, SUPERFICIAL, DESTROYED = (
-    "reduced", "not reduced", "over-corrected", "accuracy lost", "superficial", "destroyed",
-)  # fmt: skip
-#: Verdicts that pass a test whatever the policy is. Of the others, a policy decides on ``inconclusive`` and ``stale``; the rest fail.
-ALWAYS_PASS = frozenset({PASS, UNCHANGED, SAME, UPDATED, PLANNED, REDUCED})
-#: Verdicts with which a test can pass under some policy.
-CAN_PASS = ALWAYS_PASS | {INCONCLUSIVE, STALE}
-#: Outcomes of a judgement to which a policy was applied.
-FAILED, WARNED, PASSED = "failed", "warned", "passed"
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+#: The verdicts.
+PASS, WORSE, LIMIT_BROKEN, CANNOT_JUDGE = "pass", "worse", "limit broken", "cannot judge"
+
+#: Codes of reasons that pass. ``better``: the stored value should be refreshed. ``stored``: an update accepted the value.
+WITHIN, UNCHANGED, BETTER, SAME, STORED, REDUCED = "within", "unchanged", "better", "same", "stored", "reduced"
+#: Codes of ``worse``: than an earlier value or another model, at the task itself, or worse than an update may store without a reason.
+REGRESSED, LESS_ABLE, NO_REASON = "regressed", "less_able", "no_reason"
+#: Codes of ``limit broken``: a limit, a model that should be the same as another, and what a mitigation should do or may cost.
+OVER_LIMIT, DIFFERENT = "over_limit", "different"
+NOT_REDUCED, OVER_CORRECTED, TASK_LOST, SUPERFICIAL = "not_reduced", "over_corrected", "task_lost", "superficial"
+#: Codes of ``cannot judge``.
+TOO_FEW, TOO_WEAK, NO_BASELINE, NOT_COMPARABLE = "too_few", "too_weak", "no_baseline", "not_comparable"
+NO_VALUE, NOT_ABLE, DESTROYED, NOT_STORED = "no_value", "not_able", "destroyed", "not_stored"
+
+
+class Reason(NamedTuple):
+    """Why a gate has its verdict: the verdict, a note that stands beside it, and what it means."""
+
+    verdict: str
+    note: str
+    meaning: str
+
+
+#: Every reason by its code.
+REASONS: Mapping[str, Reason] = MappingProxyType({
+    WITHIN: Reason(PASS, "", "The bounds keep the limit or the margin; without a margin, no worsening is shown."),
+    UNCHANGED: Reason(PASS, "unchanged", "Every item is as it was in the baseline."),
+    BETTER: Reason(PASS, "better: refresh", "The figure is better than its baseline, which should be refreshed."),
+    SAME: Reason(PASS, "the same", "The bounds of the change lie within the margin, on either side."),
+    STORED: Reason(PASS, "stored", "The measured value was accepted as the new baseline."),
+    REDUCED: Reason(PASS, "reduced", "The mitigation reduced the bias by what was asked, at the allowed cost."),
+    REGRESSED: Reason(WORSE, "", "The figure is worse than before, and chance does not explain it."),
+    LESS_ABLE: Reason(WORSE, "at its task", "The model does its task worse than before, so that its bias says nothing."),
+    NO_REASON: Reason(WORSE, "no reason given", "An update of a worse value needs a reason."),
+    OVER_LIMIT: Reason(LIMIT_BROKEN, "", "The bounds of the figure lie beyond the limit."),
+    DIFFERENT: Reason(LIMIT_BROKEN, "not the same", "The figure differs from that of the other model by more than the margin."),
+    NOT_REDUCED: Reason(LIMIT_BROKEN, "not reduced", "The mitigation reduced the bias by less than was asked, or than the control did."),
+    OVER_CORRECTED: Reason(LIMIT_BROKEN, "over-corrected", "The mitigation turned the bias to the other side."),
+    TASK_LOST: Reason(LIMIT_BROKEN, "accuracy lost", "The mitigation cost more of the task than was allowed."),
+    SUPERFICIAL: Reason(LIMIT_BROKEN, "superficial", "A new head brings the bias back: the mitigation only hid it."),
+    TOO_FEW: Reason(CANNOT_JUDGE, "too few cases", "The bounds contain the limit or the margin: more cases would decide."),
+    TOO_WEAK: Reason(CANNOT_JUDGE, "too weak", "The gate would see a large worsening only."),
+    NO_BASELINE: Reason(CANNOT_JUDGE, "no baseline", "There is no baseline entry to judge by."),
+    NOT_COMPARABLE: Reason(CANNOT_JUDGE, "not comparable", "The baseline or the other model was measured on something else."),
+    NO_VALUE: Reason(CANNOT_JUDGE, "no value", "The statistic has no finite value, so that nothing can be decided."),
+    NOT_ABLE: Reason(CANNOT_JUDGE, "not able", "The model cannot do the task, so that its bias says nothing."),
+    DESTROYED: Reason(CANNOT_JUDGE, "destroyed", "The model could do its task before the mitigation, and cannot after it."),
+    NOT_STORED: Reason(CANNOT_JUDGE, "not stored", "The value could have been accepted, but an update is stored whole or not at all."),
+})  # fmt: skip
+
+#: The code that each verdict of a report by an earlier version has now.
+EARLIER_VERDICTS: Mapping[str, str] = MappingProxyType({
+    "pass": WITHIN, "stale": BETTER, "updated": STORED, "refused": NO_REASON, "worse at its task": LESS_ABLE, "over the limit": OVER_LIMIT,
+    "not reduced": NOT_REDUCED, "over-corrected": OVER_CORRECTED, "accuracy lost": TASK_LOST, "inconclusive": TOO_FEW, "planned": TOO_FEW,
+    "missing": NO_BASELINE, "not comparable": NOT_COMPARABLE, "no value": NO_VALUE, "not stored": NOT_STORED,
+    **{code: code for code in (UNCHANGED, SAME, REDUCED, REGRESSED, DIFFERENT, SUPERFICIAL, DESTROYED)},
+})  # fmt: skip
+
+#: Outcomes of a judgement.
+FAILED, PASSED = "failed", "passed"
 #: Outcomes of a judgement that failed, but not its test: the test was expected to fail, or it caught the failure.
 XFAIL, CAUGHT = "xfail", "caught"
+
+
+def passes(code: str) -> bool:
+    """Return whether a test passes with a verdict of this code."""
+    return REASONS[code].verdict == PASS
+
+
+def with_note(code: str) -> str:
+    """Return the verdict of a code with its note.
+
+    >>> with_note("within"), with_note("better"), with_note("too_few")
+    ('pass', 'pass (better: refresh)', 'cannot judge (too few cases)')
+    """
+    verdict, note, _ = REASONS[code]
+    return f"{verdict} ({note})" if note else verdict

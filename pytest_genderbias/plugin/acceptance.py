@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
+from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
 from pytest_genderbias.gates.drift import anchor_of, in_words
@@ -192,16 +193,16 @@ def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
 
 
 def add_gates(
-    merged: ProposedEntry, proposals: Sequence[ProposedEntry], gated_before: Mapping[str, float]
+    merged: ProposedEntry, proposals: Sequence[ProposedEntry], gated_before: Mapping[str, float | None]
 ) -> tuple[NewEntry, list[AcceptedValue]]:
-    """Return an entry with the tolerances of all its gates, and the worse values that no gate judged and that have no reason.
+    """Return an entry with the margins of all its gates, and the worse values that no gate judged and that have no reason.
 
     A gate file knows all gates. Of tests in Python, the known gates are those that ran, and those of ``gated_before``.
     """
-    judged: dict[str, float] = {}
+    judged: dict[str, float | None] = {}
     for proposal in proposals:
-        for statistic, tolerance in proposal.new.entry.gated.items():
-            judged[statistic] = min(tolerance, judged.get(statistic, tolerance))
+        for statistic, margin in proposal.new.entry.gated.items():
+            judged[statistic] = strictest((margin, judged.get(statistic, margin)))
     gates = gated_before if merged.gates is None else merged.gates
     overlooked = {statistic: value for proposal in proposals for statistic, value in proposal.overlooked.items()}
     worse = [value for name, value in sorted(overlooked.items()) if name not in judged and name in gates]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError, installing
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
-from pytest_genderbias.gates.tolerance import Tolerance, read_tolerance
+from pytest_genderbias.gates.margin import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, read_ability
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
@@ -201,14 +201,14 @@ def correction(text: str, origin: Origin) -> str | int:
     return text
 
 
-def tolerance(text: str, origin: Origin) -> Tolerance:
-    """Parse a tolerance: ``0.02``, ``20%`` or ``auto``."""
+def margin(text: str, origin: Origin) -> Margin:
+    """Parse a margin: ``0.02`` or ``20%``."""
     try:
         number: float | str = float(text)
     except ValueError:
         number = text
     try:
-        return read_tolerance(number)
+        return read_margin(number)
     except GateError as error:
         raise origin.error(str(error)) from None
 

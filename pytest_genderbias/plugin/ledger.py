@@ -19,7 +19,7 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, MISSING, NOT_STORED, UPDATED, XFAIL
+from pytest_genderbias.gates.verdicts import CAUGHT, NO_BASELINE, NOT_STORED, STORED, XFAIL
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
@@ -230,10 +230,6 @@ class Ledger:
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
             self._compare()
-        if self._settings.plan and complete and self._stored:
-            from pytest_genderbias.plugin.planning import store_plans
-
-            store_plans(self._settings.baseline, [settled.judgement for settled in self._judgements], self._messages)
         if self._messages.failures:
             _fail(session)
         self._write_outputs(session)
@@ -352,9 +348,9 @@ class Ledger:
             }
 
     def _failed_judgements(self) -> dict[str, list[SettledJudgement]]:
-        """Return the judgements that failed their tests, by node id, without those that an update or a plan has yet to give something."""
+        """Return the judgements that failed their tests, by node id, without those that an update has yet to give something."""
         failed = {
-            test: [one for one in judgements if one.failed and one.judgement.verdict != MISSING]
+            test: [one for one in judgements if one.failed and one.judgement.code != NO_BASELINE]
             for test, judgements in self._judged.items()
         }
         return {test: judgements for test, judgements in failed.items() if judgements}
@@ -456,9 +452,9 @@ def _with_history(report: RunReport, path: Path) -> RunReport:
 
 def _not_stored(settled: SettledJudgement) -> SettledJudgement:
     """Return a judgement of an update that was not stored."""
-    if settled.judgement.verdict != UPDATED:
+    if settled.judgement.code != STORED:
         return settled
-    return replace(settled, judgement=replace(settled.judgement, verdict=NOT_STORED))
+    return replace(settled, judgement=replace(settled.judgement, code=NOT_STORED))
 
 
 def _fail(session: pytest.Session) -> None:

@@ -17,7 +17,7 @@ import pytest
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
-from pytest_genderbias.gates.tolerance import Tolerance
+from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import SERVED, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, ini_key, repeatable, switch, value
@@ -144,27 +144,9 @@ class Settings:
     update_new: bool = switch(
         "--bias-update-new", "accept the measured values where there is no baseline entry yet", ini=False
     )
-    plan: bool = switch(
-        "--bias-plan",
-        "plan the gates on baselines instead of judging them: the least tolerance that models keep that are equal but for chance, and the "
-        "smallest worsening that is found then. 'tolerance: auto' takes what it stores in the baseline entries",
-        ini=False,
-    )
-    plan_with: str | None = value(
-        "--bias-plan-with", "NAME", parse.as_is,
-        "another checkpoint of the same training (a --bias-model) that --bias-plan takes for an equal model", ini=False,
-    )  # fmt: skip
-    inconclusive: str = value(
-        "--bias-inconclusive", "fail|warn", parse.choice("fail", "warn"),
-        "whether a gate fails or warns if its bounds contain the limit", default="fail",
-    )  # fmt: skip
-    stale: str = value(
-        "--bias-stale", "fail|warn", parse.choice("fail", "warn"),
-        "whether a gate fails or warns if the model is better than its baseline by more than the tolerance", default="warn",
-    )  # fmt: skip
     correct_for: str | int = value(
         "--bias-correct-for", "model|module|none|N", parse.correction,
-        "the comparisons that 'regressed' is corrected for: with a baseline, all gated statistics of the model or of the test's module; "
+        "the comparisons that the bounds of a worsening hold for together: with a baseline, all gated statistics of the model or of the test's module; "
         "between models, those of the gate file or of the flags; 'none' or a number applies to both", default="model",
     )  # fmt: skip
     seeds: int | None = value(
@@ -183,18 +165,18 @@ class Settings:
     )
     no_worse_than: str | None = value(
         "--bias-no-worse-than", "NAME", parse.as_is,
-        "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item, by more than "
-        "--bias-tolerance",
+        "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item, beyond what chance "
+        "explains, or by more than --bias-margin",
     )  # fmt: skip
     same_as: str | None = value(
         "--bias-same-as", "NAME", parse.as_is,
         "make every suite of --bias-suite a gate: each model should be the same as the model NAME, item by item, neither worse nor better by more "
-        "than --bias-tolerance (a number or a share), as a compressed copy should be",
+        "than --bias-margin (a number or a share), as a compressed copy should be",
     )  # fmt: skip
-    tolerance: Tolerance = value(
-        "--bias-tolerance", "X|X%|auto", parse.tolerance,
+    margin: Margin | None = value(
+        "--bias-margin", "X|X%", parse.margin,
         "how much worse a suite of --bias-suite may be than its baseline, or than the model of --bias-no-worse-than, or how different from that of "
-        "--bias-same-as: X in units of the statistic, X percent of the distance from neutral then, or (auto) what --bias-plan stored in the baseline", default="auto",
+        "--bias-same-as: X in units of the statistic, X percent of the distance from neutral then. Without it, a suite may be as much worse as chance explains",
     )  # fmt: skip
     runs: Path | None = value(
         "--bias-runs", "DIR", parse.writable_folder,
@@ -329,7 +311,6 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_executor(settings, config)
     _check_tokenizers(settings, config)
     _check_update(settings)
-    _check_plan(settings)
     _check_compare(settings)
     _check_compared_with(settings, config)
     _check_model_card(settings)
@@ -385,19 +366,6 @@ def _check_update(settings: Settings) -> None:
         raise pytest.UsageError("--bias-reason: goes with --bias-update, which accepts what is worse")
 
 
-def _check_plan(settings: Settings) -> None:
-    name, names = settings.plan_with, [spec.name for spec in settings.models]
-    if name is None:
-        return
-    if not settings.plan:
-        raise pytest.UsageError("--bias-plan-with: goes with --bias-plan, which plans the gates")
-    if name not in names or len(names) < 2:
-        raise pytest.UsageError(
-            f"--bias-plan-with: expected the name of a second model, got {name!r}; the run has {', '.join(names) or 'none'}. Give both: "
-            f"--bias-model=release=SPEC --bias-model={name}=SPEC"
-        )
-
-
 def _check_compare(settings: Settings) -> None:
     if settings.compare and len(settings.models) < 2:
         names = settings.models[0].name if settings.models else "none"
@@ -408,7 +376,7 @@ def _check_compare(settings: Settings) -> None:
 
 def _check_model_card(settings: Settings) -> None:
     """Reject a card of several models before they are measured; those that others are compared with do not count."""
-    references = {settings.compared_with, settings.plan_with}
+    references = {settings.compared_with}
     names = [spec.name for spec in settings.models if spec.name not in references]
     if settings.model_card is not None and len(names) > 1:
         raise pytest.UsageError(
@@ -436,10 +404,10 @@ def _check_compared_with(settings: Settings, config: pytest.Config) -> None:
         )
     if not settings.suites and FLAGS["no_worse_than" if settings.same_as is None else "same_as"].is_typed(config):
         raise pytest.UsageError(f"{flag}: is for the suites of --bias-suite, and none is named")
-    if settings.same_as is not None and settings.tolerance.is_auto:
+    if settings.same_as is not None and settings.margin is None:
         raise pytest.UsageError(
-            "--bias-same-as: needs --bias-tolerance=X, how much a figure may change to either side, in units of the statistic, or X% of the "
-            "distance from neutral; nothing is planned for it"
+            "--bias-same-as: needs --bias-margin=X, how much a figure may change to either side, in units of the statistic, or X% of the "
+            "distance from neutral"
         )
 
 

@@ -22,7 +22,6 @@ from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.pictures import Drawn, draw_measurements
-from pytest_genderbias.plugin.planning import planning_of
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
@@ -44,7 +43,7 @@ class ItemOutcome:
     """What one test measured, judged and would store.
 
     Attributes:
-        gates: the tolerance of each statistic that the gate file of the test judges on its baseline entry; ``None`` for other tests.
+        gates: the margin of each statistic that the gate file of the test judges on its baseline entry; ``None`` for other tests.
         reported: how many measurements and judgements are on reports of the test already.
         concluded: how many judgements have their final outcome: what the test made of them is known.
         unjudged: why the test did not judge, if it was skipped for that.
@@ -55,7 +54,7 @@ class ItemOutcome:
     measurements: list[Measurement] = field(default_factory=list)
     judgements: list[SettledJudgement] = field(default_factory=list)
     baseline: Baseline | None = None
-    gates: Mapping[str, float] | None = None
+    gates: Mapping[str, float | None] | None = None
     reported: int = 0
     concluded: int = 0
     unjudged: Unjudged | None = None
@@ -161,7 +160,7 @@ class RunningTest:
         if self._until_its_end is None:
             return
         settings = self.item.config.stash[SETTINGS]
-        policy = Policy(settings.inconclusive, settings.stale, settings.correct_for)
+        policy = Policy(settings.correct_for)
         referee = Referee(
             policy,
             lambda judgement, outcome: record_judgement(self.item, judgement, outcome),
@@ -239,7 +238,6 @@ def baseline_of(item: pytest.Item, model: str) -> Baseline:
             settings.reason,
             settings.correct_for,
             update_command(item),
-            planning=planning_of(item, model) if settings.plan else None,
         )
     return outcome.baseline
 

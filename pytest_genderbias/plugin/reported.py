@@ -27,7 +27,7 @@ class ProposedEntry:
 
     Attributes:
         new: the entry with its items.
-        gates: the tolerance of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which knows its
+        gates: the margin of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which knows its
             own gate only.
         overlooked: worse values of gated statistics that the test did not judge, by statistic.
         against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has it; empty for no
@@ -35,7 +35,7 @@ class ProposedEntry:
     """
 
     new: NewEntry
-    gates: Mapping[str, float] | None = None
+    gates: Mapping[str, float | None] | None = None
     overlooked: Mapping[str, AcceptedValue] = field(default_factory=dict)
     against: str = ""
 
@@ -61,7 +61,7 @@ class ProposedEntry:
         items, gates = content.get("items"), content.get("gates")
         return cls(
             NewEntry(BaselineEntry.from_dict(content.get("entry")), None if items is None else _unpacked(items)),
-            None if gates is None else _tolerances(gates),
+            None if gates is None else _margins(gates),
             {
                 statistic: AcceptedValue.from_dict(value)
                 for statistic, value in read_mapping(content.get("overlooked"), "overlooked values").items()
@@ -166,7 +166,7 @@ def _unpacked(items: object) -> bytes:
         ) from None
 
 
-def _tolerances(value: object) -> dict[str, float]:
-    tolerances = read_value(Mapping[str, float], value, "gates of a proposed entry")
-    assert isinstance(tolerances, dict)
-    return tolerances
+def _margins(value: object) -> dict[str, float | None]:
+    margins = read_value(Mapping[str, float | None], value, "gates of a proposed entry")
+    assert isinstance(margins, dict)
+    return margins

@@ -49,7 +49,6 @@ def run_info(config: pytest.Config, exit_status: int, seconds: float) -> RunInfo
             "limit": settings.limit,
             "no_worse_than": settings.no_worse_than,
             "same_as": settings.same_as,
-            "plan_with": settings.plan_with,
         },
         versions={"python": platform.python_version(), **{package: version(package) for package in _PACKAGES}},
         baselines=(baselines.relative_to(root) if baselines.is_relative_to(root) else baselines).as_posix(),

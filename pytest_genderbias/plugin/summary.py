@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, NOT_STORED, PASSED, PLANNED, UPDATED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, NOT_STORED, PASSED, STORED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.plugin.acceptance import show_number
@@ -24,8 +24,6 @@ from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.grid import grid_tables
 from pytest_genderbias.reports.overview import Line, overview
-from pytest_genderbias.reports.plan import HEADERS as PLANS
-from pytest_genderbias.reports.plan import plan_notes, plan_rows
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_notes, variance_rows
@@ -95,8 +93,7 @@ def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line
 
 
 def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
-    """Yield the tables of mitigations, plans, comparisons and variances, each with what is said below it."""
-    judgements = [settled.judgement for settled in summary.judgements]
+    """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
     headers, reductions = reduction_rows(summary.judgements)
     if reductions:
         yield from ((line, "") for line in rows_or_blocks(headers, reductions, 3, width, "verdict"))
@@ -104,9 +101,6 @@ def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
         yield table.title, ""
         yield from ((line, "") for line in rows_or_blocks(table.headers, table.rows, 1, width))
         yield wrapped(table.note, width, "    "), ""
-    if plans := plan_rows(judgements):
-        yield from ((line, "") for line in rows_or_blocks(PLANS, plans, 3, width, "plan"))
-        yield from ((wrapped(text, width, "    "), "") for text in plan_notes(judgements))
     if summary.comparisons is not None:
         rows = [comparison_cells(comparison) for comparison in summary.comparisons]
         yield "", ""
@@ -122,10 +116,7 @@ def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
 
 
 def _remarks(summary: RunSummary) -> Iterator[Line]:
-    """Yield warnings, accepted values, the age of baselines, and messages of the run."""
-    for settled in summary.judgements:
-        if settled.outcome == WARNED:
-            yield settled.judgement.text.splitlines()[0].partition("; to accept it")[0], "yellow"
+    """Yield accepted values, the age of baselines, and messages of the run."""
     for line in _accepted(summary.judgements):
         yield line, "yellow"
     for line in baseline_history(summary.judgements, datetime.date.today()):
@@ -222,12 +213,12 @@ def _verdict(summary: RunSummary) -> str:
 
 
 def _severity(settled: SettledJudgement) -> tuple[int, str]:
-    return {FAILED: 0, WARNED: 1, PASSED: 3}.get(settled.outcome, 2), _in_a_word(settled)
+    return {FAILED: 0, PASSED: 2}.get(settled.outcome, 1), _in_a_word(settled)
 
 
 def _in_a_word(settled: SettledJudgement) -> str:
     """Return the word under which a judgement is counted."""
-    verdict = settled.judgement.verdict
-    if settled.outcome == PASSED:
-        return verdict if verdict in (UPDATED, NOT_STORED, PLANNED) else "passed"
-    return f"{settled.verdict} (warning)" if settled.outcome == WARNED else settled.verdict
+    code = settled.judgement.code
+    if settled.outcome == PASSED and code not in (STORED, NOT_STORED):
+        return "passed"
+    return settled.verdict

@@ -13,7 +13,7 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.verdicts import FAILED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.records import Cell, as_csv, write_records
@@ -143,7 +143,7 @@ def _sha256(file: Path) -> str:
 
 _VERDICTS = (
     "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "lower bound", "upper bound", "bounds over", "limit or baseline",
-    "worse by", "p", "corrected for", "cases", "of", "baseline accepted on", "baseline", "tolerance", "accepted with a reason", "test", "reason",
+    "worse by", "p", "corrected for", "cases", "of", "baseline accepted on", "baseline", "margin", "accepted with a reason", "test", "reason",
 )  # fmt: skip
 _VALUES = (
     "model", "suite", "statistic", "value", "lower bound", "upper bound", "level", "bounds over", "neutral", "worse", "cases", "of", "meaning",
@@ -166,7 +166,7 @@ def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
             "bounds over": judgement.over, "limit or baseline": judgement.bound, "worse by": judgement.difference, "p": judgement.p,
             "corrected for": judgement.tests, "cases": judgement.n, "of": judgement.n_total,
             "baseline accepted on": _text(facts.get("accepted_on")), "baseline": _number(facts.get("baseline")),
-            "tolerance": _number(facts.get("tolerance")),
+            "margin": _number(facts.get("margin")),
             "accepted with a reason": "; ".join(
                 f"{value.date}: {value.statistic} {value.old} -> {value.new}: {value.reason}" for value in judgement.accepted
             ),
@@ -266,7 +266,7 @@ def _json_writer(data_of: Callable[[RunReport], object]) -> Callable[[RunReport,
 def _readme(report: RunReport, path: Path) -> None:
     run = report.run
     outcomes = [settled.outcome for settled in report.judgements]
-    failed, warned = outcomes.count(FAILED), outcomes.count(WARNED)
+    failed = outcomes.count(FAILED)
     suites = len({measurement.suite for measurement in report.measurements})
     models = ", ".join(escape(f"{model.name} ({model.spec})"[:200]) for model in run.models) or "none"
     lines = [
@@ -274,7 +274,7 @@ def _readme(report: RunReport, path: Path) -> None:
         "",
         f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
         f"Result: {run_verdict(report).text}.",
-        f"{_counted(len(outcomes), 'verdict')}: {failed} failed, {warned} warned. {_counted(len(report.not_judged), 'test')} did not judge.",
+        f"{_counted(len(outcomes), 'verdict')}: {failed} failed. {_counted(len(report.not_judged), 'test')} did not judge.",
         f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
         "",
         "| file | content |",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.verdicts import WARNED
+from pytest_genderbias.gates.verdicts import BETTER
 from pytest_genderbias.reports.markdown import summary_text
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.verdict import broken_tests, decisive_lines, gate_name
@@ -63,7 +63,7 @@ def _errors(report: RunReport, folder: str) -> Iterator[str]:
 def _warnings(report: RunReport, folder: str) -> Iterator[str]:
     places = {test.test: test for test in report.tests}
     for settled in report.judgements:
-        if settled.outcome == WARNED:
+        if settled.judgement.code == BETTER and not settled.failed:
             judgement = settled.judgement
             title = f"{gate_name(judgement)} on {judgement.model}: {settled.verdict}"
             yield _command(

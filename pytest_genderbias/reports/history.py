@@ -17,7 +17,7 @@ from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, WARNED, XFAIL
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.run_report import RunReport
@@ -59,7 +59,7 @@ MIGRATIONS: tuple[str, ...] = (
     "ALTER TABLE measurements ADD COLUMN ability TEXT NOT NULL DEFAULT ''",
 )
 _JSON = frozenset(("arguments", "models", "settings", "versions", "failures", "signature"))  #: columns that are not cut
-_WORST_FIRST = (FAILED, XFAIL, CAUGHT, WARNED, PASSED)
+_WORST_FIRST = (FAILED, XFAIL, CAUGHT, PASSED)
 _TRACES = """
     SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning, r.date, r.commit_hash,
         m.fingerprint, m.comparable, f.value, f.low, f.high, m.n, j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance, j.anchor
@@ -340,9 +340,9 @@ def _add_judgement(
         run=run, figure=_judged_figure(settled, figures), test=settled.test, gate=judgement.name, model=judgement.model,
         suite=judgement.suite, statistic=judgement.statistic, value=judgement.value,
         low=None if judgement.interval is None else judgement.interval.low,
-        high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=judgement.verdict,
+        high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=with_note(judgement.code),
         outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=_number(facts.get("least")),
-        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("tolerance")),
+        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("margin", facts.get("tolerance"))),
         anchor=_number(anchor.get("value")) if isinstance(anchor, Mapping) else None, accepted_on=str(facts.get("accepted_on", "")),
         reason=judgement.text.partition("\n")[0],
     )  # fmt: skip

@@ -17,21 +17,18 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.plan import NO_MARGIN, NO_PLAN
-from pytest_genderbias.gates.verdicts import FAILED, INCONCLUSIVE, MISSING, PASSED, REFUSED, REGRESSED, STALE, WARNED
+from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells
 from pytest_genderbias.reports.grid import grid_tables
-from pytest_genderbias.reports.plan import HEADERS as PLANS
-from pytest_genderbias.reports.plan import plan_rows
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_rows
-from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, gates_of, run_verdict
+from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
@@ -80,7 +77,7 @@ def _head(report: RunReport) -> Iterator[str]:
     verdict = run_verdict(report)
     yield f"## {_MARKS.get(verdict.outcome, '')} Bias: {verdict.text}".replace("  ", " ")
     yield ""
-    counts = Counter(settled.verdict for settled in gates_of(report))
+    counts = Counter(settled.verdict for settled in report.judgements)
     counts.update({"not judged": len(report.not_judged)} if report.not_judged else {})
     if counts:
         yield f"{' · '.join(f'{number} {_plain(word)}' for word, number in counts.items())}  "
@@ -114,7 +111,7 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
         yield "other failures", _block([f"- {failure}" for failure in report.failures])
     if commands := list(_commands(report)):
         yield "commands", "\n\n".join(commands)
-    gates = gates_of(report)
+    gates = report.judgements
     if gates:
         yield "the table of gates", _gate_table(gates)
     yield from _other_tables(report)
@@ -128,11 +125,10 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
 
 
 def _other_tables(report: RunReport) -> Iterator[tuple[str, str]]:
-    """Yield the tables of mitigations, planned gates, compared models and sources of variance, folded."""
+    """Yield the tables of mitigations, compared models and sources of variance, folded."""
     tables: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
         "Mitigations": reduction_rows(report.judgements),
         **{table.title: (table.headers, table.rows) for table in grid_tables(report.judgements)},
-        "Planned gates": (PLANS, plan_rows(settled.judgement for settled in report.judgements)),
         "Models compared": (COMPARED, [comparison_cells(comparison) for comparison in report.comparisons]),
         "Sources of variance": (VARIANCES, variance_rows(report.variances)),
     }
@@ -151,31 +147,22 @@ def _failure(settled: SettledJudgement, test: FinishedTest | None) -> str:
 
 def _commands(report: RunReport) -> Iterator[str]:
     """Yield what accepts the values of this run, where gates on baselines did not pass."""
-    verdicts = {s.judgement.verdict for s in report.judgements if s.outcome in (FAILED, WARNED) and _is_on_baseline(s)}
+    codes = {s.judgement.code for s in report.judgements if s.outcome in (FAILED, PASSED) and _is_on_baseline(s)}
     typed = f"pytest {shlex.join(repeated_arguments(report.run.arguments))}".rstrip()
-    if verdicts & {REGRESSED, INCONCLUSIVE, REFUSED}:
-        yield "Mend the model; or, if what is worse is intended, accept it and commit the baselines:"
+    if codes & {REGRESSED, TOO_FEW, NO_REASON}:
+        yield "Fix the model; or, if what is worse is intended, accept it and commit the baselines:"
         yield _block([f'{typed} --bias-update --bias-reason="why"'])
-    elif STALE in verdicts:
+    elif BETTER in codes:
         yield "The model is better than its baseline. Store the better values, and commit the baselines:"
         yield _block([f"{typed} --bias-update"])
-    missing = {s.judgement.bound for s in report.judgements if s.judgement.verdict == MISSING and s.failed}
-    if NO_PLAN in missing:
-        yield "The tolerance is auto, and nothing is planned yet:"
-        yield _block([f"{typed} --bias-plan"])
-    if NO_MARGIN in missing:
-        yield (
-            "The tolerance is auto, and planning found no margin: write one into the gate, as 0.02 or 20 %; or plan with several restarts of "
-            "the training, as `--bias-model=NAME=runs/seed-{seed} --bias-seeds=5 --bias-plan --bias-update`."
-        )
-    if missing - {NO_PLAN, NO_MARGIN}:
+    if any(s.judgement.code == NO_BASELINE and s.failed for s in report.judgements):
         yield "Gates without a baseline entry: store what is measured now, and commit it:"
         yield _block([f"{typed} --bias-update-new"])
 
 
 def _is_on_baseline(settled: SettledJudgement) -> bool:
     judgement = settled.judgement
-    return "accepted_on" in judgement.facts or judgement.verdict == REFUSED
+    return "accepted_on" in judgement.facts or judgement.code == NO_REASON
 
 
 def repeated_arguments(arguments: Sequence[str]) -> list[str]:
@@ -193,19 +180,18 @@ def repeated_arguments(arguments: Sequence[str]) -> list[str]:
 
 _GATES = ("", "gate", "model", "statistic", "value", "limit or baseline", "change", "verdict")
 _FIGURES = ("suite", "model", "statistic", "value", "95 % interval", "neutral", "worse", "cases")
-_MARKS = {FAILED: "❌", WARNED: "⚠️", PASSED: "✅"}
+_MARKS = {FAILED: "❌", PASSED: "✅"}
 
 
 def _gate_table(gates: Sequence[SettledJudgement]) -> str:
     """Return a table with a row a gate, those that failed first; of very many, a line counts the rest."""
-    order = {FAILED: 0, WARNED: 1}
     rows = [
         (
             _MARKS.get(settled.outcome, ""), _code(gate_name(settled.judgement)),
             _code(settled.judgement.model), _code(settled.judgement.statistic), format_number(settled.judgement.value),
             _code(settled.judgement.bound), _change(settled.judgement), _plain(settled.verdict),
         )
-        for settled in sorted(gates, key=lambda settled: order.get(settled.outcome, 2))[:_MOST_GATES]
+        for settled in sorted(gates, key=lambda settled: settled.outcome != FAILED)[:_MOST_GATES]
     ]  # fmt: skip
     rest = len(gates) - len(rows)
     return _table(_GATES, rows) + (f"\n\n{count(rest, 'more gate')}, which `--bias-json` has." if rest else "")

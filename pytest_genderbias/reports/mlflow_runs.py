@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import WriteError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.verdicts import PLANNED
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.verdict import broken_tests
 from pytest_genderbias.text.printable import json_text
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_\-. /]")  #: what MLflow takes in the name of a metric on every system
 _LONGEST_NAME, _LONGEST_VALUE = 200, 4_000
 _BATCH = 900  #: metrics that are sent at once; MLflow takes 1,000
-_OUTCOMES = ("failed", "warned", "passed")
+_OUTCOMES = ("failed", "passed")
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ class ModelRun:
     Attributes:
         name: name of the model, and of its MLflow run.
         metrics: figures by name: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline a gate found it
-            (``.worse``), ``gates/failed``, ``gates/warned`` and ``gates/passed``, and ``gates/without_verdict``: tests that failed
+            (``.worse``), ``gates/failed`` and ``gates/passed``, and ``gates/without_verdict``: tests that failed
             without one.
         params: what the figures depend on, by name.
         tags: commit, versions and verdicts, by name.
@@ -150,7 +149,7 @@ def _verdicts(report: RunReport, model: str) -> str:
 
 def _model_run(report: RunReport, model: str) -> ModelRun:
     judged = [settled for settled in report.judgements if settled.judgement.model == model]
-    counts = Counter(settled.outcome for settled in judged if settled.judgement.verdict != PLANNED)
+    counts = Counter(settled.outcome for settled in judged)
     names = _Names()
     metrics = {f"gates/{outcome}": float(counts[outcome]) for outcome in _OUTCOMES}
     metrics["gates/without_verdict"] = float(sum(test.model == model for test in broken_tests(report)))

@@ -34,7 +34,7 @@ _TASKS = (
 _LARGEST = 2**24  #: bytes of a card
 _WIDE = 1_000_000  #: characters of a line of YAML, so that no text is broken
 _LONGEST = 200  #: characters of a text
-_REFERENCES = ("no_worse_than", "same_as", "plan_with")  #: settings that name a model beside the one that is measured
+_REFERENCES = ("no_worse_than", "same_as")  #: settings that name a model beside the one that is measured
 _METADATA = re.compile(r"\A(\s*---[ \t]*(?:\r\n|\r|\n))(.*?)((?:\r\n|\r|\n)---[ \t]*(?:\r\n|\r|\n|\Z))", re.DOTALL)
 _BREAK = re.compile(r"\r\n|\r|\n")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import CANNOT, TASK
 from pytest_genderbias.measurement.measurement import Measurement
@@ -59,7 +59,7 @@ _ZERO = 1e-9  #: what floating-point sums leave of nothing
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
-_COLOURS = {FAILED: "red", WARNED: "yellow"}
+_COLOURS = {FAILED: "red"}
 _LONGEST_ABILITY = 120  #: characters beside a model's name
 _SAME_REASON = "no value, for the same reason"
 
@@ -97,7 +97,7 @@ def overview(
         width: columns of the terminal.
         detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their worst records, too.
     """
-    gates = [one for one in judgements if not is_reduction(one.judgement) and one.judgement.verdict != PLANNED]
+    gates = [one for one in judgements if not is_reduction(one.judgement)]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
     shown = _largest(measurements)
     titles = {model: _title([one for one in shown if one.model == model]) for model in {one.model for one in shown}}
@@ -193,15 +193,14 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
 
 def _gate_rows(gates: Sequence[SettledJudgement], everything: bool) -> list[_Row]:
     """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
-    order = {FAILED: 0, WARNED: 1}
     pairs = sorted(
         zip(gates, corrected_p_values([one.judgement for one in gates]), strict=True),
-        key=lambda pair: (pair[0].judgement.model, order.get(pair[0].outcome, 2), pair[0].judgement.suite),
+        key=lambda pair: (pair[0].judgement.model, pair[0].outcome != FAILED, pair[0].judgement.suite),
     )
     rows, passed = [], 0
     for settled, p in pairs:
-        passed += settled.outcome not in order
-        if everything or settled.outcome in order or passed <= _MOST_PASSED:
+        passed += settled.outcome != FAILED
+        if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
             rows.append(_gate_row(settled, p))
     return rows
 

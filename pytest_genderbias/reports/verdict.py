@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.account import WIDTH, in_lines
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
 _COMPLETE = (0, 1, 5)
 _FAILED = 1
-OTHER = "other"  #: outcome of what neither passes nor fails: planned, measured without a gate, or a failure that its test expects
+OTHER = "other"  #: outcome of what neither passes nor fails: measured without a gate, or a failure that its test expects
 _RECORDS = (
     "  worst records:",
     "  records of what moved most",
@@ -22,7 +22,7 @@ _RECORDS = (
 
 @dataclass(frozen=True)
 class RunVerdict:
-    """The verdict on a whole run: a text that begins in lower case, and ``failed``, ``warned``, ``passed`` or ``other``."""
+    """The verdict on a whole run: a text that begins in lower case, and ``failed``, ``passed`` or ``other``."""
 
     text: str
     outcome: str
@@ -35,7 +35,7 @@ class RunVerdict:
 
 def run_verdict(report: RunReport) -> RunVerdict:
     """Return the verdict on a run: what failed, or how many gates passed. A run that pytest ended as failed never passes here."""
-    gates, errors = gates_of(report), broken_tests(report)
+    gates, errors = report.judgements, broken_tests(report)
     counts = Counter(settled.outcome for settled in gates)
     of_gates, failed = f"of {count(len(gates), 'gate')}", counts[FAILED]
     cut_short = report.run.exit_status not in _COMPLETE
@@ -48,23 +48,14 @@ def run_verdict(report: RunReport) -> RunVerdict:
     if report.run.exit_status == _FAILED:  # of another test, or of a worker that died with its test
         what = f"none {of_gates} failed, but" if gates else "no gate was judged, and"
         return RunVerdict(f"{what} another test of the run failed", FAILED)
-    if counts[WARNED]:
-        return RunVerdict(f"{counts[WARNED]:,} {of_gates} warned, none failed", WARNED)
     if gates and counts[PASSED] == len(gates):
         return RunVerdict(f"{'the gate' if len(gates) == 1 else f'all {len(gates):,} gates'} passed", PASSED)
     if gates:
         expected = len(gates) - counts[PASSED]
         return RunVerdict(f"{counts[PASSED]:,} {of_gates} passed, {expected:,} failed as expected", OTHER)
-    if report.judgements:
-        return RunVerdict(f"{count(len(report.judgements), 'gate')} planned, none judged", OTHER)
     if subjects := {(one.suite, one.model) for one in report.measurements}:
         return RunVerdict(f"{len(subjects):,} measured, 0 gated: nothing here can fail yet", OTHER)
     return RunVerdict("nothing was measured", OTHER)
-
-
-def gates_of(report: RunReport) -> list[SettledJudgement]:
-    """Return the judgements of a run that were no plan."""
-    return [settled for settled in report.judgements if settled.judgement.verdict != PLANNED]
 
 
 def broken_tests(report: RunReport) -> list[FinishedTest]:
@@ -92,7 +83,7 @@ def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
         if line.startswith(_RECORDS):
             break
         lines.append(line)
-    return lines or [judgement.verdict]
+    return lines or [with_note(judgement.code)]
 
 
 def count(number: int, what: str) -> str:

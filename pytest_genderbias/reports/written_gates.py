@@ -19,9 +19,7 @@ import numpy as np
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.account import shortened
-from pytest_genderbias.gates.book import read_book
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.plan import plan_of
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
@@ -79,9 +77,8 @@ def write_gates(report: RunReport, path: Path) -> None:
     measured = [measurement for measurement in report.measurements if measurement.model in names]
     subjects = list(_subjects(measured, report.run.settings.get("limit")))
     suites = _known_suites({measurement.suite for measurement in subjects}, report.run.arguments, path)
-    planned = _planned(report, Path(report.run.baselines))
     several = len({measurement.model for measurement in subjects}) > 1
-    entries = [_entry(measurement, suites, planned, several) for measurement in subjects]
+    entries = [_entry(measurement, suites, several) for measurement in subjects]
     if not any(line.startswith("  - ") for entry in entries for line in entry):
         raise GateError(
             f"{path} is not written: nothing was measured that a limit can judge; measure suites, as --bias-suite=all"
@@ -128,10 +125,7 @@ def _subjects(measurements: Iterable[Measurement], limit: object) -> Iterable[Me
         yield max(same, key=asked_for)
 
 
-def _entry(
-    measurement: Measurement, suites: Mapping[str, tuple[str, Suite]], planned: Mapping[tuple[str, str, str], float],
-    several: bool,
-) -> list[str]:  # fmt: skip
+def _entry(measurement: Measurement, suites: Mapping[str, tuple[str, Suite]], several: bool) -> list[str]:
     """Return the lines of a gate; or a comment that says why there is none."""
     suite = suites.get(str(measurement.signature["digest"]))
     name = next(
@@ -154,7 +148,7 @@ def _entry(
             or f"{measurement.n:,} of {measurement.n_total:,} cases do not bound the value of all"
         )
         return _comment(f"{subject}: no gate on {name} = {format_number(measurement.values[name])}: {why}")
-    margin = _margin(measurement, name, planned.get((measurement.model, measurement.suite, name)))
+    margin = _margin(measurement, name)
     key, limit = _limit(measurement, name, bounds, margin.amount)
     try:
         bound: dict[str, Any] = {key: float(limit)}
@@ -201,9 +195,7 @@ def _judged_bounds(measurement: Measurement, name: str) -> tuple[Interval | None
     return (None if measurement.stopped else measurement.intervals[name]), True
 
 
-def _margin(measurement: Measurement, name: str, planned: float | None) -> _Margin:
-    if planned is not None:
-        return _Margin(max(planned, _LEAST_MARGIN), "the planned one (--bias-plan), which equal models keep in 95 %")
+def _margin(measurement: Measurement, name: str) -> _Margin:
     around = measurement.intervals[name]
     if around is not None and 0 < (half := (around.high - around.low) / 2) < math.inf:
         return _Margin(
@@ -286,19 +278,3 @@ def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> d
                 relative = os.path.relpath(file.resolve(), path.resolve().parent)
                 suites[suite.digest] = f"./{Path(relative).as_posix()}", suite
     return suites
-
-
-def _planned(report: RunReport, baselines: Path) -> dict[tuple[str, str, str], float]:
-    """Return the planned margins by model, suite and statistic: of this run, or else of what is stored."""
-    margins: dict[tuple[str, str, str], float] = {}
-    for model in report.run.models:
-        for book in sorted((baselines / model.name).glob("*.json")):
-            for entry in read_book(book).values():
-                for name, margin in entry.planned.items():
-                    if margin.tolerance is not None:
-                        margins[model.name, entry.suite, name] = margin.tolerance
-    for settled in report.judgements:
-        plan = plan_of(settled.judgement)
-        if plan is not None and plan.planned is not None:
-            margins[settled.judgement.model, settled.judgement.suite, settled.judgement.statistic] = plan.planned
-    return margins

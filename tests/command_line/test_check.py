@@ -17,7 +17,7 @@ from pytest_genderbias.datasets.folder import DATA_SETS
 from pytest_genderbias.reports.history import write_history
 from pytest_genderbias.reports.json_report import write_json
 
-GATE = "gates: [{suite: ./tiny-nli.yaml, baseline: true, tolerance: 0.1}]\n"
+GATE = "gates: [{suite: ./tiny-nli.yaml, baseline: true, margin: 0.1}]\n"
 PEOPLE = "id,label,prediction,group\n" + "".join(f"{p}{g},nurse,{p},{g}\n" for p in ("nurse", "cook") for g in "fm")
 
 

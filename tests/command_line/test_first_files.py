@@ -46,7 +46,7 @@ def test_the_gates_are_on_the_suites_that_fit(
     assert type_command(empty, monkeypatch, "init", f"first_models:{which}").status == 0
     gates = read_gates(read_yaml(Path("release.bias.yaml")))
     assert [gate.suite.name for gate in gates] == suites
-    assert all(gate.baseline and gate.tolerance.is_auto for gate in gates)
+    assert all(gate.baseline and gate.margin.is_auto for gate in gates)
     assert [gate.settings for gate in gates] == ([{"limit": 4000} if which == "good" else {} for _ in suites])
 
 
@@ -107,7 +107,7 @@ def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: py
     again = [word.replace("=NEXT", "=first_models:writer") for word in judge[1:]]
     result = empty.runpytest(*again)
     assert result.ret == 1
-    assert "--bias-plan" in result.stdout.str(), "the tolerance was not planned, and the text says how"
+    assert "--bias-plan" in result.stdout.str(), "the margin was not planned, and the text says how"
 
 
 @pytest.mark.slow

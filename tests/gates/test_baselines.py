@@ -65,11 +65,11 @@ class Neutral:
 def test_two_measurements_cannot_claim_one_entry(tmp_path: Path) -> None:
     baseline = Baseline(tmp_path, "m", "test_x.py", update="all")
     first, second = (measure("nli-religion", Neutral(0.5), limit=n, cache=None) for n in (100, 200))
-    assert_no_regression(first, baseline, tolerance=0.0)
-    assert_no_regression(first, baseline, statistic="fraction_neutral", tolerance=0.0)
+    assert_no_regression(first, baseline, margin=0.0)
+    assert_no_regression(first, baseline, statistic="fraction_neutral", margin=0.0)
     with pytest.raises(GateError, match="give one of them another name="):
-        assert_no_regression(second, baseline, tolerance=0.0)
-    assert_no_regression(second, baseline, name="nli-religion-200", tolerance=0.0)
+        assert_no_regression(second, baseline, margin=0.0)
+    assert_no_regression(second, baseline, name="nli-religion-200", margin=0.0)
     assert set(baseline.measured) == {"nli-religion", "nli-religion-200"}
 
 
@@ -79,22 +79,22 @@ def test_tolerance_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     baseline = Baseline(tmp_path, "m", "t.py")
     assert (
         assert_no_regression(
-            measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline, tolerance=0.0
+            measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline, margin=0.0
         ).verdict
         == "unchanged"
     )
     worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
-    assert assert_no_regression(worse, baseline, tolerance=0.051).verdict == "pass"
+    assert assert_no_regression(worse, baseline, margin=0.051).code == "within"
     with pytest.raises(GateFailure, match=r"0\.05 worse, allowed 0\.049"):
-        assert_no_regression(worse, baseline, tolerance=0.049)
+        assert_no_regression(worse, baseline, margin=0.049)
     assert (
         assert_no_regression(
-            measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, tolerance=0.05
+            measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, margin=0.05
         ).verdict
         == "stale"
     )
-    with pytest.raises(GateError, match="tolerance"):
-        assert_no_regression(worse, baseline, tolerance=-1)
+    with pytest.raises(GateError, match="margin"):
+        assert_no_regression(worse, baseline, margin=-1)
 
 
 def test_items_are_bounded() -> None:
@@ -140,7 +140,7 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
         judged = []
         for folder, one in (("new", new), ("old", old)):
             path = write_entries(tmp_path / folder, "m", "t.py", {suite: one})
-            judged.append(Baseline(tmp_path / folder, "m", "t.py").judge(now, statistic=then.main, tolerance=0.0))
+            judged.append(Baseline(tmp_path / folder, "m", "t.py").judge(now, statistic=then.main, margin=0.0))
             refreshed = suite == "lm-occupation" and folder == "old"
             assert (to_write(path, suite, entry_of(then), read_book(path)[suite]) is not None) == refreshed
         now_judged, before = (
@@ -215,7 +215,7 @@ def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: 
     data["entries"]["nli-religion"][key] = value
     path.write_text(json.dumps(data))
     with pytest.raises(BaselineError) as caught:
-        Baseline(tmp_path, "m", "t.py").judge(measurement, tolerance=0.0)
+        Baseline(tmp_path, "m", "t.py").judge(measurement, margin=0.0)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "restore it from version control, or mend it; deleting it would lose the reasons" in str(caught.value)
 
@@ -243,10 +243,10 @@ def test_data_of_another_statistic_do_not_keep_this_one_from_being_compared(tmp_
     baseline = Baseline(tmp_path, "m", "t")
     found = measure("sts-occupation", Lengths(), data=tmp_path, **how)
     assert found.values["accuracy"] is not None
-    assert baseline.judge(found, tolerance=0.0).verdict == "unchanged"
-    assert baseline.judge(found, statistic="accuracy", tolerance=0.0).verdict == "not comparable"
+    assert baseline.judge(found, margin=0.0).code == "unchanged"
+    assert baseline.judge(found, statistic="accuracy", margin=0.0).code == "not_comparable"
     other = measure("sts-occupation", Lengths(), cache=None, templates="own", limit=600, seed=1)
-    assert Baseline(tmp_path, "m", "t").judge(other, tolerance=0.0).verdict == "not comparable"
+    assert Baseline(tmp_path, "m", "t").judge(other, margin=0.0).code == "not_comparable"
 
 
 def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> None:
@@ -263,6 +263,6 @@ def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> Non
         "assert 'pytest_genderbias.suites.registry' not in sys.modules and 'pytest' not in sys.modules\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
-    here = Baseline(tmp_path / "b", "m", "t.py").judge(now, tolerance=0.0)
+    here = Baseline(tmp_path / "b", "m", "t.py").judge(now, margin=0.0)
     assert json.loads(done.stdout) == json.loads(json.dumps(here.to_dict()))
     assert here.over == "occupations and templates"

@@ -41,8 +41,8 @@ def stored(folder: Path, measurement: Measurement) -> Path:
     return write_entries(folder, "m", "t.py", {"tiny": entry_of(measurement)})
 
 
-def judged(folder: Path, now: Measurement, tolerance: float = 0.0) -> Judgement:
-    return Baseline(folder, "m", "t.py").judge(now, tolerance)
+def judged(folder: Path, now: Measurement, margin: float = 0.0) -> Judgement:
+    return Baseline(folder, "m", "t.py").judge(now, margin)
 
 
 def test_restarts_keep_the_sums_of_each(tmp_path: Path) -> None:
@@ -58,7 +58,7 @@ def test_restarts_keep_the_sums_of_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shift", "tolerance", "verdict"),
+    ("shift", "margin", "verdict"),
     [
         (0.03, 0.0, "inconclusive"),  # .01 worse than the mean, and one more may be .0994 worse
         (0.03, 0.11, "pass"),
@@ -68,10 +68,10 @@ def test_restarts_keep_the_sums_of_each(tmp_path: Path) -> None:
     ],
 )
 def test_one_checkpoint_is_judged_by_the_prediction_bound(
-    tmp_path: Path, shift: float, tolerance: float, verdict: str
+    tmp_path: Path, shift: float, margin: float, verdict: str
 ) -> None:
     stored(tmp_path, retrained(*SHIFTS))
-    found = judged(tmp_path, one(shift), tolerance)
+    found = judged(tmp_path, one(shift), margin)
     assert (found.verdict, found.over) == (verdict, "restarts")
     low, high = prediction_bounds([0.25, 0.27, 0.29], 0.975)
     assert found.interval is not None and found.interval.high - 0.25 - shift == pytest.approx(high - 0.54)
@@ -94,9 +94,9 @@ def test_what_settles_a_verdict_on_one_checkpoint(tmp_path: Path) -> None:
 def test_restarts_are_judged_by_one_checkpoint(tmp_path: Path) -> None:
     stored(tmp_path, one(0.0))
     found = judged(tmp_path, retrained(0.2, 0.22, 0.24))
-    assert found.verdict == "regressed"
+    assert found.code == "regressed"
     assert "3 restarts of the measurement of now: 0.45 to 0.49" in found.text
-    assert judge_no_worse(retrained(0.2, 0.22, 0.24, model="b"), one(0.0, "a"), 0.0).verdict == "regressed"
+    assert judge_no_worse(retrained(0.2, 0.22, 0.24, model="b"), one(0.0, "a"), 0.0).code == "regressed"
 
 
 def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_baseline_without_the_sums_of_each_restart_says_what_is_missing(tmp_pa
         "Welch's t over restarts, on these items: the sums of each restart were not stored; --bias-update stores them"
         in found.text
     )
-    assert judged(tmp_path, one(0.03), 0.11).verdict == "pass", "one checkpoint needs their values only"
+    assert judged(tmp_path, one(0.03), 0.11).code == "within", "one checkpoint needs their values only"
 
 
 def test_items_that_give_other_values_than_their_restarts_are_not_used(tmp_path: Path) -> None:
@@ -137,7 +137,7 @@ def test_an_update_says_that_restarts_are_lost(tmp_path: Path) -> None:
     stored(tmp_path, retrained(*SHIFTS))
     updating = Baseline(tmp_path, "m", "t.py", update="all")
     found = updating.judge(one(0.01), 0.0)
-    assert found.verdict == "updated"
+    assert found.code == "stored"
     assert (
         "accepted; the entry had 3 restarts, and now has one checkpoint: run with --bias-seeds=3 to keep what retraining gives"
         in found.text
@@ -150,7 +150,7 @@ def test_an_update_says_that_restarts_are_lost(tmp_path: Path) -> None:
 def test_a_restart_without_a_number_is_no_pass(tmp_path: Path) -> None:
     values = replace(retrained(*SHIFTS), items={"restart.share": np.array([0.2, np.nan, 0.3])})
     found = judge_no_worse(one(0.0, "b"), values, 1.0)
-    assert found.verdict == "inconclusive"
+    assert found.code == "too_few"
     assert "no value in one of the restarts" in found.text
 
 

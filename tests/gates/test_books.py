@@ -42,8 +42,8 @@ def edit(book: Path, change: Callable[[dict[str, Any]], object], name: str = "ti
     book.write_text(json.dumps(data, indent=1, sort_keys=True))
 
 
-def judge(folder: Path, shift: float = 0.0, tolerance: float = 0.0, **how: Any) -> Any:
-    return Baseline(folder, "m", "t.py", **how).judge(hand_made(shift), tolerance)
+def judge(folder: Path, shift: float = 0.0, margin: float = 0.0, **how: Any) -> Any:
+    return Baseline(folder, "m", "t.py", **how).judge(hand_made(shift), margin)
 
 
 # Files that are no baselines.
@@ -69,7 +69,7 @@ DAMAGED = {
         '{"schema": 1, "entries": {"tiny": {"items_sha256": "../../../x"}}}',
         "entries.tiny.items_sha256: expected 64 hexadecimal digits or null, got '../../../x'",
     ),
-    "a negative tolerance": (
+    "a negative margin": (
         '{"schema": 1, "entries": {"tiny": {"gated": {"share": -1}}}}', "entries.tiny.gated.share: expected a number of 0 or more",
     ),
     "another schema": ('{"schema": 2, "entries": {}}', "expected schema 1, got 2; install the version of pytest-genderbias that wrote it"),
@@ -118,7 +118,7 @@ def test_a_book_is_parsed_once_and_again_as_soon_as_its_text_is_another(
 def test_a_byte_order_mark_is_no_damage(tmp_path: Path) -> None:
     book = stored_book(tmp_path)
     book.write_bytes(b"\xef\xbb\xbf" + book.read_bytes())
-    assert judge(tmp_path).verdict == "unchanged"
+    assert judge(tmp_path).code == "unchanged"
     assert module_and_names(book) == ("t.py", {"tiny"})
 
 
@@ -197,12 +197,12 @@ def test_a_value_that_was_edited_cannot_be_used_to_accept_a_worse_one_without_a_
     edited = book.read_bytes()
     baseline = Baseline(tmp_path, "m", "t.py", update="all")
     with pytest.raises(InconsistentEntryError):
-        baseline.judge(hand_made(0.2), tolerance=0.0)
+        baseline.judge(hand_made(0.2), margin=0.0)
     assert baseline.entries() == {} and book.read_bytes() == edited
     accepting = Baseline(tmp_path, "m", "t.py", update="all", reason="both files were lost")
-    assert accepting.judge(hand_made(0.2), tolerance=0.0).verdict == "updated"
+    assert accepting.judge(hand_made(0.2), margin=0.0).code == "stored"
     write_entries(tmp_path, "m", "t.py", accepting.entries())
-    assert judge(tmp_path, 0.2).verdict == "unchanged"
+    assert judge(tmp_path, 0.2).code == "unchanged"
 
 
 @pytest.mark.parametrize("values", [[0.2, 0.3], [0.2, 0.3, 0.4, 0.5]])
@@ -224,7 +224,7 @@ def test_restarts_that_are_not_as_many_as_stored_are_an_error(tmp_path: Path, va
 def test_an_entry_that_lost_its_items_is_not_judged_less_strictly(tmp_path: Path) -> None:
     book = stored_book(tmp_path)
     edit(book, lambda content: content.update(items_sha256=None))
-    assert judge(tmp_path).verdict == "pass", "nothing changed"
+    assert judge(tmp_path).code == "within", "nothing changed"
     within, better = judge(tmp_path, 0.01, 0.02), judge(tmp_path, -0.1)
     for found in (within, better):
         assert (found.verdict, Policy().fails(found)) == ("inconclusive", True)
@@ -233,14 +233,14 @@ def test_an_entry_that_lost_its_items_is_not_judged_less_strictly(tmp_path: Path
             in found.text
         )
         assert "restore it from version control, or run with --bias-update" in found.settled_by
-    assert judge(tmp_path, 0.05, 0.02).verdict == "regressed"
+    assert judge(tmp_path, 0.05, 0.02).code == "regressed"
 
 
 def test_an_entry_whose_items_were_too_large_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(item_file, "MOST_ITEM_BYTES", 10)
     stored_book(tmp_path)
     found = judge(tmp_path, 0.01, 0.02)
-    assert found.verdict == "pass" and "take more than 512 KiB and were not stored" in found.text
+    assert found.code == "within" and "take more than 512 KiB and were not stored" in found.text
 
 
 def test_an_entry_holds_no_absolute_path(tmp_path: Path) -> None:
@@ -253,7 +253,7 @@ def test_an_entry_holds_no_absolute_path(tmp_path: Path) -> None:
 def test_a_value_that_is_no_number_is_not_written(tmp_path: Path) -> None:
     no_number = hand_made(values={"share": float("nan")})
     baseline = Baseline(tmp_path, "m", "t.py", update="all")
-    found = baseline.judge(no_number, tolerance=0.0)
+    found = baseline.judge(no_number, margin=0.0)
     assert (found.verdict, Policy().fails(found), baseline.entries()) == ("no value", True, {})
     with pytest.raises(BaselineError, match="a baseline has finite values, share is nan"):
         entry_of(no_number)
@@ -392,8 +392,8 @@ def test_a_judge_follows_a_run_that_replaces_the_entry_meanwhile(
         return counted(self)
 
     monkeypatch.setattr(Baseline, "_counted_books", replaced)
-    found = baseline.judge(hand_made(0.05), tolerance=0.0)
-    assert found.verdict == "unchanged" and "share 0.3 -> 0.3" in found.text
+    found = baseline.judge(hand_made(0.05), margin=0.0)
+    assert found.code == "unchanged" and "share 0.3 -> 0.3" in found.text
 
 
 def proposals_of(baseline: Baseline) -> dict[BookKey, Proposals]:
@@ -409,7 +409,7 @@ def test_a_verdict_on_an_entry_that_another_run_changed_meanwhile_writes_nothing
     if update == "all":
         stored_book(tmp_path, 0.1)
     baseline = Baseline(tmp_path, "m", "t.py", update=update)
-    assert baseline.judge(hand_made(0.05), tolerance=0.0).verdict == "updated", (
+    assert baseline.judge(hand_made(0.05), margin=0.0).code == "stored", (
         "better than what is stored, or the first"
     )
     book = stored_book(tmp_path, 0.0)  # the other run: better still, so that 0.05 would need a reason now
@@ -424,7 +424,7 @@ def test_a_verdict_on_an_entry_that_another_run_changed_meanwhile_writes_nothing
 
 def test_runs_that_agree_do_not_disturb_each_other(tmp_path: Path) -> None:
     baseline = Baseline(tmp_path, "m", "t.py", update="all")
-    baseline.judge(hand_made(), tolerance=0.02)
+    baseline.judge(hand_made(), margin=0.02)
     write_entries(
         tmp_path, "m", "t.py", {"tiny": entry_of(hand_made(), gated={"share": 0.01}), "other": entry_of(hand_made())}
     )

@@ -54,33 +54,33 @@ def measured(tmp_path_factory):
 @pytest.mark.parametrize("statistic", ["tpr_gap_sum", "precision_gap_sum", "separation_sum", "sufficiency_gap"])
 def test_a_less_accurate_classifier_without_bias_is_not_called_worse(measured, statistic):
     found = judge_no_worse(measured["less accurate"], measured["then"], 0.0, statistic)
-    assert found.verdict == "not comparable"
+    assert found.code == "not_comparable"
     assert "accuracy is 0.2" in found.text and f"so that chance alone moves {statistic}" in found.text
     instead = "precision_gap_rms" if statistic[0] in "ps" and "separation" not in statistic else "tpr_gap_rms"
     assert f"gate {instead}, which chance does not raise" in found.text
-    assert judge_no_worse(measured["less accurate"], measured["then"], 0.05, instead).verdict != "regressed"
+    assert judge_no_worse(measured["less accurate"], measured["then"], 0.05, instead).code != "regressed"
     if statistic == "tpr_gap_sum":
         assert measured["less accurate"].values[statistic] > measured["then"].values[statistic]
 
 
 def test_bias_that_appears_is_found_also_where_accuracy_rises(measured):
     then = measured["then"]
-    assert judge_no_worse(measured["biased"], then, 0.05, "tpr_gap_sum").verdict == "regressed"
-    assert judge_no_worse(measured["biased and accurate"], then, 0.05, "tpr_gap_sum").verdict == "not comparable"
+    assert judge_no_worse(measured["biased"], then, 0.05, "tpr_gap_sum").code == "regressed"
+    assert judge_no_worse(measured["biased and accurate"], then, 0.05, "tpr_gap_sum").code == "not_comparable"
     for name in ("biased", "biased and accurate"):
         found = judge_no_worse(measured[name], then, 0.05, "tpr_gap_rms")
-        assert found.verdict == "regressed" and found.interval.low > 0.05
-    assert judge_no_worse(then, measured["biased"], 0.05, "tpr_gap_rms").verdict == "pass"
-    assert judge_no_worse(then, then, 0.0, "tpr_gap_sum").verdict == "unchanged"
+        assert found.code == "regressed" and found.interval.low > 0.05
+    assert judge_no_worse(then, measured["biased"], 0.05, "tpr_gap_rms").code == "within"
+    assert judge_no_worse(then, then, 0.0, "tpr_gap_sum").code == "unchanged"
 
 
 def test_a_baseline_is_judged_alike(measured, tmp_path):
     write_entries(tmp_path, "m", "t.py", {"bios": entry_of(measured["then"])})
     baseline = Baseline(tmp_path, "m", "t.py")
-    assert baseline.judge(measured["less accurate"], 0.0, "tpr_gap_sum").verdict == "not comparable"
-    assert baseline.judge(measured["less accurate"], 0.25, "tpr_gap_rms").verdict == "pass"
-    assert baseline.judge(measured["biased"], 0.15, "tpr_gap_rms").verdict == "regressed"
-    assert baseline.judge(measured["then"], 0.0, "tpr_gap_sum").verdict == "unchanged"
+    assert baseline.judge(measured["less accurate"], 0.0, "tpr_gap_sum").code == "not_comparable"
+    assert baseline.judge(measured["less accurate"], 0.25, "tpr_gap_rms").code == "within"
+    assert baseline.judge(measured["biased"], 0.15, "tpr_gap_rms").code == "regressed"
+    assert baseline.judge(measured["then"], 0.0, "tpr_gap_sum").code == "unchanged"
 
 
 def test_a_baseline_of_an_earlier_version_says_how_to_refresh_it(measured, tmp_path):
@@ -89,10 +89,10 @@ def test_a_baseline_of_an_earlier_version_says_how_to_refresh_it(measured, tmp_p
     write_entries(tmp_path, "m", "t.py", {"bios": replace(new, entry=replace(new.entry, values=values))})
     baseline = Baseline(tmp_path, "m", "t.py")
     found = baseline.judge(measured["then"], 0.0, "tpr_gap_rms")
-    assert found.verdict == "no value"
+    assert found.code == "no_value"
     assert "tpr_gap_rms has no value in the baseline, which is of an earlier version or had none" in found.text
     assert "run with --bias-update to store what is measured now" in found.text
-    assert baseline.judge(measured["then"], 0.0, "tpr_gap_sum").verdict == "unchanged"
+    assert baseline.judge(measured["then"], 0.0, "tpr_gap_sum").code == "unchanged"
 
 
 def sums(accuracy, shift=0, spoiled=0):

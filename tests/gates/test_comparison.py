@@ -82,12 +82,12 @@ def test_a_comparison_is_that_of_the_gate() -> None:
     rows, left_out = compare_models(sent(a, b), ["a", "b"])
     assert not left_out
     [row] = main_of(rows)
-    judged = judge_no_worse(b, a, tolerance=0.0)
+    judged = judge_no_worse(b, a, margin=0.0)
     assert judged.interval is not None
     assert (row.low, row.high, row.over) == (judged.interval.low, judged.interval.high, judged.over)
     assert row.worsening == pytest.approx(row.first_value - row.other_value)  # higher is better  # type: ignore[operator]
     back = judge_no_worse(
-        a, b, tolerance=0.0
+        a, b, margin=0.0
     )  # of the two one-sided p values one is that of the gate the other way round
     assert row.p == pytest.approx(min(1.0, 2 * min(judged.p, back.p)), abs=2e-3)  # type: ignore[type-var]
 
@@ -153,7 +153,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     [row] = main_of(rows)
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in comparison_cells(row)
-    judged = judge_no_worse(classified("b", 1), classified("a", 1), tolerance=0.0)
+    judged = judge_no_worse(classified("b", 1), classified("a", 1), margin=0.0)
     assert (judged.verdict, Policy().fails(judged)) == ("unchanged", False)
     assert "the same in every item" in judged.text
 
@@ -181,26 +181,26 @@ def test_what_is_said_of_restarts_is_one_figure() -> None:
     """Text, difference and bounds: of the mean over restarts, which went from neutral to .1 away from it."""
     then = trained("a", -0.1, 0.1, -0.1001, 0.1001, direction="away")
     now = trained("b", 0.1, 0.1001, 0.0999, 0.1, direction="away")
-    judged = judge_no_worse(now, then, tolerance=0.02)
+    judged = judge_no_worse(now, then, margin=0.02)
     assert judged.difference == pytest.approx(0.1)
     assert "net_neutral 0 -> 0.1, 0.1 worse" in judged.text
     assert judged.interval is not None
     assert judged.interval.low < 0.1 < judged.interval.high
-    assert judged.verdict == "inconclusive"
+    assert judged.code == "too_few"
 
 
 def test_two_restarts_that_do_not_differ_are_undecided() -> None:
-    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6), tolerance=0.0)
+    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6), margin=0.0)
     assert (two.verdict, two.over) == ("inconclusive", "other restarts")
     assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
     assert "no two restarts of a side differ" in two.text
-    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6), tolerance=0.0).verdict == "unchanged"
+    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6), margin=0.0).code == "unchanged"
     whole = [replace(m, n=m.n_total) for m in (trained("a", 0.6, 0.6), trained("b", 0.5, 0.5))]
-    assert judge_no_worse(whole[1], whole[0], tolerance=0.0).verdict == "inconclusive"
+    assert judge_no_worse(whole[1], whole[0], margin=0.0).code == "too_few"
     [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
     assert (row.better, row.low) == ("undecided", None)
     assert row.method.endswith("four on each are needed")
-    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), tolerance=0.0)
+    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), margin=0.0)
     assert (many.verdict, many.p) == ("regressed", pytest.approx(1 / 252))
 
 
@@ -219,7 +219,7 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
         recorded: list[tuple[Judgement, str]] = []
         referee = Referee(Policy(correct_for=correct_for), lambda *settled, to=recorded: to.append(settled))
         with refereed_by(referee), suppress(GateFailure):
-            assert_no_worse(planted, a, comparisons=2, tolerance=0.0)
+            assert_no_worse(planted, a, comparisons=2, margin=0.0)
         assert [judgement.tests for judgement, _ in recorded] == [number]
 
 
@@ -238,22 +238,22 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     assert "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; correct for at most 1 " in line
     assert _out_of_reach(found, replace(before, correction=Correction())) == []
     assert _settled_by(found, 0.0, before) == (
-        "fewer comparisons (--bias-correct-for: now 2 baseline entries of m), or a tolerance of 0.1"
+        "fewer comparisons (--bias-correct-for: now 2 baseline entries of m), or a margin of 0.1"
     )
 
 
 @pytest.mark.parametrize("same", [False, True])
 @pytest.mark.parametrize("tests", [1, 3, 500, 40_000])
 def test_the_bounds_that_are_shown_decide(tests: int, same: bool) -> None:
-    """Whatever the correction is: beyond the tolerance is ``regressed`` (or ``different``), around it ``inconclusive``."""
+    """Whatever the correction is: beyond the margin is ``regressed`` (or ``different``), around it ``inconclusive``."""
     a, judge = classified("a", 1), judge_same if same else judge_no_worse
     verdicts = set()
     for worsening in (0.01, 0.03, -0.05):
-        for tolerance in (0.0, 0.01):
-            judged = judge(classified("b", 3, worsening), a, tolerance, correction=Correction(tests, "statistics"))
+        for margin in (0.0, 0.01):
+            judged = judge(classified("b", 3, worsening), a, margin, correction=Correction(tests, "statistics"))
             assert judged.interval is not None
             low, high = judged.interval.low, judged.interval.high
-            beyond = low > tolerance or (same and high < -tolerance)
+            beyond = low > margin or (same and high < -margin)
             assert (judged.verdict in ("regressed", "different")) == beyond, judged.text
             shown = "no lower bound" if np.isinf(low) else "no upper bound" if np.isinf(high) else _from_to(low, high)
             assert shown in judged.shown[0].text
@@ -263,9 +263,9 @@ def test_the_bounds_that_are_shown_decide(tests: int, same: bool) -> None:
 
 def test_the_text_says_that_a_gate_cannot_regress() -> None:
     planted, a = classified("b", 1, 0.05), classified("a", 1)
-    assert judge_no_worse(planted, a, correction=Correction(500), tolerance=0.0).verdict == "regressed"
-    judged = judge_no_worse(planted, a, correction=Correction(10**60), tolerance=0.0)
-    assert judged.verdict == "inconclusive"
+    assert judge_no_worse(planted, a, correction=Correction(500), margin=0.0).code == "regressed"
+    judged = judge_no_worse(planted, a, correction=Correction(10**60), margin=0.0)
+    assert judged.code == "too_few"
     assert "no p of this method is small enough for 'regressed' with 1" in judged.text
     assert "together: no lower bound), allowed 0" in judged.shown[0].text
     assert "fewer comparisons (--bias-correct-for: now 1" in judged.settled_by
@@ -274,7 +274,7 @@ def test_the_text_says_that_a_gate_cannot_regress() -> None:
 @pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])
 def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
     a, b = (replace(classified(name, 1), items={}, sums=SumsByStatistic({}), n=n) for name in "ab")
-    judged = judge_no_worse(b, a, tolerance=0.0)
+    judged = judge_no_worse(b, a, margin=0.0)
     assert (judged.verdict, judged.over) == ("pass", f"the suite's cases, {part}")
     assert f"on the suite's own cases, {part}, and no other items" in judged.text
 
@@ -329,10 +329,10 @@ def test_models_of_other_tokenizers_compare(checkpoint: Any) -> None:
 
 def test_a_planted_difference_is_found() -> None:
     planted, a = classified("b", 1, 0.05), classified("a", 1)
-    with pytest.raises(GateFailure, match=r"regressed: nli-occupation on b: net_neutral .* 0\.05 worse"):
-        assert_no_worse(planted, a, tolerance=0.0)
-    assert assert_no_worse(planted, a, tolerance=0.06).verdict == "pass"
-    assert assert_no_worse(a, planted, tolerance=0.0).verdict == "pass"  # a better model puts nothing out of date
+    with pytest.raises(GateFailure, match=r"worse: nli-occupation on b: net_neutral .* 0\.05 worse"):
+        assert_no_worse(planted, a, margin=0.0)
+    assert assert_no_worse(planted, a, margin=0.06).code == "within"
+    assert assert_no_worse(a, planted, margin=0.0).code == "within"  # a better model puts nothing out of date
 
 
 def test_a_sample_of_what_has_no_items_is_undecided() -> None:
@@ -351,8 +351,8 @@ def test_a_sample_of_what_has_no_items_is_undecided() -> None:
 
 GATES = """
 gates:
-  - {suite: tiny-nli.yaml, no_worse_than: a, tolerance: 0.01}
-  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a, tolerance: 0}
+  - {suite: tiny-nli.yaml, no_worse_than: a, margin: 0.01}
+  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a, margin: 0}
 """
 
 
@@ -364,8 +364,8 @@ def test_a_gate_file_compares_in_either_order(jobs: pytest.Pytester, order: str)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*g.bias.yaml:3: regressed: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
-            "*g.bias.yaml:4: regressed: tiny-nli on b: threshold_0.7 1 -> 0.75: 0.25 worse*, allowed 0",
+            "*g.bias.yaml:3: worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
+            "*g.bias.yaml:4: worse: tiny-nli on b: threshold_0.7 1 -> 0.75: 0.25 worse*, allowed 0",
         ]
     )
     values = [
@@ -409,7 +409,7 @@ IDLE = """
 gates:
   - {suite: tiny-nli.yaml, at_least: 0.1}
   - {suite: tiny-nli.yaml, at_least: 0.1, models: [candidat, other]}
-  - {suite: tiny-nli.yaml, no_worse_than: candidate, tolerance: 0}
+  - {suite: tiny-nli.yaml, no_worse_than: candidate, margin: 0}
 """
 
 
@@ -432,8 +432,8 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
     kinds = {
         "lax": "at_least: 0.1",
         "strict": "at_least: 0.2",
-        "last": "baseline: true, tolerance: 0",
-        "best": "no_worse_than: a, tolerance: 0",
+        "last": "baseline: true, margin: 0",
+        "best": "no_worse_than: a, margin: 0",
     }
     jobs.path.joinpath("g.bias.yaml").write_text("gates:\n" + "".join(gate % (kinds[name], name) for name in kinds))
     models = model(jobs, "good", "a"), model(jobs, "better", "b")
@@ -447,7 +447,7 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
-        judged = judge_no_worse(now, then, tolerance=0.0)
+        judged = judge_no_worse(now, then, margin=0.0)
         *_, (row, _) = overview([], [SettledJudgement(judged, "passed")], 300)
         return re.split("  +", row)[4]
 
@@ -479,7 +479,7 @@ def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pyte
         jobs.path.joinpath("tiny-nli.yaml").read_text().replace("suite: tiny-nli", "suite: other-nli")
     )
     jobs.path.joinpath("g.bias.yaml").write_text(
-        GATES + "  - {suite: other-nli.yaml, no_worse_than: a, tolerance: 0}\n"
+        GATES + "  - {suite: other-nli.yaml, no_worse_than: a, margin: 0}\n"
     )
     a, b = model(jobs, "good", "a"), model(jobs, "worse", "b")
     suites = "--bias-suite=tiny-nli.yaml,other-nli.yaml"

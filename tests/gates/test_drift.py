@@ -39,16 +39,16 @@ def book_of(folder: Path) -> Path:
     return Baseline(folder, "m", "t.py").path
 
 
-def judge(folder: Path, measurement: Measurement, tolerance: float | str = TOLERANCE) -> Judgement:
-    return Baseline(folder, "m", "t.py").judge(measurement, tolerance)
+def judge(folder: Path, measurement: Measurement, margin: float | str = TOLERANCE) -> Judgement:
+    return Baseline(folder, "m", "t.py").judge(measurement, margin)
 
 
 def update(
-    folder: Path, measurement: Measurement, reason: str | None = None, tolerance: float | str = TOLERANCE
+    folder: Path, measurement: Measurement, reason: str | None = None, margin: float | str = TOLERANCE
 ) -> Judgement:
     """Accept a measurement as a run with ``--bias-update`` does."""
     baseline = Baseline(folder, "m", "t.py", update="all", reason=reason)
-    judged = baseline.judge(measurement, tolerance)
+    judged = baseline.judge(measurement, margin)
     stored = read_book(baseline.path).get("tiny")
     for name, new in baseline.entries().items():
         if (changed := to_write(baseline.path, name, new, stored)) is not None:
@@ -67,7 +67,7 @@ def age(folder: Path, date: str) -> None:
 
 
 def test_ten_small_steps_are_stopped_where_they_add_up_to_more_than_the_tolerance(tmp_path: Path) -> None:
-    """Ten releases, each .016 worse under a tolerance of .02: without an anchor every verdict was ``pass``."""
+    """Ten releases, each .016 worse under a margin of .02: without an anchor every verdict was ``pass``."""
     verdicts = []
     for step in range(10):
         measurement = noisy(0.016 * step, step)
@@ -82,7 +82,7 @@ def test_ten_small_steps_are_stopped_where_they_add_up_to_more_than_the_toleranc
 def test_a_simulated_row_of_releases_stays_within_the_tolerance_of_its_anchor() -> None:
     """A small version of docs/evidence/coverage-drift.md."""
     (_, _, _, drift, _), (_, _, failed, anchored, beyond) = simulate(2, 1, CASES[1:2])
-    assert drift > 3 * CASES[1].tolerance > 3 * anchored > 0
+    assert drift > 3 * CASES[1].margin > 3 * anchored > 0
     assert beyond == 0 and failed > 0.5
 
 
@@ -91,7 +91,7 @@ def test_the_text_names_the_anchor_and_how_far_the_value_has_come(tmp_path: Path
     age(tmp_path, "2026-01-31")
     update(tmp_path, noisy(0.012, 1))
     near = judge(tmp_path, noisy(0.014, 2))
-    assert near.verdict == "pass"
+    assert near.code == "within"
     assert "  since the anchor of 2026-01-31 (0.25): 0.014 worse, 95 % bounds 0.01" in near.text
     assert near.facts["anchor"] == {
         "date": "2026-01-31",
@@ -101,7 +101,7 @@ def test_the_text_names_the_anchor_and_how_far_the_value_has_come(tmp_path: Path
     far = judge(tmp_path, noisy(0.03, 2))
     first, *rest = far.text.splitlines()
     assert first.startswith(
-        "regressed: tiny on m: against the anchor of 2026-01-31: share 0.25 -> 0.28, 0.03 worse, tolerance 0.02; to accept it: "
+        "worse: tiny on m: against the anchor of 2026-01-31: share 0.25 -> 0.28, 0.03 worse, margin 0.02; to accept it: "
     )
     assert any(line.startswith("  against the baseline: pass: share 0.262 -> 0.28, 0.018 worse") for line in rest)
     assert far.bound == "anchor 0.25 + 0.02" and far.tests == 2, "it is a comparison more"
@@ -111,12 +111,12 @@ def test_a_reason_moves_the_anchor_and_nothing_else_does(tmp_path: Path) -> None
     update(tmp_path, hand_made())
     update(tmp_path, hand_made(0.015))
     refused = update(tmp_path, hand_made(0.03))
-    assert refused.verdict == "refused"
+    assert refused.code == "no_reason"
     assert "share 0.25 -> 0.28 is 0.03 worse than the anchor of 20" in refused.text
     accepted = update(tmp_path, hand_made(0.03), "another tokenizer")
     assert [(note.old, note.new) for note in accepted.accepted] == [(pytest.approx(0.25), pytest.approx(0.28))]
     assert entry(tmp_path).anchor is None, "the entry is its own anchor"
-    assert judge(tmp_path, hand_made(0.045)).verdict == "pass"
+    assert judge(tmp_path, hand_made(0.045)).code == "within"
     update(tmp_path, hand_made(-0.1))
     assert anchor_of(entry(tmp_path)).values["share"] == pytest.approx(0.28), "nor does a better value"
     update(tmp_path, hand_made(-0.1), "we hold on to it")
@@ -141,26 +141,26 @@ def test_the_item_file_of_the_anchor_stays_and_a_lost_one_is_an_error(tmp_path: 
         match=r"the items of the anchor of .*: no such file.*move the anchor with --bias-update --bias-reason",
     ):
         judge(tmp_path, hand_made(0.012))
-    assert update(tmp_path, hand_made(0.012), "its items are lost").verdict == "updated"
-    assert judge(tmp_path, noisy(0.012, 0)).verdict == "pass"
+    assert update(tmp_path, hand_made(0.012), "its items are lost").code == "stored"
+    assert judge(tmp_path, noisy(0.012, 0)).code == "within"
 
 
 def test_a_share_is_of_the_value_at_the_anchor(tmp_path: Path) -> None:
-    update(tmp_path, hand_made(), tolerance="20%")
-    update(tmp_path, hand_made(0.04), tolerance="20%")
+    update(tmp_path, hand_made(), margin="20%")
+    update(tmp_path, hand_made(0.04), margin="20%")
     fine, worse = (judge(tmp_path, hand_made(shift), "20%") for shift in (0.049, 0.055))
-    assert fine.verdict == "pass" and worse.verdict == "regressed"
-    assert "tolerance 0.05 (20% of the distance 0.25 from neutral)" in worse.text
-    assert update(tmp_path, hand_made(0.055), tolerance="20%").verdict == "refused"
+    assert fine.code == "within" and worse.code == "regressed"
+    assert "margin 0.05 (20% of the distance 0.25 from neutral)" in worse.text
+    assert update(tmp_path, hand_made(0.055), margin="20%").code == "no_reason"
 
 
 def test_what_is_as_it_was_accepted_passes(tmp_path: Path) -> None:
     update(tmp_path, hand_made())
-    wide = noisy(0.019, 3, 0.02)  # within the tolerance, and its bound is not
-    assert judge(tmp_path, wide).verdict == "inconclusive"
+    wide = noisy(0.019, 3, 0.02)  # within the margin, and its bound is not
+    assert judge(tmp_path, wide).code == "too_few"
     update(tmp_path, wide)
     same = judge(tmp_path, wide)
-    assert same.verdict == "unchanged"
+    assert same.code == "unchanged"
     assert "(0.25): 0.019 worse; this is what was accepted last" in same.text
 
 
@@ -170,21 +170,21 @@ def test_another_sample_does_not_avoid_the_anchor(tmp_path: Path, change: dict[s
         return hand_made(shift, signature={**hand_made(shift).signature, **change})
 
     update(tmp_path, hand_made())
-    assert update(tmp_path, other(0.015)).verdict == "updated"
+    assert update(tmp_path, other(0.015)).code == "stored"
     judged = judge(tmp_path, other(0.03))
     assert (
-        judged.verdict == "pass"
+        judged.code == "within"
         and "0.03 worse; not compared item by item, since it is of something else (" in judged.text
     )
-    assert update(tmp_path, other(0.03)).verdict == "refused"
-    assert update(tmp_path, other(0.03), "why").verdict == "updated" and entry(tmp_path).anchor is None
+    assert update(tmp_path, other(0.03)).code == "no_reason"
+    assert update(tmp_path, other(0.03), "why").code == "stored" and entry(tmp_path).anchor is None
 
 
 def test_another_definition_begins_anew(tmp_path: Path) -> None:
     update(tmp_path, hand_made())
     update(tmp_path, hand_made(0.015))
     redefined = hand_made(0.5, signature={**hand_made(0.5).signature, "definition": "tiny/2"})
-    assert update(tmp_path, redefined).verdict == "updated"
+    assert update(tmp_path, redefined).code == "stored"
     assert entry(tmp_path).anchor is None and entry(tmp_path).planned == {}
 
 
@@ -198,7 +198,7 @@ def test_the_stored_value_of_an_earlier_version_is_the_anchor(tmp_path: Path) ->
     update(tmp_path, hand_made(0.015))
     far = judge(tmp_path, hand_made(0.03))
     assert (
-        far.verdict == "regressed"
+        far.code == "regressed"
         and "against the anchor that an earlier version stored: share 0.25 -> 0.28" in far.text
     )
 
@@ -212,7 +212,7 @@ def test_no_row_of_updates_without_a_reason_moves_a_value_beyond_the_tolerance(
     update(folder, hand_made())
     shift = 0.0
     for step in steps:
-        if update(folder, hand_made(shift + step)).verdict == "updated":
+        if update(folder, hand_made(shift + step)).code == "stored":
             shift += step
         assert entry(folder).values["share"] == pytest.approx(0.25 + shift, abs=2e-6)
         assert shift <= TOLERANCE + 2e-6

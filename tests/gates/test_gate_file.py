@@ -11,7 +11,7 @@ import pytest
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.gate_file import Gate, plan_gates, read_gates
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.tolerance import Tolerance
+from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.text.located_yaml import read_yaml
 
 FILE = """
@@ -19,9 +19,9 @@ gates:
   - {suite: nli-occupation, at_least: 0.5}
   - {suite: nli-occupation, at_least: 0.5}
   - {suite: nli-occupation, statistic: threshold_0.7, at_least: 0.4, models: [a]}
-  - {suite: disco-names, baseline: true, tolerance: 0.2, name: wide}
-  - {suite: disco-names, baseline: true, tolerance: 0.1, name: wide}
-  - {suite: disco-names, no_worse_than: a, tolerance: 0}
+  - {suite: disco-names, baseline: true, margin: 0.2, name: wide}
+  - {suite: disco-names, baseline: true, margin: 0.1, name: wide}
+  - {suite: disco-names, no_worse_than: a, margin: 0}
   - {suite: lm-occupation, at_most: 0.3, models: [c]}
 """
 
@@ -51,7 +51,7 @@ def test_gates_are_planned_for_the_models_of_a_run(tmp_path: Path) -> None:
     assert len(plans) == 5 + 5 + 1
     assert [statistic for statistic, _ in plans[0].until] == ["net_neutral", "net_neutral", "threshold_0.7"]
     assert [statistic for statistic, _ in plans[5].until] == ["net_neutral"] * 2
-    assert plans[3].until == () and plans[3].tolerances == {"significant_fills": [Tolerance(0.2), Tolerance(0.1)]} and plans[3].entries == ["wide"] * 2  # fmt: skip
+    assert plans[3].until == () and plans[3].margins == {"significant_fills": [Margin(0.2), Margin(0.1)]} and plans[3].entries == ["wide"] * 2  # fmt: skip
     assert {plan.comparisons for plan in plans[:-1]} == {1}
     assert plans[-1].gate.why_idle(["a", "b"]) == "gate lm-occupation.aggregate_bias.at_most is for c, and the run has a, b"  # fmt: skip
     assert [plan.model for plan in plan_gates(read(tmp_path), [])] == [None] * 7

@@ -114,7 +114,7 @@ def test_a_sample_is_judged_by_its_bounds(sampled: Measurement, limit: float) ->
     found = judge_limit(sampled, Limit(at_least=limit))
     assert found.verdict == decide(bounds.low, bounds.high, limit - FLOAT_NOISE, np.inf)
     assert (found.interval.low, found.interval.high) == (bounds.low, bounds.high)
-    if found.verdict == "inconclusive":
+    if found.code == "too_few":
         assert Policy().fails(found) and found.settled_by.endswith("cases, if the value stays where it is")
         assert 400 < int(found.settled_by.split()[1].replace(",", "")) <= sampled.n_total * 1.1
 
@@ -125,11 +125,11 @@ def test_what_batches_and_threads_change_keeps_a_limit(whole: Measurement, sampl
     assert Limit(at_most=0.1).verdict(about, np.mean([0.1] * 3), np.mean([0.1] * 3)) == "pass"
     assert Limit(at_most=0.1).verdict(about, 0.1 + 2e-6, 0.1 + 2e-6) == "over the limit"
     for by in (-5e-7, 5e-7):
-        assert judge_limit(whole, Limit(at_least=whole.value + by)).verdict == "pass"
-        assert judge_limit(whole, Limit(at_most=whole.value + by, at_least=0.1)).verdict == "pass"
+        assert judge_limit(whole, Limit(at_least=whole.value + by)).code == "within"
+        assert judge_limit(whole, Limit(at_most=whole.value + by, at_least=0.1)).code == "within"
         low = sampled.bounds["net_neutral"].low
-        assert judge_limit(sampled, Limit(at_least=low + by)).verdict == "pass"
-        assert judge_limit(whole, Limit(at_least=whole.interval.low + by), generalise=True).verdict == "pass"
+        assert judge_limit(sampled, Limit(at_least=low + by)).code == "within"
+        assert judge_limit(whole, Limit(at_least=whole.interval.low + by), generalise=True).code == "within"
 
 
 def test_more_cases_settle_what_they_were_said_to_settle(wide: Path, sampled: Measurement) -> None:
@@ -137,27 +137,27 @@ def test_more_cases_settle_what_they_were_said_to_settle(wide: Path, sampled: Me
     found = judge_limit(sampled, Limit(at_least=limit))
     needed = int(found.settled_by.split()[1].replace(",", ""))
     longer = measure(wide, Scatter(), cache=None, limit=min(TOTAL, 2 * needed))
-    assert judge_limit(longer, Limit(at_least=limit)).verdict == "pass"
+    assert judge_limit(longer, Limit(at_least=limit)).code == "within"
 
 
 def test_other_items_are_another_question(whole: Measurement, wide: Path) -> None:
     interval = whole.intervals["net_neutral"]
     edge = (whole.value + interval.low) / 2
-    assert judge_limit(whole, Limit(at_least=edge)).verdict == "pass"
+    assert judge_limit(whole, Limit(at_least=edge)).code == "within"
     found = judge_limit(whole, Limit(at_least=edge), generalise=True)
     assert (found.verdict, found.bound) == ("inconclusive", f"at least {edge:g} for other items")
     assert "judged for other words for person" in found.text
-    assert judge_limit(whole, Limit(at_least=interval.low - 1e-9), generalise=True).verdict == "pass"
-    assert judge_limit(whole, Limit(at_least=interval.high + 1e-5), generalise=True).verdict == "over the limit"
+    assert judge_limit(whole, Limit(at_least=interval.low - 1e-9), generalise=True).code == "within"
+    assert judge_limit(whole, Limit(at_least=interval.high + 1e-5), generalise=True).code == "over_limit"
 
 
 def test_without_an_interval_other_items_stay_open(wide: Path) -> None:
     alike = measure(wide, Scatter(scatter=0.0), cache=None)
     found = judge_limit(alike, Limit(at_least=0.1), generalise=True)
-    assert found.verdict == "inconclusive"
+    assert found.code == "too_few"
     assert "no interval for other items: the words for person that vary are too few" in found.text
     assert "gate the suite's own cases instead" in found.settled_by
-    assert judge_limit(alike, Limit(at_least=0.1)).verdict == "pass"
+    assert judge_limit(alike, Limit(at_least=0.1)).code == "within"
 
 
 def test_a_sample_of_what_is_no_mean_decides_nothing(wide: Path) -> None:
@@ -165,7 +165,7 @@ def test_a_sample_of_what_is_no_mean_decides_nothing(wide: Path) -> None:
     found = judge_limit(part, Limit(at_least=0.1), "threshold_0.5")
     assert (found.verdict, found.settled_by) == ("inconclusive", "all 1,760 cases (no limit)")
     assert "400 of 1,760 cases were scored" in found.text
-    assert judge_limit(measure(wide, Scatter(), cache=None, unit="word_pair"), Limit(at_least=0.1), "threshold_0.5").verdict == "pass"  # fmt: skip
+    assert judge_limit(measure(wide, Scatter(), cache=None, unit="word_pair"), Limit(at_least=0.1), "threshold_0.5").code == "within"  # fmt: skip
 
 
 def test_no_value_fails_and_says_why(whole: Measurement) -> None:
@@ -182,8 +182,8 @@ def restarts(wide: Path, *bases: float) -> Measurement:
 def test_a_limit_over_restarts_is_for_other_restarts(wide: Path) -> None:
     found = judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.6))
     assert (found.verdict, found.bound, found.over) == ("pass", "at least 0.6 for other restarts", "restarts")
-    assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.70)).verdict == "inconclusive"
-    assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.80)).verdict == "over the limit"
+    assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.70)).code == "too_few"
+    assert judge_limit(restarts(wide, 0.70, 0.72, 0.71), Limit(at_least=0.80)).code == "over_limit"
 
 
 def test_restarts_on_a_sample_hold_for_all_cases(wide: Path) -> None:
@@ -234,7 +234,7 @@ def test_what_is_strict_is_set_for_the_run(whole: Measurement, sampled: Measurem
         baseline = stored(tmp_path, whole)
         better = measure_like(whole, Scatter(worse=-0.1))
         with pytest.raises(GateFailure, match=r"^stale: "):
-            assert_no_regression(better, baseline, tolerance=0.0)
+            assert_no_regression(better, baseline, margin=0.0)
 
 
 # Early stopping.
@@ -294,7 +294,7 @@ def test_accuracy_without_its_data_is_decided_at_once(wide: Path) -> None:
     one = Scatter()
     found = measure(wide, one, cache=None, until=until(accuracy=Limit(at_least=0.5)))
     assert (found.n, found.values["accuracy"]) == (64, None) and one.asked <= 64 + ASIDE
-    assert judge_limit(found, Limit(at_least=0.5), "accuracy").verdict == "no value"
+    assert judge_limit(found, Limit(at_least=0.5), "accuracy").code == "no_value"
 
 
 def test_a_limit_on_a_missing_statistic_names_those_there_are() -> None:
@@ -306,12 +306,12 @@ def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measure
     """Bounds for a number of items that was fixed do not hold where one looked until they were far enough."""
     stop = until(net_neutral=Limit(at_least=0.4))
     found = measure(wide, Scatter(), cache=None, until=stop)
-    assert judge_limit(found, Limit(at_least=0.4)).verdict == "pass"
+    assert judge_limit(found, Limit(at_least=0.4)).code == "within"
     with pytest.raises(GateError, match=r"scored only until .* for other items or restarts need a measurement without"):
         judge_limit(found, Limit(at_least=0.4), generalise=True)
     for pair in ((found, found), (whole, found), (found, whole)):
         with pytest.raises(GateError, match="scored only until other gates were decided; compare measurements without"):
-            judge_no_worse(*pair, tolerance=0.0)
+            judge_no_worse(*pair, margin=0.0)
     each = [*(measure(wide, Scatter(base), cache=None, limit=64) for base in (0.70, 0.71)), found]
     with pytest.raises(GateError, match="scored only until"):
         judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.4))
@@ -327,7 +327,7 @@ def test_the_table_shows_the_longest_of_several_measurements(wide: Path, whole: 
 def test_a_stopped_measurement_is_no_baseline(wide: Path, tmp_path: Path) -> None:
     found = measure(wide, Scatter(), cache=None, until=until(net_neutral=Limit(at_least=0.4)))
     with pytest.raises(GateError, match="scored only until other gates were decided"):
-        Baseline(tmp_path, "m", "t.py", update="all").judge(found, tolerance=0.0)
+        Baseline(tmp_path, "m", "t.py", update="all").judge(found, margin=0.0)
 
 
 # Against a baseline.
@@ -354,21 +354,21 @@ def _suite_files(wide: Path) -> None:
 
 def test_an_unchanged_model_is_the_same_in_every_item(whole: Measurement, tmp_path: Path) -> None:
     for same in (Scatter(), Scatter(noise=1e-10)):  # the second hangs a little on how many pairs are asked at a time
-        found = stored(tmp_path, whole).judge(measure_like(whole, same), tolerance=0.0)
+        found = stored(tmp_path, whole).judge(measure_like(whole, same), margin=0.0)
         assert (found.verdict, found.p) == ("unchanged", 1.0)
         assert "(20 of them, 0 moved; the same in every item)" in found.text
 
 
 def test_worse_better_and_undecided(whole: Measurement, tmp_path: Path) -> None:
     baseline = stored(tmp_path, whole)
-    worse = baseline.judge(measure_like(whole, Scatter(worse=0.05)), tolerance=0.01)
-    assert worse.verdict == "regressed" and worse.difference == pytest.approx(0.05)
+    worse = baseline.judge(measure_like(whole, Scatter(worse=0.05)), margin=0.01)
+    assert worse.code == "regressed" and worse.difference == pytest.approx(0.05)
     assert "premise words that moved most, then and now: " in worse.text
     assert "judged for other premise words" in worse.text
-    assert baseline.judge(measure_like(whole, Scatter(worse=0.05)), tolerance=0.06).verdict == "pass"
-    assert baseline.judge(measure_like(whole, Scatter(worse=-0.05)), tolerance=0.01).verdict == "stale"
-    few = baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), tolerance=0.01)
-    assert few.verdict == "inconclusive"
+    assert baseline.judge(measure_like(whole, Scatter(worse=0.05)), margin=0.06).code == "within"
+    assert baseline.judge(measure_like(whole, Scatter(worse=-0.05)), margin=0.01).code == "better"
+    few = baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), margin=0.01)
+    assert few.code == "too_few"
     assert "(20 of them, 2 moved; " in few.text
     moved = re.search(r"moved most, then and now: (nurse|poet) ([\d.]+) -> ([\d.]+), (nurse|poet) ", few.text)
     assert moved is not None and float(moved[2]) - float(moved[3]) == pytest.approx(0.3, abs=1e-3)
@@ -376,19 +376,19 @@ def test_worse_better_and_undecided(whole: Measurement, tmp_path: Path) -> None:
     assert [record.partition("; pairs")[0].strip() for record in records] == [
         f"slice: person; value: {name}" for name in (moved[1], moved[4])
     ]
-    assert "or a tolerance of 0.3" in few.settled_by
-    assert baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), tolerance=0.31).verdict == "pass"  # fmt: skip
+    assert "or a margin of 0.3" in few.settled_by
+    assert baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), margin=0.31).code == "within"  # fmt: skip
 
 
 def test_too_few_items_leave_the_suite_itself(wide: Path, tmp_path: Path) -> None:
     few = measure(wide.with_name("tiny-nli.yaml"), Scatter(), cache=None)
     baseline = stored(tmp_path, few)
-    found = baseline.judge(measure_like(few, Scatter(worse=0.05)), tolerance=0.01)
+    found = baseline.judge(measure_like(few, Scatter(worse=0.05)), margin=0.01)
     assert (found.verdict, found.over) == ("regressed", "the suite's cases, all of them")
     assert "3 premise words in common say nothing of others, 6 are needed" in found.text
-    assert baseline.judge(measure_like(few, Scatter(worse=0.05)), tolerance=0.06).verdict == "pass"
+    assert baseline.judge(measure_like(few, Scatter(worse=0.05)), margin=0.06).code == "within"
     part = measure_like(few, Scatter(), limit=100)
-    found = stored(tmp_path, part).judge(measure_like(few, Scatter(worse=0.05), limit=100), tolerance=0.0)
+    found = stored(tmp_path, part).judge(measure_like(few, Scatter(worse=0.05), limit=100), margin=0.0)
     assert (found.verdict, found.settled_by) == ("inconclusive", "all 264 cases (no limit), in a new baseline")
 
 
@@ -396,7 +396,7 @@ def test_items_that_were_too_large_to_be_stored(
     whole: Measurement, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(item_file, "MOST_ITEM_BYTES", 10)
-    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(worse=0.05)), tolerance=0.0)
+    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(worse=0.05)), margin=0.0)
     assert (found.verdict, found.over) == ("regressed", "the suite's cases, all of them")
     assert "the statistics of its items take more than 512 KiB and were not stored" in found.text
     assert not list(tmp_path.rglob("*.npz"))
@@ -411,7 +411,7 @@ def test_item_files_are_whole_or_one_error(whole: Measurement, tmp_path: Path, c
         BaselineError,
         match=rf"t.py.wide.[0-9a-f]{{8}}.npz{message}.*restore it from version control, or run with --bias-update",
     ):
-        baseline.judge(whole, tolerance=0.0)
+        baseline.judge(whole, margin=0.0)
 
 
 def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tmp_path: Path) -> None:
@@ -423,10 +423,10 @@ def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tm
     tests = {"model": 7, "module": 4, "none": 1, 10**6: 10**6}
     for family, number in tests.items():
         baseline = Baseline(tmp_path, "m", "t.py", correct_for=family)
-        found = baseline.judge(worse, tolerance=0.01)
+        found = baseline.judge(worse, margin=0.01)
         assert (found.tests, found.verdict) == (number, "inconclusive" if number == 10**6 else "regressed")
-        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(worse, tolerance=0.06).verdict == "pass"
-        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(better, tolerance=0.0).verdict == "stale"
+        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(worse, margin=0.06).code == "within"
+        assert Baseline(tmp_path, "m", "t.py", correct_for=family).judge(better, margin=0.0).code == "better"
         assert found.p == pytest.approx(0.5**20), "all items are worse, whatever the family"
 
 
@@ -441,7 +441,7 @@ def test_the_family_changes_only_what_is_called_regressed(whole: Measurement, tm
 def test_not_comparable_names_what_differs_and_nothing_else(
     whole: Measurement, tmp_path: Path, change: dict[str, Any], named: list[str]
 ) -> None:
-    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(), **change), tolerance=0.0)
+    found = stored(tmp_path, whole).judge(measure_like(whole, Scatter(), **change), margin=0.0)
     assert (found.verdict, Policy().fails(found), found.p) == ("not comparable", True, None)
     assert f"is of something else ({'; '.join(named)}); run with --bias-update" in found.text
 
@@ -449,19 +449,19 @@ def test_not_comparable_names_what_differs_and_nothing_else(
 def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
     then = restarts(wide, 0.70, 0.72, 0.71)
     baseline = stored(tmp_path, then)
-    same = baseline.judge(restarts(wide, 0.70, 0.72, 0.71), tolerance=0.0)
+    same = baseline.judge(restarts(wide, 0.70, 0.72, 0.71), margin=0.0)
     assert (same.verdict, same.over, same.difference) == ("unchanged", "restarts, on these 200 cases", 0.0)
     assert "judged for other restarts, on these 200 cases" in same.text
     assert "the same in every restart" in same.text
-    others = baseline.judge(restarts(wide, 0.71, 0.70, 0.72), tolerance=0.0)
-    assert others.verdict == "inconclusive", "as good on average, with tolerance 0"
-    assert baseline.judge(restarts(wide, 0.71, 0.70, 0.72), tolerance=0.05).verdict == "pass"
-    worse = baseline.judge(restarts(wide, 0.60, 0.62, 0.61), tolerance=0.05)
-    assert worse.verdict == "regressed" and "restarts" in worse.over
-    assert baseline.judge(restarts(wide, 0.80, 0.82, 0.81), tolerance=0.05).verdict == "stale"
+    others = baseline.judge(restarts(wide, 0.71, 0.70, 0.72), margin=0.0)
+    assert others.code == "too_few", "as good on average, with margin 0"
+    assert baseline.judge(restarts(wide, 0.71, 0.70, 0.72), margin=0.05).code == "within"
+    worse = baseline.judge(restarts(wide, 0.60, 0.62, 0.61), margin=0.05)
+    assert worse.code == "regressed" and "restarts" in worse.over
+    assert baseline.judge(restarts(wide, 0.80, 0.82, 0.81), margin=0.05).code == "better"
     assert "--bias-model=Scatter=runs/{seed} --bias-update" in worse.text, "the command that accepts it names them all"
-    more = Baseline(tmp_path, "m", "t.py").judge(restarts(wide, 0.70, 0.72, 0.71, 0.70), tolerance=0.0)
-    assert more.verdict == "inconclusive", "the number of restarts may differ"
+    more = Baseline(tmp_path, "m", "t.py").judge(restarts(wide, 0.70, 0.72, 0.71, 0.70), margin=0.0)
+    assert more.code == "too_few", "the number of restarts may differ"
 
 
 def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same_weights() -> None:
@@ -495,8 +495,8 @@ def test_a_limit_that_demands_bias_is_refused_unless_a_range_is_meant(whole: Mea
         match=r"^lower is worse for net_neutral \(neutral is 1\), so at_most 0.9 passes a model only if it is ",
     ):
         assert_at_most(whole, 0.9)
-    assert assert_at_most(whole, 0.9, range=True).verdict == "pass"
-    assert judge_limit(whole, Limit(at_least=0.1, at_most=0.9)).verdict == "pass", "two bounds are a range"
+    assert assert_at_most(whole, 0.9, range=True).code == "within"
+    assert judge_limit(whole, Limit(at_least=0.1, at_most=0.9)).code == "within", "two bounds are a range"
     about = Statistic("higher", 0.0, "m")
     with pytest.raises(
         GateError, match=r"higher is worse for s .*, so at_least 0.3 passes .*: use at_most, or range=True"

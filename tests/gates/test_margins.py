@@ -17,7 +17,7 @@ from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, ite
 from pytest_genderbias.gates.book_update import to_write, write_entries, write_margins
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.policy import Policy
-from pytest_genderbias.gates.tolerance import HOW_TO_CHOOSE, PlannedMargin
+from pytest_genderbias.gates.margin import HOW_TO_CHOOSE, PlannedMargin
 
 PLANNED = PlannedMargin(
     0.013, "2026-11-22", {"false_alarms": 0.05, "found": {"alone": 0.03}, "seconds": 1.5, "from": "restarts"}
@@ -72,11 +72,11 @@ def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ({"planned": {"share": {"tolerance": -1}}}, "planned.share.tolerance: expected a number of 0 or more, got -1"),
-        ({"planned": {"share": {"tolerance": "x"}}}, "planned.share.tolerance: expected a number or null, got 'x'"),
+        ({"planned": {"share": {"margin": -1}}}, "planned.share.margin: expected a number of 0 or more, got -1"),
+        ({"planned": {"share": {"margin": "x"}}}, "planned.share.margin: expected a number or null, got 'x'"),
         (
             {"planned": {"share": {}}},
-            "planned.share: expected the keys tolerance, date, measured, why, tolerance missing",
+            "planned.share: expected the keys margin, date, measured, why, margin missing",
         ),
         ({"anchor": {"items_sha256": "../x"}}, "anchor.items_sha256: expected 64 hexadecimal digits or null"),
         ({"anchor": {"values": {"share": "much"}}}, "anchor.values.share: expected a number or null"),
@@ -116,28 +116,28 @@ def stored(folder: Path, **planned: float) -> Baseline:
 def test_a_share_is_of_the_stored_distance_and_the_text_shows_both(tmp_path: Path) -> None:
     baseline = stored(tmp_path)  # .25, and neutral is 0
     fine = baseline.judge(hand_made(0.049), "20%")
-    assert fine.verdict == "pass" and fine.bound == "baseline 0.25 + 0.05"
+    assert fine.code == "within" and fine.bound == "baseline 0.25 + 0.05"
     worse = baseline.judge(hand_made(0.051), "20%")
-    assert worse.verdict == "regressed"
-    assert "0.051 worse, tolerance 0.05 (20% of the distance 0.25 from neutral)" in worse.text
+    assert worse.code == "regressed"
+    assert "0.051 worse, margin 0.05 (20% of the distance 0.25 from neutral)" in worse.text
 
 
 def test_auto_takes_the_margin_of_the_plan(tmp_path: Path) -> None:
     baseline = stored(tmp_path, share=0.03)
-    assert baseline.judge(hand_made(0.029), "auto").verdict == "pass"
+    assert baseline.judge(hand_made(0.029), "auto").code == "within"
     worse = baseline.judge(hand_made(0.031), "auto")
-    assert worse.verdict == "regressed" and "tolerance 0.03 (auto, planned on 2026-11-22)" in worse.text
+    assert worse.code == "regressed" and "margin 0.03 (auto, planned on 2026-11-22)" in worse.text
 
 
 def test_auto_without_a_plan_fails_and_names_the_flag(tmp_path: Path) -> None:
     baseline = stored(tmp_path)
     judged = baseline.judge(hand_made(), "auto")
-    assert judged.verdict == "missing" and Policy("warn", "warn").fails(judged)
+    assert judged.code == "no_baseline" and Policy("warn", "warn").fails(judged)
     assert "nothing is planned for share of 'tiny' in" in judged.text and "run pytest with --bias-plan" in judged.text
     between = judge_no_worse(hand_made(), hand_made(), "auto")
-    assert between.verdict == "missing" and "run pytest with --bias-plan" in between.text
+    assert between.code == "no_baseline" and "run pytest with --bias-plan" in between.text
     planned = judge_no_worse(hand_made(0.03), hand_made(), "auto", planned=PlannedMargin(0.04))
-    assert planned.verdict == "pass" and "tolerance 0.04 (auto, as planned)" in planned.text
+    assert planned.code == "within" and "margin 0.04 (auto, as planned)" in planned.text
 
 
 def test_auto_where_planning_found_no_margin_says_why_and_what_to_do(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_auto_where_planning_found_no_margin_says_why_and_what_to_do(tmp_path: P
     for judgement in (judged, between):
         assert (judgement.verdict, judgement.bound) == ("missing", "no margin")
         assert "--bias-plan found no margin for share" in judgement.text and HOW_TO_CHOOSE not in judgement.text
-        assert "on 2026-11-22: three items decide nothing; write a tolerance, as 0.02 or 20%" in judgement.text
-    assert Baseline(tmp_path, "m", "t.py").judge(hand_made(), 0.02).verdict == "unchanged"
+        assert "on 2026-11-22: three items decide nothing; write a margin, as 0.02 or 20%" in judgement.text
+    assert Baseline(tmp_path, "m", "t.py").judge(hand_made(), 0.02).code == "unchanged"
     margins = {"tiny": {"share": PLANNED}}
     write_margins(tmp_path, "m", "t.py", margins)
     write_margins(tmp_path, "m", "t.py", {"tiny": {"share": none}})
@@ -165,7 +165,7 @@ def test_a_comparison_without_a_tolerance_is_an_error(tmp_path: Path) -> None:
         lambda: assert_no_regression(hand_made(), stored(tmp_path), statistic="share"),
         lambda: assert_no_worse(hand_made(), hand_made()),
     ):
-        with pytest.raises(GateError, match=r"a comparison needs a tolerance: .* run pytest with --bias-plan"):
+        with pytest.raises(GateError, match=r"a comparison needs a margin: .* run pytest with --bias-plan"):
             compare()
 
 
@@ -180,7 +180,7 @@ def test_an_update_keeps_the_plan_and_asks_for_a_reason_beyond_it(tmp_path: Path
     within, beyond, better = entry_after(0.02), entry_after(0.04), entry_after(-0.1)
     assert beyond is None, "worse by more than was planned, without a reason"
     for entry in (within, better):
-        assert entry is not None and entry.planned["share"].tolerance == 0.03 and entry.gated == {"share": 0.03}
+        assert entry is not None and entry.planned["share"].margin == 0.03 and entry.gated == {"share": 0.03}
     sample = {**hand_made().signature, "sample": {"n": 12, "of": 20}}
     other = entry_after(-0.1, signature=sample)
     assert other is not None and other.planned == {} and other.gated == {"share": 0.0}, "planned for another sample"

@@ -59,16 +59,16 @@ def test_a_limit(limit: Limit, generalise: bool) -> None:
 
 
 def test_infinite_bounds_decide_nothing_on_their_side() -> None:
-    assert judge_limit(between(-math.inf, 0.3), Limit(at_most=0.4)).verdict == "pass"
-    assert judge_limit(between(-math.inf, 0.3), Limit(at_least=0.1, range=True)).verdict == "inconclusive"
-    assert judge_limit(between(0.2, math.inf), Limit(at_most=0.4)).verdict == "inconclusive"
+    assert judge_limit(between(-math.inf, 0.3), Limit(at_most=0.4)).code == "within"
+    assert judge_limit(between(-math.inf, 0.3), Limit(at_least=0.1, range=True)).code == "too_few"
+    assert judge_limit(between(0.2, math.inf), Limit(at_most=0.4)).code == "too_few"
 
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, None])
 def test_a_model_against_a_model(value: float | None) -> None:
-    assert LENIENT.outcome(judge_no_worse(hand_made(), hand_made(), tolerance=0.0)) == PASSED
-    assert fails(judge_no_worse(of_value(value), hand_made(), tolerance=9.0))
-    found = judge_no_worse(hand_made(), replace(of_value(value), model="other"), tolerance=9.0)
+    assert LENIENT.outcome(judge_no_worse(hand_made(), hand_made(), margin=0.0)) == PASSED
+    assert fails(judge_no_worse(of_value(value), hand_made(), margin=9.0))
+    found = judge_no_worse(hand_made(), replace(of_value(value), model="other"), margin=9.0)
     assert fails(found) and "share has no value in the other" in found.text
     rows, _ = compare_models([hand_made(), replace(of_value(value), model="other")], ["m", "other"])
     assert [row.better for row in rows] == ["no value"]
@@ -81,7 +81,7 @@ def test_a_model_against_items_that_are_no_numbers(value: float) -> None:
     broken = hand_made(sums=SumsByStatistic({"share": sums}))
     with np.errstate(all="ignore"):
         for now, then in ((broken, hand_made()), (hand_made(), broken)):
-            found = judge_no_worse(now, replace(then, model="other"), tolerance=0.01)
+            found = judge_no_worse(now, replace(then, model="other"), margin=0.01)
             assert (
                 fails(found) and " its items give " in found.text and ", and only finite numbers decide" in found.text
             )
@@ -91,7 +91,7 @@ def test_a_model_against_items_that_are_no_numbers(value: float) -> None:
 @pytest.mark.parametrize("value", [*NO_NUMBERS, None])
 def test_a_baseline(tmp_path: Path, value: float | None, update: str) -> None:
     write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made())})
-    found = Baseline(tmp_path, "m", "t.py", update=update).judge(of_value(value), tolerance=9.0)
+    found = Baseline(tmp_path, "m", "t.py", update=update).judge(of_value(value), margin=9.0)
     if value is None and update == "all":
         assert found.verdict == UPDATED, "a value that is gone is accepted; every gate on it fails then"
     else:
@@ -101,7 +101,7 @@ def test_a_baseline(tmp_path: Path, value: float | None, update: str) -> None:
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_a_stored_value_that_is_no_number_is_none(value: float) -> None:
     before = Reference("baseline", value, None, None, fingerprint="f0.0")
-    found = find_regression(hand_made(), "share", before, tolerance=9.0)
+    found = find_regression(hand_made(), "share", before, margin=9.0)
     assert found.verdict == NO_VALUE and f"in the baseline: it is {value}" in found.text
 
 
@@ -109,7 +109,7 @@ def test_a_stored_value_that_is_no_number_is_none(value: float) -> None:
 def test_a_worsening(figure: str) -> None:
     nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
     worsening = Difference(-0.1, -0.2, -0.05, 0.9, 0.01, 12, 12, "", "items", *nothing)
-    verdict = verdict_on(replace(worsening, **{figure: math.nan}), tolerance=0.02)
+    verdict = verdict_on(replace(worsening, **{figure: math.nan}), margin=0.02)
     found = Finding(verdict, "", "", math.nan if figure == "low" else -0.2, math.nan if figure == "high" else -0.05,
                     p=math.nan if figure == "p" else 0.9, difference=math.nan if figure == "value" else -0.1)  # fmt: skip
     assert fails(make_judgement(hand_made(), "share", found))

@@ -71,9 +71,9 @@ def judges(folder: Path, now: Measurement, better: Measurement) -> list[Callable
     updated = baseline_of(folder / "updated", better, update="all", reason="why")
     return [
         lambda: judge_limit(now, Limit(at_least=now.value)),
-        lambda: before.judge(better, tolerance=0.0),
-        lambda: updated.judge(now, tolerance=0.0),
-        lambda: judge_no_worse(now, better, tolerance=0.0),
+        lambda: before.judge(better, margin=0.0),
+        lambda: updated.judge(now, margin=0.0),
+        lambda: judge_no_worse(now, better, margin=0.0),
     ]
 
 
@@ -99,11 +99,11 @@ def test_a_judgement_does_not_depend_on_what_ran_before(now: Measurement, better
 def test_a_second_statistic_of_an_entry_is_judged_alone(now: Measurement, better: Measurement, tmp_path: Path) -> None:
     together = baseline_of(tmp_path, better, update="all", reason="why")
     alone = baseline_of(tmp_path, better, update="all", reason="why")
-    together.judge(now, tolerance=0.0)
-    assert together.judge(now, statistic="fraction_neutral", tolerance=0.0) == alone.judge(
-        now, statistic="fraction_neutral", tolerance=0.0
+    together.judge(now, margin=0.0)
+    assert together.judge(now, statistic="fraction_neutral", margin=0.0) == alone.judge(
+        now, statistic="fraction_neutral", margin=0.0
     )
-    together.judge(now, tolerance=0.0)
+    together.judge(now, margin=0.0)
     [notes] = together.accepted.values()
     assert [note.statistic for note in notes].count("net_neutral") == 1
 
@@ -115,7 +115,7 @@ def test_judgements_and_findings_travel_as_plain_data(now: Measurement, better: 
         settled = SettledJudgement(judgement, WARNED)
         assert SettledJudgement.from_dict(json.loads(json.dumps(settled.to_dict()))) == settled
         assert settled.to_dict()["failed"] is False
-    finding = Finding("pass", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts={"x": [1]})
+    finding = Finding("within", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts={"x": [1]})
     assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
     with pytest.raises(DataFileError, match=r"^judgement\.n: expected a whole number, got 'many'"):
         Judgement.from_dict({**judgement.to_dict(), "n": "many"})
@@ -129,7 +129,7 @@ def test_comparisons_travel_as_plain_data(now: Measurement, better: Measurement)
 
 
 def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement, tmp_path: Path) -> None:
-    stale = baseline_of(tmp_path, now).judge(better, tolerance=0.0)
+    stale = baseline_of(tmp_path, now).judge(better, margin=0.0)
     recorded: list[tuple[Judgement, str]] = []
     referee = Referee(Policy(stale="fail"), lambda *settled: recorded.append(settled))
     with ThreadPoolExecutor(1) as pool:
@@ -144,7 +144,7 @@ def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement
 def test_tests_side_by_side_in_threads_have_their_own_referees(
     now: Measurement, better: Measurement, tmp_path: Path
 ) -> None:
-    stale = baseline_of(tmp_path, now).judge(better, tolerance=0.0)
+    stale = baseline_of(tmp_path, now).judge(better, margin=0.0)
     recorded: dict[str, list[str]] = {"fail": [], "warn": []}
     of_the_run = active_referee()
     both = threading.Barrier(2)

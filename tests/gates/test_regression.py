@@ -30,15 +30,15 @@ def test_a_limit_and_a_baseline_pass_at_the_same_level() -> None:
     """Restarts that all gave .25 have no error, so that bounds of the worsening are those of the value of now, less .25."""
     now = restarts(0.02, 0.05, -0.01, 0.03, 0.01)
     without_items = [replace(m, sums=SumsByStatistic({})) for m in (now, restarts(*[0.0] * 5, model="then"))]
-    limited, compared = judge_limit(now, Limit(at_most=0.3)), judge_no_worse(*without_items, tolerance=0.05)
+    limited, compared = judge_limit(now, Limit(at_most=0.3)), judge_no_worse(*without_items, margin=0.05)
     assert limited.interval is not None and compared.interval is not None
     assert limited.interval.level == compared.interval.level == 0.95
     assert compared.interval.low + 0.25 == pytest.approx(limited.interval.low)
     assert compared.interval.high + 0.25 == pytest.approx(limited.interval.high)
     assert (limited.verdict, compared.verdict) == ("pass", "pass")
     strict = float(np.nextafter(compared.interval.high - 1e-5, 0))
-    assert judge_no_worse(*without_items, tolerance=strict).verdict == "inconclusive"
-    assert judge_limit(now, Limit(at_most=0.25 + strict)).verdict == "inconclusive"
+    assert judge_no_worse(*without_items, margin=strict).code == "too_few"
+    assert judge_limit(now, Limit(at_most=0.25 + strict)).code == "too_few"
 
 
 def probe(*values: float, model: str = "m") -> Measurement:
@@ -50,7 +50,7 @@ def probe(*values: float, model: str = "m") -> Measurement:
 
 def test_probes_are_compared_as_restarts_seed_by_seed() -> None:
     before, after = np.array([1.1, 1.3, 1.2, 1.5, 1.4]), np.array([1.18, 1.33, 1.29, 1.56, 1.45])
-    judged = judge_no_worse(probe(*after), probe(*before, model="then"), tolerance=0.0)
+    judged = judge_no_worse(probe(*after), probe(*before, model="then"), margin=0.0)
     test = stats.ttest_rel(after, before, alternative="greater")
     assert judged.p == pytest.approx(test.pvalue)
     assert judged.interval is not None and judged.over == "shuffles"
@@ -58,7 +58,7 @@ def test_probes_are_compared_as_restarts_seed_by_seed() -> None:
         stats.ttest_rel(after, before).confidence_interval(0.95)
     )
     assert "Student's t over the differences of restarts, seed by seed" in judged.text
-    assert judge_no_worse(probe(*before), probe(*before, model="then"), tolerance=0.0).verdict == "unchanged"
+    assert judge_no_worse(probe(*before), probe(*before, model="then"), margin=0.0).code == "unchanged"
 
 
 def test_no_gate_takes_what_says_nothing_of_the_size_of_a_bias(tmp_path: Path) -> None:
@@ -69,7 +69,7 @@ def test_no_gate_takes_what_says_nothing_of_the_size_of_a_bias(tmp_path: Path) -
     with pytest.raises(GateError, match=message):
         judge_limit(p_like, Limit(at_most=0.3))
     with pytest.raises(GateError, match=message):
-        judge_no_worse(p_like, p_like, tolerance=0.1)
+        judge_no_worse(p_like, p_like, margin=0.1)
     with pytest.raises(GateError, match=message):
         Baseline(tmp_path, "m", "t.py", update="all").judge(p_like, 0.1)
 
@@ -81,8 +81,8 @@ def test_no_gate_takes_what_says_nothing_of_the_size_of_a_bias(tmp_path: Path) -
             "suite: weat, statistic: p_value, at_least: 0.05",
             "weat: no gate takes p_value: a p value .* gate effect_size",
         ),
-        ("suite: subspace, baseline: true, tolerance: 0.1", "subspace: no gate takes ratio_2: .* no measure of bias"),
-        ("suite: ceat, statistic: word_p_value, no_worse_than: a, tolerance: 0", "ceat: no gate takes word_p_value: "),
+        ("suite: subspace, baseline: true, margin: 0.1", "subspace: no gate takes ratio_2: .* no measure of bias"),
+        ("suite: ceat, statistic: word_p_value, no_worse_than: a, margin: 0", "ceat: no gate takes word_p_value: "),
     ],
 )
 def test_a_gate_file_names_what_no_gate_takes(tmp_path: Path, gate: str, message: str) -> None:
@@ -101,7 +101,7 @@ def test_few_items_that_carry_the_change_are_said_to() -> None:
     two = replace(
         then, values={"share": float(moved[:, 0].mean())}, sums=SumsByStatistic({"share": replace(sums, sums=moved)})
     )
-    text = judge_no_worse(replace(two, model="m"), then, tolerance=0.01).text
+    text = judge_no_worse(replace(two, model="m"), then, margin=0.01).text
     assert "few items carry the change: it is worth 2 of 12 (Kish's effective number), skewness 1.8; " in text
     assert "items that moved most, then and now: item 0 0.1 -> 0.3, item 1 0.1273 -> 0.3273\n" in text
-    assert "carry the change" not in judge_no_worse(hand_made(0.1), then, tolerance=0.01).text
+    assert "carry the change" not in judge_no_worse(hand_made(0.1), then, margin=0.01).text

@@ -38,8 +38,8 @@ def measured(scores: Any, model: str = "copy", direction: str = "higher", **chan
     return hand_made(model=model, **{**content, **changes})
 
 
-def verdict(then: Any, now: Any, tolerance: float | str, direction: str = "higher") -> str:
-    return judge_same(measured(now, direction=direction), measured(then, "float32", direction), tolerance).verdict
+def verdict(then: Any, now: Any, margin: float | str, direction: str = "higher") -> str:
+    return judge_same(measured(now, direction=direction), measured(then, "float32", direction), margin).verdict
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS)
@@ -48,7 +48,7 @@ def test_a_change_counts_to_either_side(direction: str, sign: int) -> None:
     rng = np.random.default_rng(0)
     then = rng.normal(0.3, 0.1, 40)
     now = then + sign * (0.1 + rng.normal(0, 0.01, 40))
-    found = [verdict(then, now, tolerance, direction) for tolerance in (0.2, 0.1, 0.02)]
+    found = [verdict(then, now, margin, direction) for margin in (0.2, 0.1, 0.02)]
     assert found == ["same", "inconclusive", "different"]
     one_sided = judge_no_worse(measured(now, direction=direction), measured(then, "float32", direction), 0.02).verdict
     worse = sign > 0 if direction != "lower" else sign < 0
@@ -57,11 +57,11 @@ def test_a_change_counts_to_either_side(direction: str, sign: int) -> None:
 
 def test_a_change_through_neutral_is_not_the_same_distance() -> None:
     then = np.random.default_rng(1).normal(0.2, 0.01, 30)
-    assert judge_no_worse(measured(-then, direction="away"), measured(then, "float32", "away"), 0.05).verdict == "pass"
+    assert judge_no_worse(measured(-then, direction="away"), measured(then, "float32", "away"), 0.05).code == "within"
     found = judge_same(measured(-then, direction="away"), measured(then, "float32", "away"), 0.05)
-    assert found.verdict == "different"
+    assert found.code == "different"
     assert found.difference == pytest.approx(-2 * then.mean())
-    assert judge_same(measured(then, direction="away"), measured(-then, "float32", "away"), 0.05).verdict == "different"
+    assert judge_same(measured(then, direction="away"), measured(-then, "float32", "away"), 0.05).code == "different"
 
 
 def test_what_is_equal_in_every_item_is_unchanged() -> None:
@@ -107,11 +107,11 @@ def test_a_change_of_the_tolerance_is_seldom_decided(side: int) -> None:
 
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(DIRECTIONS), st.floats(0.001, 0.3))
-def test_which_of_two_models_is_the_copy_does_not_matter(seed: int, direction: str, tolerance: float) -> None:
+def test_which_of_two_models_is_the_copy_does_not_matter(seed: int, direction: str, margin: float) -> None:
     rng = np.random.default_rng(seed)
     then = rng.normal(0.3, 0.1, 15)
     now = then + rng.normal(rng.uniform(-0.2, 0.2), 0.05, 15)
-    there, back = verdict(then, now, tolerance, direction), verdict(now, then, tolerance, direction)
+    there, back = verdict(then, now, margin, direction), verdict(now, then, margin, direction)
     # Resamples are drawn for one order; near an edge the other order may be undecided.
     assert there == back or "inconclusive" in (there, back)
 
@@ -122,37 +122,37 @@ def test_same_is_never_more_than_no_worse_both_ways() -> None:
         then = rng.normal(0.5, 0.1, 20)
         now = then + rng.normal(rng.uniform(-0.1, 0.1), 0.08, 20)
         if verdict(then, now, 0.06) == "same":
-            assert judge_no_worse(measured(now), measured(then, "float32"), 0.06).verdict == "pass"
+            assert judge_no_worse(measured(now), measured(then, "float32"), 0.06).code == "within"
 
 
 def test_what_is_shown() -> None:
     rng = np.random.default_rng(4)
     then = rng.normal(0.5, 0.1, 25)
     better = judge_same(measured(then - 0.1 + rng.normal(0, 0.01, 25)), measured(then, "float32"), 0.02)
-    assert better.verdict == "different"
-    assert "different: tiny on copy: share" in better.text and "better, tolerance 0.02" in better.text
-    assert "against a change within the tolerance, different at 0.05 or less" in better.text
+    assert better.code == "different"
+    assert "limit broken (not the same): tiny on copy: share" in better.text and "better, margin 0.02" in better.text
+    assert "against a change within the margin, different at 0.05 or less" in better.text
     assert better.bound.startswith("float32 ") and better.bound.endswith("± 0.02")
     assert better.movement is not None and better.movement.moved == 25
     assert better.p is not None and better.p < 0.01
     noisy = judge_same(measured(then + rng.normal(0, 0.2, 25)), measured(then, "float32"), 0.02)
-    assert noisy.verdict == "inconclusive"
-    assert noisy.settled_by.startswith("a tolerance of "), "no list of a thousand items in place of 25"
+    assert noisy.code == "too_few"
+    assert noisy.settled_by.startswith("a margin of "), "no list of a thousand items in place of 25"
     near = judge_same(measured(then - 0.005 + rng.normal(0, 0.03, 25)), measured(then, "float32"), 0.02)
-    assert "items (now 25), if the difference stays where it is; or a tolerance of" in near.settled_by
+    assert "items (now 25), if the difference stays where it is; or a margin of" in near.settled_by
     assert Judgement.from_dict(json.loads(json.dumps(noisy.to_dict()))) == noisy
 
 
 def test_the_advice_of_a_tolerance_would_do() -> None:
-    """The tolerance that an undecided text names decides."""
+    """The margin that an undecided text names decides."""
     rng = np.random.default_rng(5)
     then = rng.normal(0.5, 0.1, 25)
     for shift in (-0.01, 0.0, 0.01):
         now = then + shift + rng.normal(0, 0.1, 25)
         now += shift - (now - then).mean()
         undecided = judge_same(measured(now), measured(then, "float32"), 0.005)
-        assert undecided.verdict == "inconclusive"
-        wide = float(undecided.settled_by.rpartition("a tolerance of ")[2])
+        assert undecided.code == "too_few"
+        wide = float(undecided.settled_by.rpartition("a margin of ")[2])
         assert verdict(then, now, wide) == "same"
 
 
@@ -163,7 +163,7 @@ def test_different_is_corrected_for_the_comparisons_and_same_is_not() -> None:
     alone = judge_same(measured(now), measured(then, "float32"), 0.01)
     among = judge_same(measured(now), measured(then, "float32"), 0.01, correction=Correction(1000, "comparisons"))
     assert (alone.verdict, among.verdict) == ("different", "inconclusive")
-    assert judge_same(measured(now), measured(then, "float32"), 0.2, correction=Correction(1000, "c")).verdict == "same"
+    assert judge_same(measured(now), measured(then, "float32"), 0.2, correction=Correction(1000, "c")).code == "same"
 
 
 def test_without_items_all_cases_decide_and_a_sample_does_not() -> None:
@@ -173,7 +173,7 @@ def test_without_items_all_cases_decide_and_a_sample_does_not() -> None:
 
     found = [judge_same(exact(now, "copy"), exact(0.3, "float32"), 0.05).verdict for now in (0.32, 0.36, 0.24)]
     assert found == ["same", "different", "different"]
-    assert judge_same(exact(0.24, "copy", 5), exact(0.3, "float32", 5), 0.05).verdict == "inconclusive"
+    assert judge_same(exact(0.24, "copy", 5), exact(0.3, "float32", 5), 0.05).code == "too_few"
 
 
 def test_rounding_of_the_same_weights_is_the_same() -> None:
@@ -181,13 +181,13 @@ def test_rounding_of_the_same_weights_is_the_same() -> None:
     moved = scores + np.where(np.arange(12) == 3, 6e-3, 0)  # one case over a threshold
     one = {**hand_made().signature, "model": {"fingerprint": "f", "spec": "a"}}
     pair = measured(moved, signature=one), measured(scores, "float32", signature=one)
-    assert judge_same(*pair, 0.0001).verdict == "same"
+    assert judge_same(*pair, 0.0001).code == "same"
 
 
-@pytest.mark.parametrize("tolerance", [None, "auto", -1, "much", float("nan")])
-def test_a_tolerance_is_needed(tolerance: Any) -> None:
-    with pytest.raises(GateError, match="tolerance"):
-        judge_same(hand_made(), hand_made(model="float32"), tolerance)
+@pytest.mark.parametrize("margin", [None, "auto", -1, "much", float("nan")])
+def test_a_tolerance_is_needed(margin: Any) -> None:
+    with pytest.raises(GateError, match="margin"):
+        judge_same(hand_made(), hand_made(model="float32"), margin)
 
 
 def test_a_share_of_the_distance_from_neutral() -> None:
@@ -199,7 +199,7 @@ def test_a_share_of_the_distance_from_neutral() -> None:
 
 def test_no_value_and_other_data_fail() -> None:
     without = hand_made(model="copy", values={"share": None}, reasons={"share": "no words"})
-    assert judge_same(without, hand_made(model="float32"), 0.1).verdict == "no value"
+    assert judge_same(without, hand_made(model="float32"), 0.1).code == "no_value"
     other = hand_made(model="copy", signature={**hand_made().signature, "digest": "other"})
     found = judge_same(other, hand_made(model="float32"), 0.1)
     assert (found.verdict, found.bound) == ("not comparable", "the same as float32")
@@ -207,8 +207,8 @@ def test_no_value_and_other_data_fail() -> None:
 
 def test_the_assertion() -> None:
     then = np.linspace(0.1, 0.4, 12)
-    assert assert_same(measured(then + 0.001), measured(then, "float32"), 0.01).verdict == "same"
-    with pytest.raises(GateFailure, match=r"different: tiny on copy: share 0\.25 -> 0\.15: 0\.1 better"):
+    assert assert_same(measured(then + 0.001), measured(then, "float32"), 0.01).code == "same"
+    with pytest.raises(GateFailure, match=r"limit broken (not the same): tiny on copy: share 0\.25 -> 0\.15: 0\.1 better"):
         assert_same(measured(then - 0.1), measured(then, "float32"), 0.01)
     with pytest.raises(TypeError, match="assert_same judges a measurement"):
         assert_same(0.3, measured(then), 0.01)  # type: ignore[arg-type]

@@ -165,4 +165,4 @@ def test_an_assertion_over_a_bare_value_says_what_to_write(assertion, value):
 
 def test_the_reference_of_a_comparison_is_a_measurement(whole):
     with pytest.raises(TypeError, match=r"got float 0\.2"):
-        assert_no_worse(whole, 0.2, tolerance=0.0)
+        assert_no_worse(whole, 0.2, margin=0.0)

@@ -19,7 +19,7 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*over the limit: tiny-nli on m: net_neutral is 0.825, expected at least 0.85: missed by 0.025",
+            "*limit broken: tiny-nli on m: net_neutral is 0.825, expected at least 0.85: missed by 0.025",
             "E * means     mean probability of neutral; lower is worse, neutral is 1",
             "E * worst     * 0.*, of * premise words",
             "E * scored    264 of 264 cases; judged for the suite's cases, all of them",
@@ -31,7 +31,7 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
     result = project.runpytest(model(project, "worse"), "-vv")
     result.stdout.fnmatch_lines(
         [
-            "*over the limit: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
+            "*limit broken: tiny-nli on m: net_neutral is 0.825, expected at least 0.85*",
             "*net_neutral = 0.825*",
             "*judged for the suite's cases, all of them*",
             "*95 % interval for other items: none: the words for person that vary are too few among those scored*",
@@ -49,7 +49,7 @@ def test_a_failure_needs_no_terminal(project: pytest.Pytester, monkeypatch: pyte
     project.path.joinpath("g.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.85}]")
     result = project.runpytest(model(project, "worse"), "g.bias.yaml", "-p", "no:terminal", "--junitxml=j.xml")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert "over the limit: tiny-nli on m: net_neutral is 0." in (project.path / "j.xml").read_text()
+    assert "limit broken: tiny-nli on m: net_neutral is 0." in (project.path / "j.xml").read_text()
 
 
 def test_a_one_sided_limit_on_an_away_statistic_is_refused(project: pytest.Pytester) -> None:

@@ -23,7 +23,7 @@ def test_a_run_leaves_a_pack_with_the_verdicts_of_its_gates(gated: pytest.Pytest
     verdicts = []
     for pack in packs:
         with (pack / "verdicts.csv").open(newline="") as file:
-            verdicts += [(row["verdict"], row["tolerance"]) for row in csv.DictReader(file)]
+            verdicts += [(row["verdict"], row["margin"]) for row in csv.DictReader(file)]
     assert verdicts == [("updated", ""), ("regressed", "0.01")]
 
 

@@ -24,7 +24,7 @@ def test_another_sample_or_setting_is_not_comparable(gated: pytest.Pytester, cha
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            f"*not comparable: tiny-nli on m: the baseline in *{message}*",
+            f"*cannot judge (not comparable): tiny-nli on m: the baseline in *{message}*",
             "* pytest *--bias-update",
             "*  not comparable *",
         ]
@@ -61,15 +61,15 @@ def test_packaged_suites_gate_where_there_is_a_baseline(project: pytest.Pytester
     project.runpytest(suites, model(project, "good")).assert_outcomes(passed=1)
     project.runpytest(suites, model(project, "good"), "--bias-update-new").assert_outcomes(passed=1)
     assert book(project, "packaged").exists()
-    result = project.runpytest(suites, model(project, "worse"), "--bias-tolerance=0.01")
+    result = project.runpytest(suites, model(project, "worse"), "--bias-margin=0.01")
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*regressed: tiny-nli on m*"])
+    result.stdout.fnmatch_lines(["*worse: tiny-nli on m*"])
 
 
 def test_yaml_gates_compare_with_a_baseline(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(
-        "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    tolerance: 0.1\n"
-        "  - {suite: ./tiny-nli.yaml, statistic: threshold_0.7, baseline: true, tolerance: 0}\n"
+        "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    margin: 0.1\n"
+        "  - {suite: ./tiny-nli.yaml, statistic: threshold_0.7, baseline: true, margin: 0}\n"
     )
     project.runpytest(model(project, "good")).assert_outcomes(failed=2)
     project.runpytest(model(project, "good"), "--bias-update-new").assert_outcomes(passed=2)

@@ -12,8 +12,8 @@ SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 
 GATES = """
 gates:
-  - {suite: tiny-nli.yaml, no_worse_than: a, tolerance: 0.01}
-  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a, tolerance: 0}
+  - {suite: tiny-nli.yaml, no_worse_than: a, margin: 0.01}
+  - {suite: tiny-nli.yaml, statistic: threshold_0.7, no_worse_than: a, margin: 0}
 """
 
 
@@ -30,7 +30,7 @@ def test_the_flag_holds_for_gate_files_flags_and_python(
     )
     models = [model(jobs, which, name) for which, name in (("good", "a"), ("good", "b"))]
     for i, arguments in enumerate(
-        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "--bias-tolerance=0", "-k", "nli:b"], ["-k", "test_it"])
+        (["g.bias.yaml"], [SUITES, "--bias-no-worse-than=a", "--bias-margin=0", "-k", "nli:b"], ["-k", "test_it"])
     ):
         jobs.runpytest(*models, *flag, *arguments, "--bias-json=r.json")
         judged = json.loads((jobs.path / "r.json").read_text())["judgements"]

@@ -22,7 +22,7 @@ def test_runs_follow_each_other_with_verdict_baseline_and_tolerance(gated: pytes
     assert (trace.model, trace.suite, trace.statistic) == ("m", "tiny-nli", "net_neutral")
     assert [point.value for point in trace.points] == pytest.approx([0.9, 0.825])
     assert [point.verdict for point in trace.points] == ["updated", "regressed"]
-    assert (trace.last.outcome, trace.last.baseline, trace.last.tolerance) == ("failed", trace.points[0].value, 0.01)
+    assert (trace.last.outcome, trace.last.baseline, trace.last.margin) == ("failed", trace.points[0].value, 0.01)
     assert trace.worsening() == pytest.approx(0.075)
     report = json.loads((gated.path / "report.json").read_text())
     shown = next(trace for trace in report["history"] if trace["main"])

@@ -33,7 +33,7 @@ def test_fixtures_run_once_for_every_model(project: pytest.Pytester) -> None:
         [
             "*test_neutral?a? PASSED*",
             "*test_neutral?b? FAILED*",
-            "*over the limit: tiny-nli on b: net_neutral is 0.825, expected at least 0.85*",
+            "*limit broken: tiny-nli on b: net_neutral is 0.825, expected at least 0.85*",
         ]
     )
 

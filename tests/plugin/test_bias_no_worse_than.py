@@ -13,15 +13,15 @@ SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None:
     models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
     result = jobs.runpytest(
-        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0", "--bias-stale=fail"
+        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-margin=0", "--bias-stale=fail"
     )
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "regressed: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0",
+            "worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0",
             "  moved     all * premise words; most: * 0.9 -> 0.*",
             "  scored    * of * cases, those of a; judged for other premise words*",
-            "  do        mend the model, or allow more (tolerance)",
+            "  do        mend the model, or allow more (margin)",
             "  tiny-nli  net_neutral *0.075 worse, the same in every item *a 0.9 - 0 *regressed *",
             "  tiny-nli  net_neutral *0.050 better, the same in every item *a 0.9 - 0 *pass *",
         ]
@@ -39,7 +39,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
     }
     found = {}
     for name, arguments in runs.items():
-        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", "--bias-tolerance=0", f"--bias-json={name}.json")
+        jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", "--bias-margin=0", f"--bias-json={name}.json")
         found[name] = json.loads((jobs.path / f"{name}.json").read_text())
     judged = found["whole"]["judgements"]
     assert [(one["verdict"], one["tests"]) for one in judged] == [("inconclusive", 2)]  # two suites, one other model
@@ -49,7 +49,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
 
 def test_a_suite_that_does_not_apply_to_the_reference_fails(jobs: pytest.Pytester) -> None:
     models = model(jobs, "writer", "a"), model(jobs, "good", "b")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-margin=0")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
@@ -65,7 +65,7 @@ def test_a_reference_that_cannot_be_loaded_says_why_once(
 ) -> None:
     models = [model(jobs, which, name) for which, name in (("absent", "a"), ("good", "b"), ("worse", "c"))]
     result = jobs.runpytest(
-        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0", *selected
+        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-margin=0", *selected
     )
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     errors = [line for line in result.outlines if line.startswith("ModelError: ")]
@@ -76,9 +76,9 @@ def test_a_reference_that_cannot_be_loaded_says_why_once(
 def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pytester) -> None:
     jobs.runpytest("--bias-suite=tiny-nli.yaml", model(jobs, "good", "b"), "--bias-update").assert_outcomes(passed=1)
     models = model(jobs, "writer", "a"), model(jobs, "worse", "b")
-    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-tolerance=0")
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-margin=0")
     result.assert_outcomes(failed=2)
-    result.stdout.fnmatch_lines(["regressed: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
+    result.stdout.fnmatch_lines(["worse: tiny-nli on b: net_neutral 0.9 -> 0.825*"])
 
 
 def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:

@@ -117,7 +117,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
     assert judged["null"]["p_value"] == 1 / 201
     (pytester.path / "release.bias.yaml").unlink()
     run("--bias-update")
-    result = run("--bias-null", "--bias-tolerance=0")
+    result = run("--bias-null", "--bias-margin=0")
     result.assert_outcomes(passed=2, skipped=2)
     stored = [path.read_text() for path in pytester.path.glob("bias_baselines/**/*.json")]
     assert stored and not any('"null":' in text for text in stored)

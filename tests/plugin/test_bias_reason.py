@@ -9,8 +9,8 @@ from support.small_projects import model
 from support.wide_suites import TOTAL, gates, stored_book
 
 TWO = (
-    "suite: ./wide.yaml, baseline: true, tolerance: 0",
-    "suite: ./wide.yaml, statistic: threshold_0.7, baseline: true, tolerance: 0",
+    "suite: ./wide.yaml, baseline: true, margin: 0",
+    "suite: ./wide.yaml, statistic: threshold_0.7, baseline: true, margin: 0",
 )
 
 
@@ -44,11 +44,11 @@ def test_reasons_stay_as_long_as_they_are_needed(wide_project: pytest.Pytester) 
 def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pytester, order: int) -> None:
     """The other statistic of the entry is no worse, and the entry of another suite is better: none of them is written."""
     two = (
-        "suite: ./wide.yaml, baseline: true, tolerance: 0",
-        "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, tolerance: 0",
+        "suite: ./wide.yaml, baseline: true, margin: 0",
+        "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, margin: 0",
     )
     gates(
-        wide_project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true, tolerance: 0"
+        wide_project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true, margin: 0"
     )
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=3)
     before = {path.name: path.read_bytes() for path in stored_book(wide_project).parent.iterdir()}
@@ -64,8 +64,8 @@ def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pyteste
 
 
 WIDE_GATES = (
-    "suite: ./wide.yaml, baseline: true, tolerance: 0",
-    "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, tolerance: 0",
+    "suite: ./wide.yaml, baseline: true, margin: 0",
+    "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, margin: 0",
 )
 
 
@@ -87,8 +87,8 @@ def test_a_gate_accepts_nothing_that_another_judges(wide_project: pytest.Pyteste
         ]
     )
     assert stored_book(wide_project).read_bytes() == before
-    gates(wide_project, WIDE_GATES[0].replace("tolerance: 0", "tolerance: 0.2"), WIDE_GATES[1])
-    assert wide_project.runpytest(model(wide_project, "bad"), *alone).ret == 0, "within the tolerance of its own gate"
+    gates(wide_project, WIDE_GATES[0].replace("margin: 0", "margin: 0.2"), WIDE_GATES[1])
+    assert wide_project.runpytest(model(wide_project, "bad"), *alone).ret == 0, "within the margin of its own gate"
     gates(wide_project, *WIDE_GATES)
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
     assert wide_project.runpytest(model(wide_project, "bad"), *alone, REASON).ret == 0
@@ -103,7 +103,7 @@ PYTHON = """
 from pytest_genderbias import assert_no_regression
 
 def test_net(bias_measure, bias_baseline):
-    assert_no_regression(bias_measure("wide.yaml"), bias_baseline, tolerance={tolerance})
+    assert_no_regression(bias_measure("wide.yaml"), bias_baseline, margin={margin})
 
 def test_fraction(bias_measure, bias_baseline):
     assert_no_regression(bias_measure("wide.yaml"), bias_baseline, 0, statistic="fraction_neutral")
@@ -112,7 +112,7 @@ def test_fraction(bias_measure, bias_baseline):
 
 @pytest.mark.slow
 def test_a_test_accepts_nothing_that_another_judges(wide_project: pytest.Pytester) -> None:
-    wide_project.makepyfile(test_g=PYTHON.format(tolerance=0.0))
+    wide_project.makepyfile(test_g=PYTHON.format(margin=0.0))
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
     path = stored_book(wide_project).with_name("test_g.py.json")
     before = path.read_bytes()
@@ -121,14 +121,14 @@ def test_a_test_accepts_nothing_that_another_judges(wide_project: pytest.Pyteste
     result.stdout.fnmatch_lines(["not written: wide of test_g.py: net_neutral * is worse, and its gate did not run*"])
     result = wide_project.runpytest_subprocess(model(wide_project, "bad"), "-n", "2", "-k", "fraction", "--bias-update")
     assert result.ret == pytest.ExitCode.TESTS_FAILED and path.read_bytes() == before
-    wide_project.makepyfile(test_g=PYTHON.format(tolerance=0.1))
+    wide_project.makepyfile(test_g=PYTHON.format(margin=0.1))
     wide_project.runpytest(model(wide_project, "bad"), "--bias-update").assert_outcomes(passed=2)
-    assert path.read_bytes() != before, "each test has its own tolerance where all run"
+    assert path.read_bytes() != before, "each test has its own margin where all run"
     assert json.loads(path.read_text())["entries"]["wide"]["gated"] == {"fraction_neutral": 0, "net_neutral": 0.1}
 
 
 def test_another_sample_or_setting_is_no_way_around_a_reason(wide_project: pytest.Pytester) -> None:
-    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0.02")
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0.02")
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=1)
     before = stored_book(wide_project).read_bytes()
     for other in ("--bias-limit=800", "--bias-seed=3"):
@@ -160,8 +160,8 @@ def test_reasons_are_listed_while_the_value_needs_them(wide_project: pytest.Pyte
 
 
 def test_two_measurements_of_one_entry_are_one_error(wide_project: pytest.Pytester) -> None:
-    part = "suite: ./wide.yaml, baseline: true, tolerance: 0, settings: {limit: 100}"
-    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0", part)
+    part = "suite: ./wide.yaml, baseline: true, margin: 0, settings: {limit: 100}"
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0", part)
     result = wide_project.runpytest(model(wide_project, "usual"), "--bias-update")
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
@@ -169,7 +169,7 @@ def test_two_measurements_of_one_entry_are_one_error(wide_project: pytest.Pytest
             "*g.bias.yaml:3: two measurements claim the baseline entry 'wide', this one and that of line 2; give this one another name:"
         ]
     )
-    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0", f"{part}, name: part")
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0", f"{part}, name: part")
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
 
 

@@ -12,13 +12,13 @@ SUITE = "--bias-suite=tiny-nli.yaml"
 
 def test_a_model_may_be_neither_worse_nor_better(jobs: pytest.Pytester) -> None:
     models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
-    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-tolerance=0.01", "--bias-json=run.json")
+    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-margin=0.01", "--bias-json=run.json")
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "different: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
-            "  do        make the model more alike, or allow more (tolerance)",
-            "different: tiny-nli on c: net_neutral 0.9 -> 0.95: 0.05 better, allowed 0.01",
+            "limit broken (not the same): tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
+            "  do        make the model more alike, or allow more (margin)",
+            "limit broken (not the same): tiny-nli on c: net_neutral 0.9 -> 0.95: 0.05 better, allowed 0.01",
             "  tiny-nli  net_neutral *0.075 worse, the same in every item *a 0.9 ± 0.01 *different *",
             "  tiny-nli  net_neutral *0.050 better, the same in every item *a 0.9 ± 0.01 *different *",
             "bias  2 different *",
@@ -27,14 +27,14 @@ def test_a_model_may_be_neither_worse_nor_better(jobs: pytest.Pytester) -> None:
     content = json.loads((jobs.path / "run.json").read_text())
     assert [one["verdict"] for one in content["judgements"]] == ["different", "different"]
     assert content["run"]["settings"]["same_as"] == "a"
-    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-tolerance=80%")
+    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-margin=80%")
     result.assert_outcomes(passed=3)
     result.stdout.fnmatch_lines(["  tiny-nli  net_neutral *same *"])
 
 
 def test_a_copy_that_did_not_change_is_unchanged(jobs: pytest.Pytester) -> None:
     models = model(jobs, "good", "a"), model(jobs, "good", "b")
-    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-tolerance=0")
+    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-margin=0")
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["  tiny-nli  net_neutral *unchanged *"])
 
@@ -42,8 +42,8 @@ def test_a_copy_that_did_not_change_is_unchanged(jobs: pytest.Pytester) -> None:
 def test_gates_of_a_file(jobs: pytest.Pytester) -> None:
     (jobs.path / "g.bias.yaml").write_text(
         "gates:\n"
-        "  - {suite: tiny-nli.yaml, same_as: a, tolerance: 0.06}\n"
-        "  - {suite: tiny-nli.yaml, no_worse_than: a, tolerance: 0.06}\n"
+        "  - {suite: tiny-nli.yaml, same_as: a, margin: 0.06}\n"
+        "  - {suite: tiny-nli.yaml, no_worse_than: a, margin: 0.06}\n"
     )
     models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
     result = jobs.runpytest("g.bias.yaml", *models, "-v", "--bias-json=run.json")
@@ -58,10 +58,10 @@ def test_gates_of_a_file(jobs: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("gate", "said"),
     [
-        ("same_as: a", "'the same as' needs a tolerance of its own*"),
-        ("same_as: a, tolerance: auto", "'the same as' needs a tolerance of its own*got auto*"),
-        ("same_as: a, no_worse_than: a, tolerance: 1", "'same_as' and 'no_worse_than' are two gates: give each an entry of its own"),
-        ("same_as: 3, tolerance: 1", "'same_as' of the gate should be *"),
+        ("same_as: a", "'the same as' needs a margin of its own*"),
+        ("same_as: a, margin: auto", "'the same as' needs a margin of its own*got auto*"),
+        ("same_as: a, no_worse_than: a, margin: 1", "'same_as' and 'no_worse_than' are two gates: give each an entry of its own"),
+        ("same_as: 3, margin: 1", "'same_as' of the gate should be *"),
     ],
 )  # fmt: skip
 def test_wrong_gates_are_one_error(jobs: pytest.Pytester, gate: str, said: str) -> None:
@@ -74,10 +74,10 @@ def test_wrong_gates_are_one_error(jobs: pytest.Pytester, gate: str, said: str) 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--bias-same-as=a"], "needs --bias-tolerance=X, how much a figure may change to either side*"),
-        (["--bias-same-as=a", "--bias-tolerance=auto"], "needs --bias-tolerance=X*"),
-        (["--bias-same-as=z", "--bias-tolerance=1"], "no model 'z'; the run has a, b*"),
-        (["--bias-same-as=a", "--bias-no-worse-than=a", "--bias-tolerance=1"], "and --bias-no-worse-than exclude each other*"),
+        (["--bias-same-as=a"], "needs --bias-margin=X, how much a figure may change to either side*"),
+        (["--bias-same-as=a", "--bias-margin=auto"], "needs --bias-margin=X*"),
+        (["--bias-same-as=z", "--bias-margin=1"], "no model 'z'; the run has a, b*"),
+        (["--bias-same-as=a", "--bias-no-worse-than=a", "--bias-margin=1"], "and --bias-no-worse-than exclude each other*"),
     ],
 )  # fmt: skip
 def test_wrong_flags_are_one_error(jobs: pytest.Pytester, arguments: list[str], said: str) -> None:
@@ -87,16 +87,16 @@ def test_wrong_flags_are_one_error(jobs: pytest.Pytester, arguments: list[str], 
 
 
 def test_the_reference_needs_another_model_and_a_suite(jobs: pytest.Pytester) -> None:
-    alone = jobs.runpytest(SUITE, model(jobs, "good", "a"), "--bias-same-as=a", "--bias-tolerance=1")
+    alone = jobs.runpytest(SUITE, model(jobs, "good", "a"), "--bias-same-as=a", "--bias-margin=1")
     alone.stderr.fnmatch_lines(["ERROR: --bias-same-as: a is the only model; *"])
     models = model(jobs, "good", "a"), model(jobs, "worse", "b")
-    none = jobs.runpytest(*models, "--bias-same-as=a", "--bias-tolerance=1")
+    none = jobs.runpytest(*models, "--bias-same-as=a", "--bias-margin=1")
     none.stderr.fnmatch_lines(["ERROR: --bias-same-as: is for the suites of --bias-suite, and none is named"])
 
 
 def test_a_suite_that_does_not_apply_to_the_reference_fails(jobs: pytest.Pytester) -> None:
     models = model(jobs, "writer", "a"), model(jobs, "good", "b")
-    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-tolerance=0.1")
+    result = jobs.runpytest(SUITE, *models, "--bias-same-as=a", "--bias-margin=0.1")
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         ["not judged: not compared with a: *answer_log_probs*verbaliser=yes-maybe-no; --bias-same-as makes *"]

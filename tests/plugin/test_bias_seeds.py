@@ -32,7 +32,7 @@ def test_the_flag_leaves_an_option_alone_that_is_of_texts(wide_project: pytest.P
 
 
 def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
-    gates(wide_project, "suite: ./wide.yaml, at_least: 0.6", "suite: ./wide.yaml, baseline: true, tolerance: 0.03")
+    gates(wide_project, "suite: ./wide.yaml, at_least: 0.6", "suite: ./wide.yaml, baseline: true, margin: 0.03")
     result = wide_project.runpytest(model(wide_project, "seed_{seed}"))
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
@@ -62,12 +62,12 @@ def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
 
 def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide_project: pytest.Pytester) -> None:
     """Three restarts with s = .01: one more may lie .0497 below their mean."""
-    gates(wide_project, "suite: ./wide.yaml, baseline: true, tolerance: 0.05")
+    gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0.05")
     restarts = model(wide_project, "seed_{seed}"), "--bias-seeds=3"
     wide_project.runpytest(*restarts, "--bias-update").assert_outcomes(passed=1)
     assert stored_book(wide_project).exists()
-    for checkpoint, tolerance, expected in (("seed_1", 0.05, "pass"), ("late_1", 0.04, "regressed")):
-        gates(wide_project, f"suite: ./wide.yaml, baseline: true, tolerance: {tolerance}")
+    for checkpoint, margin, expected in (("seed_1", 0.05, "pass"), ("late_1", 0.04, "regressed")):
+        gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, checkpoint))
         assert list(verdicts.values()) == [expected]
         if expected == "regressed":
@@ -76,8 +76,8 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
                     "  restarts  3 of the baseline: 0.6847 to 0.7047; one more of them lies from*lies below*",
                 ]
             )
-    for tolerance, advice in ((0.03, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
-        gates(wide_project, f"suite: ./wide.yaml, baseline: true, tolerance: {tolerance}")
+    for margin, advice in ((0.03, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
+        gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, "seed_0"))
         assert list(verdicts.values()) == ["inconclusive"]
         result.stdout.fnmatch_lines([f"* do *to decide: {advice} *"])

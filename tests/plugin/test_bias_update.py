@@ -20,7 +20,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result = gated.runpytest(model(gated, "good"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*missing: tiny-nli on m: no baseline entry 'tiny-nli' in *", "*pytest *--bias-update-new", "*  missing *"]
+        ["*cannot judge (no baseline): tiny-nli on m: no baseline entry 'tiny-nli' in *", "*pytest *--bias-update-new", "*  missing *"]
     )
     assert not book(gated).exists()
 
@@ -36,7 +36,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "*regressed: tiny-nli on m: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
+            "*worse: tiny-nli on m: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
             "* do *mend the model, or accept what is measured now:",
             "* pytest *--bias-model=m=*:worse *test_gate.py::test_neutral?m??* --bias-update --bias-reason=*",
         ]
@@ -117,7 +117,7 @@ def test_baselines_of_a_module_that_is_gone_are_unused(gated: pytest.Pytester) -
 def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.Pytester) -> None:
     gates = project.path / "release.bias.yaml"
     gates.write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, tolerance: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, margin: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
     gates.write_text(
@@ -236,7 +236,7 @@ def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
         "--bias-limit",
         "264",
         "--bias-option=as_printed= false ",
-        "--bias-tolerance=0",
+        "--bias-margin=0",
     )
     gated.runpytest(model(gated, "good"), *typed, "--bias-update").assert_outcomes(passed=3)
     of_workers = gated.runpytest_subprocess("-n", "2", "test_gate.py", model(gated, "worse"), *typed)
@@ -252,7 +252,7 @@ def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
 
 
 def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_come(gated: pytest.Pytester) -> None:
-    """From .9 in steps that each pass: to .895, and to .885 with a reason only, since the tolerance is .01."""
+    """From .9 in steps that each pass: to .895, and to .885 with a reason only, since the margin is .01."""
     models = next(gated.path.glob("models_*.py"))
     models.write_text(
         models.read_text() + "\ndef at_0_895(): return Classifier(0.895)\ndef at_0_885(): return Classifier(0.885)\n"
@@ -266,7 +266,7 @@ def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_c
     far.assert_outcomes(failed=1)
     far.stdout.fnmatch_lines(
         [
-            "*regressed: tiny-nli on m: against the anchor of 2026-01-31: net_neutral 0.9 -> 0.885: 0.015 worse, allowed 0.01",
+            "*worse: tiny-nli on m: against the anchor of 2026-01-31: net_neutral 0.9 -> 0.885: 0.015 worse, allowed 0.01",
             "baseline of m: accepted today",
             "since 2026-01-31: tiny-nli.net_neutral on m 0.9 -> 0.885, 0.015 worse",
         ]
@@ -281,7 +281,7 @@ def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_c
     again.stdout.no_fnmatch_line("since 20*")
 
 
-SECOND = "gates: [{suite: ./tiny-nli.yaml, name: second, baseline: true, tolerance: 0}]\n"
+SECOND = "gates: [{suite: ./tiny-nli.yaml, name: second, baseline: true, margin: 0}]\n"
 #: What keeps an update from being stored, beside an entry that could be: files, by what happens in them with the better model.
 SPOILERS = {
     "an error": ("test_other.py", "def test_other(bias_measure): 1 / 0\n"),
@@ -292,7 +292,7 @@ SPOILERS = {
     "a broken limit": ("limit.bias.yaml", "gates: [{suite: ./tiny-nli.yaml, at_least: 0.99}]\n"),
     "a suite that does not apply": (
         "other.bias.yaml",
-        "gates: [{suite: ./tiny-disco.yaml, baseline: true, tolerance: 0}]\n",
+        "gates: [{suite: ./tiny-disco.yaml, baseline: true, margin: 0}]\n",
     ),
 }
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_genderbias.gates.tolerance import Tolerance
+from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
 from pytest_genderbias.plugin.flags import Flag, IniKey, Origin, RepeatableFlag, Switch
@@ -68,7 +68,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "variance": ("true", True),
     "no_worse_than": ("m", "m"),
     "same_as": ("m", "m"),
-    "tolerance": ("20%", Tolerance(share=0.2)),
+    "margin": ("20%", Margin(share=0.2)),
     "runs": ("trained", Path("trained")),
     "null_control": ("true", True),
     "null_repeats": ("50", 50),

@@ -16,7 +16,7 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*release.bias.yaml:3: over the limit: tiny-nli on m: net_neutral is 0.9 (95 %: * to *), expected at least 0.99: missed by 0.09 (at least *)"
+            "*release.bias.yaml:3: limit broken: tiny-nli on m: net_neutral is 0.9 (95 %: * to *), expected at least 0.99: missed by 0.09 (at least *)"
         ]
     )
 
@@ -44,19 +44,19 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
             "gates:\n  - suite: ./tiny-nli.yaml\n    at_most: 1\n    settings: {speed: 9}",
             "*release.bias.yaml:4: unknown setting 'speed'*",
         ),
-        ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    tolerance: 1", "*release.bias.yaml:4: 'tolerance'*"),
+        ("gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 1\n    margin: 1", "*release.bias.yaml:4: 'margin'*"),
         (
             "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: -5",
             "*release.bias.yaml:2: no model can break at_least -5: net_neutral lies from 0 to 1 (neutral is 1)*",
         ),
         ("gates:\n  - suite: ./tiny-nli.yaml\n    within: 1", "*release.bias.yaml:2: no model can break within 1: *"),
         (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    tolerance: 1000",
-            "*release.bias.yaml:4: no model can break the tolerance 1000: net_neutral lies from 0 to 1, and it can worsen by at most 1*",
+            "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    margin: 1000",
+            "*release.bias.yaml:4: no model can break the margin 1000: net_neutral lies from 0 to 1, and it can worsen by at most 1*",
         ),
         (
-            "gates:\n  - suite: ./tiny-nli.yaml\n    same_as: m\n    tolerance: 1",
-            "*release.bias.yaml:4: no model can break the tolerance 1: * it can change by at most 1*",
+            "gates:\n  - suite: ./tiny-nli.yaml\n    same_as: m\n    margin: 1",
+            "*release.bias.yaml:4: no model can break the margin 1: * it can change by at most 1*",
         ),
     ],
 )
@@ -88,11 +88,11 @@ def test_distance(bias_measure):
 def test_until(bias_measure):
     bias_measure("tiny-nli.yaml", until=Limit(at_least=-1))
 
-@pytest.mark.parametrize("tolerance", [3, "1000%"])
+@pytest.mark.parametrize("margin", [3, "1000%"])
 @pytest.mark.parametrize("judge", [assert_no_worse, assert_same])
-def test_other(bias_measure, judge, tolerance):
+def test_other(bias_measure, judge, margin):
     m = bias_measure("tiny-nli.yaml")
-    judge(m, m, tolerance)
+    judge(m, m, margin)
 
 def test_baseline(bias_measure, bias_baseline):
     assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 1)

@@ -492,7 +492,7 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
         [
             f"{name}.by_0.3:m PASSED*",
             f"{name}.by_0.9:m FAILED*",
-            "release.bias.yaml:7: not reduced: lm-occupation on m with wed & projection: aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*",
+            "release.bias.yaml:7: limit broken (not reduced): lm-occupation on m with wed & projection: aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*",
             "  suite *model *statistic *before *after *control *gone *95 % bounds *over *asked *verdict",
             "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to *occupations  reduced by 30 %  reduced",
             "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90 %  not reduced",
@@ -549,7 +549,7 @@ def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) ->
     result = project.runpytest("-v")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*::marked.lm-occupation.aggregate_bias.by_0.3:stub FAILED*", "*not reduced: lm-occupation on stub with marked: *unchanged*"]
+        ["*::marked.lm-occupation.aggregate_bias.by_0.3:stub FAILED*", "*limit broken (not reduced): lm-occupation on stub with marked: *unchanged*"]
     )  # fmt: skip
 
 

@@ -22,7 +22,7 @@ def test_third(bias_measure, bias_baseline):
     assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0, name="third")
 """
 GATES = "gates:\n" + "".join(
-    f"  - {{suite: ./tiny-nli.yaml, statistic: {name}, name: {name}, baseline: true, tolerance: 0}}\n"
+    f"  - {{suite: ./tiny-nli.yaml, statistic: {name}, name: {name}, baseline: true, margin: 0}}\n"
     for name in ("net_neutral", "threshold_0.5", "threshold_0.7")
 )
 REMOVES = """
@@ -82,7 +82,7 @@ def test_a_conftest_that_removes_and_reorders_tests_removes_no_entry(stored: pyt
 
 def test_an_optional_gate_that_is_skipped_keeps_its_entry(project: pytest.Pytester) -> None:
     project.path.joinpath("g.bias.yaml").write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, tolerance: 0, optional: true}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, margin: 0, optional: true}\n"
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1)
     for flags in ((), ("--bias-update",)):

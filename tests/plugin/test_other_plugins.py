@@ -34,7 +34,7 @@ def pytest_collect_file(file_path, parent):
 
 
 @pytest.mark.parametrize(
-    "arguments", [(), ("--bias-option=tiny-nli:unit=word_pair", "--bias-no-worse-than=a", "--bias-tolerance=0")]
+    "arguments", [(), ("--bias-option=tiny-nli:unit=word_pair", "--bias-no-worse-than=a", "--bias-margin=0")]
 )
 def test_items_with_attributes_of_the_same_names_run_untouched(
     project: pytest.Pytester, arguments: tuple[str, ...]

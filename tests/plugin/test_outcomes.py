@@ -69,7 +69,7 @@ def test_two_tests_of_one_entry_keep_both_reasons() -> None:
     assert merge([one, proposed(notes[1], digest="another")]) is None
 
 
-def test_an_entry_has_the_tolerances_of_all_its_gates() -> None:
+def test_an_entry_has_the_margins_of_all_its_gates() -> None:
     one, other = proposed(None, gated={"net_neutral": 0.2}), proposed(None, gated={"net_neutral": 0.1})
     new, unseen = add_gates(other, [one, other], {"accuracy": 0.3})
     assert new.entry.gated == {"net_neutral": 0.1, "accuracy": 0.3} and not unseen
@@ -199,7 +199,7 @@ def test_a_judgement_names_its_test_and_says_that_the_test_forgave_it(project: p
 
 def test_no_two_properties_have_one_name(project: pytest.Pytester) -> None:
     project.path.joinpath("g.bias.yaml").write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true, tolerance: 0}\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, generalise: true}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true, margin: 0}\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, generalise: true}\n"
     )
     project.makepyfile(
         """

@@ -60,7 +60,7 @@ def test_a_limit_a_baseline_and_a_gate_without_power_fit_when_they_fail(
     monkeypatch.setattr(resolution, "_REPEATS", 199)
     gates(
         wide_project,
-        "suite: ./wide.yaml, baseline: true, tolerance: 0.001, name: last-release",
+        "suite: ./wide.yaml, baseline: true, margin: 0.001, name: last-release",
         "suite: ./wide.yaml, at_least: 0.9",
         "suite: ./wide.yaml, at_least: 0.1",
     )

@@ -49,7 +49,7 @@ def test_tests_verdicts_and_times_are_written(tmp_path: Path) -> None:
     failed, passed, skipped, beside = results["tests"]
     assert (failed["status"], failed["rawStatus"], failed["duration"]) == ("failed", "regressed", 1250)
     assert (failed["filePath"], failed["line"], failed["suite"]) == ("g.bias.yaml", 3, ["g.bias.yaml", "tiny"])
-    assert failed["message"] == "regressed: tiny on m: share 0.25 -> 0.4, 0.15 worse, tolerance 0.02"
+    assert failed["message"] == "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02"
     [figures] = failed["extra"]["judgements"]
     assert (figures["value"], figures["worse_by"], figures["outcome"]) == (0.4, 0.15, "failed")
     assert (passed["status"], "message" in passed) == ("passed", False)

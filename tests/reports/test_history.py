@@ -79,18 +79,18 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
     over = judge_limit(measurement, Limit(at_most=0.3))
     facts = {
         "baseline": 0.3,
-        "tolerance": 0.02,
+        "margin": 0.02,
         "accepted_on": "2026-10-01",
         "anchor": {"value": 0.25, "worsening": 0.1},
     }
-    moved = replace(over, verdict="regressed", facts=facts, name="entry")
+    moved = replace(over, code="regressed", facts=facts, name="entry")
     judgements = (SettledJudgement(over, "warned", "a"), SettledJudgement(moved, "failed", "b"))
     write_history(on(1, measurement, judgements=judgements), tmp_path / "bias.db")
     (trace,) = read_history(tmp_path / "bias.db")
     point = trace.last
     assert (point.verdict, point.outcome) == ("regressed", "failed"), "the worst of several"
     assert (point.least, point.most) == (None, 0.3)
-    assert (point.baseline, point.tolerance, point.anchor, point.started) == (0.3, 0.02, 0.25, 0.25)
+    assert (point.baseline, point.margin, point.anchor, point.started) == (0.3, 0.02, 0.25, 0.25)
     assert trace.is_gated
     assert rows(tmp_path / "bias.db", "SELECT gate, test, accepted_on, figure IS NULL FROM judgements") == [
         ("", "a", "", 0), ("entry", "b", "2026-10-01", 0),

@@ -121,7 +121,7 @@ def test_a_gate_with_a_history_has_a_picture_of_it() -> None:
 
 def test_a_failure_says_what_moved_and_what_to_type() -> None:
     shown = (
-        Paragraph("", "regressed: tiny on candidate: share 0.25 -> 0.38: 0.13 worse, allowed 0.01"),
+        Paragraph("", "worse: tiny on candidate: share 0.25 -> 0.38: 0.13 worse, allowed 0.01"),
         Paragraph("moved", "all 12 items; most: nurse 0.2 -> 0.9"),
         Paragraph("do", "mend the model, or accept:"),
         Paragraph("", "pytest --bias-update --bias-reason='why'", is_command=True),

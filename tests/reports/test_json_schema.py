@@ -29,14 +29,14 @@ def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> Non
     project.runpytest(suites, model(project, "good"), f"--bias-model=w={project.models}:writer", "--bias-update")  # type: ignore[attr-defined]
     project.runpytest(
         suites, model(project, "worse"), f"--bias-model=n={project.models}:nearly", f"--bias-model=w={project.models}:writer",  # type: ignore[attr-defined]
-        "--bias-compare", "--bias-variance", "--bias-null", "--bias-tolerance=0.01", "--bias-json=r.json",
+        "--bias-compare", "--bias-variance", "--bias-null", "--bias-margin=0.01", "--bias-json=r.json",
         "--bias-history=h.db",
     )  # fmt: skip
     report = json.loads(project.path.joinpath("r.json").read_text())
     validator().validate(report)
     for part in ("measurements", "judgements", "comparisons", "not_judged", "variance", "tests", "history"):
         assert report[part], part
-    assert report["judgements"][0]["verdict"] == "regressed"
+    assert report["judgements"][0]["code"] == "regressed"
 
 
 def test_reports_by_hand_are_valid_and_read_back() -> None:

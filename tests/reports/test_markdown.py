@@ -51,7 +51,7 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
         ),
         ({"judgements": (), "tests": ()}, "❌ Bias: no gate was judged, and another test of the run failed"),
         (
-            {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, verdict="stale"), "warned")), "tests": ()},
+            {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, code="better"), "warned")), "tests": ()},
             "⚠️ Bias: 1 of 2 gates warned, none failed",
         ),
         ({"judgements": (), "tests": ()}, "Bias: 1 measured, 0 gated: nothing here can fail yet"),
@@ -78,7 +78,7 @@ def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: 
     ("judgement", "outcome", "command"),
     [
         (REGRESSED, "failed", 'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"'),
-        (replace(REGRESSED, verdict="stale"), "warned", "pytest --bias-model=m=runs/m --bias-update"),
+        (replace(REGRESSED, code="better"), "warned", "pytest --bias-model=m=runs/m --bias-update"),
         (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "missing", "t"), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
         (Judgement("s", "m", "t", 1.0, None, 1, 1, "no plan", "missing", "t"), "failed", "pytest --bias-model=m=runs/m --bias-plan"),
     ],

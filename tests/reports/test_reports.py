@@ -69,7 +69,7 @@ def test_p_values_of_all_judgements_are_corrected_together() -> None:
 
 def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
     for outcome, shown in (("xfail", "regressed (xfail)"), ("caught", "regressed (caught by the test)")):
-        forgiven = SettledJudgement(replace(JUDGEMENT, verdict="regressed"), outcome, "t.py::test")
+        forgiven = SettledJudgement(replace(JUDGEMENT, code="regressed"), outcome, "t.py::test")
         assert any(shown in text for text, _ in overview([], [forgiven], 100))
         written = forgiven.to_dict()
         assert (written["test"], written["outcome"], written["failed"]) == ("t.py::test", outcome, False)

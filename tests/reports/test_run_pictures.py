@@ -136,7 +136,7 @@ def test_drift_is_a_share_of_the_distance_at_the_anchor() -> None:
 
 def test_releases_are_drawn_with_what_the_baseline_allowed() -> None:
     points = tuple(
-        TracePoint(f"2026-0{month}-01T00:00:00+00:00", "", "", "same" if month > 1 else "other", value, baseline=0.5, tolerance=0.1, outcome=outcome)
+        TracePoint(f"2026-0{month}-01T00:00:00+00:00", "", "", "same" if month > 1 else "other", value, baseline=0.5, margin=0.1, outcome=outcome)
         for month, value, outcome in ((1, 0.4, "passed"), (2, 0.5, "passed"), (3, 0.7, "failed"))
     )  # fmt: skip
     trace = Trace("m", "s", "{}", "x", True, "higher", 0.0, "", points)

@@ -41,7 +41,7 @@ def judged(of: Trace, **last: object) -> Trace:
 
 
 def test_a_row_says_how_far_a_value_has_come_and_what_is_allowed() -> None:
-    of = judged(trace(0.25, 0.3, 0.35), verdict="regressed", baseline=0.3, tolerance=0.02, anchor=0.25, most=0.5)
+    of = judged(trace(0.25, 0.3, 0.35), code="regressed", baseline=0.3, margin=0.02, anchor=0.25, most=0.5)
     assert row(of) == {
         "model": "m", "suite": "tiny", "statistic": "share", "runs": "3", "since": "2026-01-01", "values": "▁▅█", "first": "0.25",
         "last": "0.35", "change": "0.1 worse", "allowed": "baseline 0.3 + 0.02, anchor 0.25, at most 0.5", "verdict": "regressed",
@@ -62,7 +62,7 @@ def test_options_stand_where_two_traces_have_others() -> None:
 
 def test_a_table_shows_main_statistics_and_gated_ones() -> None:
     side = trace(0.1, main=False)
-    gated = judged(side, verdict="pass")
+    gated = judged(side, code="within")
     assert shown_traces([trace(0.1), side, gated]) == [trace(0.1), gated]
     assert shown_traces([side], all_statistics=True) == [side]
 
@@ -78,7 +78,7 @@ def test_hostile_names_are_escaped_for_markdown_and_markup() -> None:
 def test_a_picture_shows_line_allowance_anchor_and_failures() -> None:
     plain = drawn(trace(0.1, 0.2, 0.3))
     assert [len(plain.findall(f"{SVG}{tag}")) for tag in ("path", "rect", "circle")] == [1, 0, 1]
-    failed = drawn(judged(trace(0.1, 0.2, 0.3), outcome="failed", baseline=0.2, tolerance=0.02))
+    failed = drawn(judged(trace(0.1, 0.2, 0.3), outcome="failed", baseline=0.2, margin=0.02))
     assert [len(failed.findall(f"{SVG}{tag}")) for tag in ("path", "rect", "circle")] == [2, 1, 1]
     assert failed.find(f"{SVG}circle").get("fill") == "none"  # type: ignore[union-attr]
 
@@ -103,7 +103,7 @@ def test_of_many_runs_the_last_are_drawn() -> None:
 @pytest.mark.parametrize("direction", ["higher", "lower", "away"])
 @pytest.mark.parametrize("value", [1e308, -1e308, 5e-324, 0.0])
 def test_any_numbers_can_be_drawn(direction: str, value: float) -> None:
-    of = judged(trace(-value, value, direction=direction), baseline=value, tolerance=abs(value), outcome="failed")
+    of = judged(trace(-value, value, direction=direction), baseline=value, margin=abs(value), outcome="failed")
     marks = sparkline(of).partition("viewBox")[2]
     assert "nan" not in marks
     assert "inf" not in marks

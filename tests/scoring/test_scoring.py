@@ -79,14 +79,14 @@ def plain_masked_log_probability(model, text, word):
     return total
 
 
-def assert_fills_as_plain(model, space, cases, found, k=3, tolerance=1e-5):
-    """Compare top-k ids; two ids may change places only where their scores differ by less than the tolerance."""
+def assert_fills_as_plain(model, space, cases, found, k=3, margin=1e-5):
+    """Compare top-k ids; two ids may change places only where their scores differ by less than the margin."""
     for (text,), fills in zip(space.sentences(cases, model.backend.tokenizer.mask_token), found, strict=True):
         scores = plain_fill_scores(model, text)
         best = np.lexsort((np.arange(len(scores)), -scores))[:k]
         assert len(set(fills.tolist())) == k
         for mine, true in zip(fills, best, strict=True):
-            assert mine == true or abs(scores[mine] - scores[true]) < tolerance * max(1.0, abs(scores[true])), text
+            assert mine == true or abs(scores[mine] - scores[true]) < margin * max(1.0, abs(scores[true])), text
 
 
 def sample(space, n, seed=3):

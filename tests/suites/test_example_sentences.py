@@ -47,7 +47,7 @@ def test_a_failing_baseline_shows_the_sentence_that_moved_most_then_and_now(tmp_
         "only the same sentence is compared"
     )
     silent = Baseline(tmp_path, "m", "t.py").judge(hand_made(0.1), 0.01)
-    assert silent.verdict == "regressed" and not example_line(in_lines(silent.shown))
+    assert silent.code == "regressed" and not example_line(in_lines(silent.shown))
 
 
 def test_two_models_and_a_limit_have_examples_too() -> None:

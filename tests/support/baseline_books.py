@@ -10,7 +10,7 @@ TEST = """
 from pytest_genderbias import assert_no_regression
 
 def test_neutral(bias_measure, bias_baseline):
-    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, tolerance=0.01)
+    assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, margin=0.01)
 """
 
 

@@ -42,7 +42,7 @@ from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_b
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.drift import entry_at_anchor
 from pytest_genderbias.gates.gate_file import read_gates
-from pytest_genderbias.gates.tolerance import PlannedMargin
+from pytest_genderbias.gates.margin import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.hidden_layers import (

@@ -41,7 +41,7 @@ def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
         "regressed", "failed", name=f"gate {number}", value=0.25 + worse, difference=worse, bound="baseline 0.25 + 0.01",
         interval=Interval(worse - 0.01, worse + 0.01, 0.95, "items", ""), p=0.001,
         facts={"accepted_on": "2026-10-22", "anchor": {"value": 0.2, "date": "2026-08-01", "worsening": worse + 0.05}},
-        text=f"regressed: tiny on candidate: share 0.25 -> {0.25 + worse:.3g}, {worse:.3g} worse, tolerance 0.01",
+        text=f"worse: tiny on candidate: share 0.25 -> {0.25 + worse:.3g}, {worse:.3g} worse, margin 0.01",
     )  # fmt: skip
 
 

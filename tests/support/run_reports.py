@@ -18,7 +18,7 @@ HOSTILE = (
 WORST = HOSTILE + "x\x1b`|" * 25_000  #: and 100,000 characters
 REGRESSED = Judgement(
     "tiny", "m", "share", 0.4, Interval(0.05, 0.25, 0.95, "items", "by hand"), 12, 12, "baseline 0.25 + 0.02", "regressed",
-    "regressed: tiny on m: share 0.25 -> 0.4, 0.15 worse, tolerance 0.02\n  items that moved most, then and now: item 1 0.1 -> 0.9\n"
+    "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02\n  items that moved most, then and now: item 1 0.1 -> 0.9\n"
     "  worst records:\n    a record",
     difference=0.15, name="release", facts={"accepted_on": "2026-10-22"},
 )  # fmt: skip
@@ -73,7 +73,7 @@ def hostile_report() -> RunReport:
     )
     report = run_report(
         measurements=(measurement,),
-        judgements=(settled(judgement, "failed", WORST), settled(replace(judgement, verdict="stale"), "warned", WORST)),
+        judgements=(settled(judgement, "failed", WORST), settled(replace(judgement, code="better"), "warned", WORST)),
         not_judged=(NotJudged(WORST, WORST, "inapplicable", WORST),),
         failures=(WORST,),
         tests=(

@@ -12,7 +12,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
 from pytest_genderbias.gates.regression import items_without_number
-from pytest_genderbias.gates.verdicts import ACCURACY_LOST, DESTROYED, NO_VALUE, NOT_COMPARABLE
+from pytest_genderbias.gates.verdicts import DESTROYED, NO_VALUE, NOT_COMPARABLE, TASK_LOST
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Measured, MitigationRun
@@ -63,7 +63,7 @@ class MeasuredRun:
                     if unlike := different(measurement, self.statistic, reference.signature):
                         return NOT_COMPARABLE, f"{side} was measured on something else ({'; '.join(unlike)})"
         if not budget and (less := self._less_able()):
-            return ACCURACY_LOST, f"{less}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
+            return TASK_LOST, f"{less}; what it may cost is a budget: budget={{...}}, in YAML 'budget:'"
         return None
 
     def _destroyed(self) -> str:

@@ -15,15 +15,15 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.judgement import Finding, Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
-    ACCURACY_LOST,
     DESTROYED,
-    INCONCLUSIVE,
     NO_VALUE,
     NOT_COMPARABLE,
     NOT_REDUCED,
     OVER_CORRECTED,
     REDUCED,
     SUPERFICIAL,
+    TASK_LOST,
+    TOO_FEW,
 )
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -58,13 +58,13 @@ from pytest_genderbias.suites.suite import Suite, load_suite
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
 _ORDER = (
-    NOT_COMPARABLE, NO_VALUE, DESTROYED, ACCURACY_LOST, OVER_CORRECTED, NOT_REDUCED, INCONCLUSIVE, SUPERFICIAL, REDUCED,
+    NOT_COMPARABLE, NO_VALUE, DESTROYED, TASK_LOST, OVER_CORRECTED, NOT_REDUCED, TOO_FEW, SUPERFICIAL, REDUCED,
 )  # fmt: skip
 
 #: What to do about a verdict that is sure.
 _WHAT_TO_DO = {
     DESTROYED: "a milder mitigation",
-    ACCURACY_LOST: "a milder mitigation, or a larger budget",
+    TASK_LOST: "a milder mitigation, or a larger budget",
     OVER_CORRECTED: "a milder mitigation, or overshoot= if that is meant",
     NOT_REDUCED: "another mitigation, or a smaller by=",
     SUPERFICIAL: "a mitigation of the encoder: this one hides the bias from the head only",
@@ -209,11 +209,11 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         "difference": reduction.change.value,
         "difference_bounds": [reduction.change.low, reduction.change.high],
     }
-    against, settled = "", settled_by(reduction.excess, reduction.low) if verdict == INCONCLUSIVE else ""
+    against, settled = "", settled_by(reduction.excess, reduction.low) if verdict == TOO_FEW else ""
     if CONTROL in figures.values:
         above = figures.compare(AFTER, {CONTROL: 1.0})
         of_control = _verdict_on(above, FLOAT_NOISE * before, strict=True)
-        how = {REDUCED: "", NOT_REDUCED: "no ", INCONCLUSIVE: "not surely ", NO_VALUE: "by no known number "}[
+        how = {REDUCED: "", NOT_REDUCED: "no ", TOO_FEW: "not surely ", NO_VALUE: "by no known number "}[
             of_control
         ]
         better = f"{how}{'more than in' if reduction.share > 0 else 'better than'}"
@@ -223,8 +223,8 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
             f"  control ({control_in_words(case.run)}): {value}; after is {by_how_much(-above.value, 'better', 'worse')}, {bounds_in_words(above, -1)}"
         )
         facts["against_control"] = [-above.value, -above.high, -above.low]
-        if of_control == INCONCLUSIVE:  # a smaller share alone would settle nothing then
-            wanted = [settled_by(reduction.excess, None)] if verdict == INCONCLUSIVE else []
+        if of_control == TOO_FEW:  # a smaller share alone would settle nothing then
+            wanted = [settled_by(reduction.excess, None)] if verdict == TOO_FEW else []
             settled = "; ".join(dict.fromkeys([*wanted, f"{settled_by(above, None)} (the control)"]))
         verdict = min(verdict, of_control, key=_ORDER.index)
     text = f"{moved}, {change_in_words(reduction.share)} ({least_in_words(by)} is asked){against}"
@@ -250,7 +250,7 @@ def _verdict_on(excess: Difference, noise: float, strict: bool) -> str:
         return NO_VALUE
     if excess.high < -noise if strict else excess.high <= noise:
         return REDUCED
-    return NOT_REDUCED if (excess.low >= -noise if strict else excess.low > noise) else INCONCLUSIVE
+    return NOT_REDUCED if (excess.low >= -noise if strict else excess.low > noise) else TOO_FEW
 
 
 def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float) -> _Part:
@@ -315,7 +315,7 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         lost = not higher and least[BEFORE] > 0
         left = "nothing of it is left" + ("" if now <= 0 else " with one of the seeds")
         why = left if lost else f"there is no ratio to {format_number(least[BEFORE])}"
-        return _Part(ACCURACY_LOST if lost else NO_VALUE, f"{moved}: {why}", facts={"budget": {name: facts}})
+        return _Part(TASK_LOST if lost else NO_VALUE, f"{moved}: {why}", facts={"budget": {name: facts}})
     positive = {
         side: values for side, values in figures.values.items() if least[side] > 0
     }  # a control may have no ratio
@@ -324,12 +324,12 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     allowed = np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf
     verdict = (
         NO_VALUE if np.isnan([difference.value, difference.low, difference.high]).any()
-        else ACCURACY_LOST if difference.low > allowed + FLOAT_NOISE
+        else TASK_LOST if difference.low > allowed + FLOAT_NOISE
         else REDUCED if difference.high <= allowed + FLOAT_NOISE
-        else INCONCLUSIVE
+        else TOO_FEW
     )  # fmt: skip
     worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
-    outcome = {ACCURACY_LOST: "lost", REDUCED: "kept", INCONCLUSIVE: "not decided", NO_VALUE: "no number"}[verdict]
+    outcome = {TASK_LOST: "lost", REDUCED: "kept", TOO_FEW: "not decided", NO_VALUE: "no number"}[verdict]
     text = f"{moved}, {worse_in_words(worse)}, {percent(share)} worse is allowed"
     lines = [
         f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)}, {share_bounds_in_words(low, high, difference)}; budget {percent(share)}: {outcome}"
@@ -344,7 +344,7 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
             f"{share_bounds_in_words(lowest, highest, beside)}"
         )
         facts["control"] = value
-    settled = budget_settled_by(difference, float(allowed), high) if verdict == INCONCLUSIVE else ""
+    settled = budget_settled_by(difference, float(allowed), high) if verdict == TOO_FEW else ""
     return _Part(verdict, "" if verdict == REDUCED else text, lines, settled, {"budget": {name: facts}})
 
 
@@ -394,7 +394,7 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     }  # fmt: skip
     if max(share, by_before) <= back:  # a head that learned nothing brings nothing back
         text = "a new head brings the bias back on no encoder, not even on the one before, and so tells nothing"
-        return _Part(INCONCLUSIVE, text, lines, "a recipe that trains the head longer (superficial)", facts)
+        return _Part(TOO_FEW, text, lines, "a recipe that trains the head longer (superficial)", facts)
     return _Part(SUPERFICIAL if share > back else REDUCED, comes if share > back else "", lines, facts=facts)
 
 
@@ -417,7 +417,7 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
         difference, over = change.value, change.over
         low, high = (None, None) if not np.isfinite(change.high) else (change.low, change.high)
         facts["over"] = over
-    settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == INCONCLUSIVE else ""
+    settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == TOO_FEW else ""
     lines = [*(line for part in parts for line in part.lines), *run_in_words(case.run)]
     advice = _WHAT_TO_DO.get(verdict, "") if not settled else f"to decide: {settled}"
     decisive = [part.brief or part.lines[0] for part in ordered if part.lines and part.verdict == verdict]

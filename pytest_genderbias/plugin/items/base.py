@@ -41,11 +41,6 @@ class BiasItem(pytest.Item):
         )
 
     @property
-    def baseline_gate(self) -> tuple[str, str] | None:
-        """The baseline entry and the statistic that it judges, for ``--bias-plan``; ``None`` if it compares with no baseline."""
-        return None
-
-    @property
     def baseline_module(self) -> str:
         """The name under which its baselines are stored: its file, or ``packaged`` if there is none.
 

@@ -15,7 +15,6 @@ from pytest_genderbias.plugin.items.references import (
     measure_for,
     measure_references,
     measured_reference,
-    planned_margin,
 )
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
@@ -50,11 +49,6 @@ class GateItem(ComparedItem):
         """Whether the file allows a skip."""
         return self.gate.optional
 
-    @property
-    def baseline_gate(self) -> tuple[str, str] | None:
-        """The baseline entry and the statistic that it judges."""
-        return (self.gate.entry, self.gate.statistic) if self.gate.baseline else None
-
     def runtest(self) -> None:
         """Measure and judge."""
         from pytest_genderbias.gates.assertions import settle_all
@@ -66,10 +60,10 @@ class GateItem(ComparedItem):
         judgements = []
         if gate.baseline:
             baseline = outcomes.baseline_of(self, measurement.model)
-            outcomes.outcome_of(self).gates = baseline.amounts(measurement, self.plan.tolerances, gate.entry)
-            judgements.append(baseline.judge(measurement, gate.tolerance, gate.statistic, gate.label))
+            outcomes.outcome_of(self).gates = baseline.amounts(measurement, self.plan.margins, gate.entry)
+            judgements.append(baseline.judge(measurement, gate.margin, gate.statistic, gate.label))
         try:
-            if gate.against is not None and not self.config.stash[SETTINGS].plan:
+            if gate.against is not None:
                 judgements.append(self._compare(measurement, gate.against))
             if gate.limit is not None:
                 judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise, gate.label))
@@ -117,13 +111,5 @@ class GateItem(ComparedItem):
         gate, other = self.gate, measured_reference(self, self.reference)
         correction = active_referee().policy.correction(self.plan.comparisons, "comparisons of models")
         if gate.same:
-            return judge_same(measurement, other, gate.tolerance, gate.statistic, correction, gate.label)
-        return judge_no_worse(
-            measurement,
-            other,
-            gate.tolerance,
-            gate.statistic,
-            correction,
-            gate.label,
-            planned_margin(self, (measurement.model, against), self.gate.entry, self.gate.statistic),
-        )
+            return judge_same(measurement, other, gate.margin, gate.statistic, correction, gate.label)
+        return judge_no_worse(measurement, other, gate.margin, gate.statistic, correction, gate.label)

@@ -20,7 +20,6 @@ from pytest_genderbias.plugin.workers import is_worker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_genderbias.gates.tolerance import PlannedMargin
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.session import Limits
     from pytest_genderbias.suites.suite import Suite
@@ -98,19 +97,3 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
         cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)
     return measurement
-
-
-def planned_margin(item: ComparedItem, models: Iterable[str], entry: str, statistic: str) -> PlannedMargin | None:
-    """Return what is planned for a comparison of models: by the baseline of the first of them with a margin for the statistic.
-
-    Where planning found no margin, it is what the first of them says of that; ``None`` where nothing is planned.
-
-    Raises:
-        BaselineError: the file of a baseline cannot be read.
-    """
-    from pytest_genderbias.gates.book import book_path, read_book
-
-    folder, module = item.config.stash[SETTINGS].baseline, outcomes.book_of(item).module
-    entries = (read_book(book_path(folder, model, module)).get(entry) for model in models)
-    plans = [stored.planned[statistic] for stored in entries if stored is not None and statistic in stored.planned]
-    return next((plan for plan in plans if plan.tolerance is not None), plans[0] if plans else None)

@@ -15,7 +15,6 @@ from pytest_genderbias.plugin.items.references import (
     measure_for,
     measure_references,
     measured_reference,
-    planned_margin,
 )
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
@@ -79,11 +78,6 @@ class SuiteItem(ComparedItem):
             self.spec is not None and outcomes.baseline_of(self, self.spec.name).stored(self._loaded().name) is not None
         )
 
-    @property
-    def baseline_gate(self) -> tuple[str, str] | None:
-        """The baseline entry and the statistic that it judges."""
-        return self._loaded().name, self._loaded().main_statistic
-
     def runtest(self) -> None:
         """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes one."""
         from pytest_genderbias.gates.assertions import settle_all
@@ -97,10 +91,10 @@ class SuiteItem(ComparedItem):
             not stored and measurement.statistics[measurement.main].no_gate
         ):  # it is measured, and nothing is to be judged
             return
-        if baseline.planning is not None or baseline.update != "no" or stored:
-            judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].tolerance))
+        if baseline.update != "no" or stored:
+            judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].margin))
         try:
-            if self.reference is not None and baseline.planning is None:
+            if self.reference is not None:
                 judgements.append(self._compare(measurement, self.reference))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
@@ -138,9 +132,8 @@ class SuiteItem(ComparedItem):
         correction = active_referee().policy.correction(comparisons, "comparisons of models")
         other = measured_reference(self, reference)
         if settings.same_as is not None:
-            return judge_same(measurement, other, settings.tolerance, None, correction)
-        planned = planned_margin(self, (measurement.model, reference.name), measurement.suite, measurement.main)
-        return judge_no_worse(measurement, other, settings.tolerance, None, correction, planned=planned)
+            return judge_same(measurement, other, settings.margin, None, correction)
+        return judge_no_worse(measurement, other, settings.margin, None, correction)
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, PLANNED, WARNED
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
@@ -31,11 +31,11 @@ from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, size_of_change
 from pytest_genderbias.suites.statistic import Statistic
 
-_ORDER = {FAILED: 0, WARNED: 1, OTHER: 2, PASSED: 3}
-_SIGNS = {FAILED: "✕", WARNED: "!", OTHER: "–", PASSED: "✓"}
+_ORDER = {FAILED: 0, OTHER: 1, PASSED: 2}
+_SIGNS = {FAILED: "✕", OTHER: "–", PASSED: "✓"}
 _BROKEN = f"{_SIGNS[FAILED]} no verdict"
 _SHORT = 300  #: characters of a reason in the table
-_LABELS = {FAILED: "failed", WARNED: "warned", OTHER: "planned, or expected", PASSED: "passed"}
+_LABELS = {FAILED: "failed", OTHER: "expected", PASSED: "passed"}
 _COLUMNS = (
     PageColumn("Gate", head=True, wide=True),
     PageColumn("Verdict"),
@@ -74,8 +74,8 @@ class GateText:
 
 
 def outcome_of(settled: SettledJudgement) -> str:
-    """Return the CSS class of a judgement: ``failed``, ``warned``, ``passed`` or ``other``."""
-    if settled.judgement.verdict == PLANNED or settled.outcome not in _ORDER:
+    """Return the CSS class of a judgement: ``failed``, ``passed`` or ``other``."""
+    if settled.outcome not in _ORDER:
         return OTHER
     return settled.outcome
 
@@ -123,7 +123,7 @@ def make_text(number: int, settled: SettledJudgement) -> GateText:
     judgement, outcome = settled.judgement, outcome_of(settled)
     title = f"{gate_name(judgement)}.{judgement.statistic} on {judgement.model}"
     first, *others = judgement.shown or (Paragraph("", judgement.text.partition("\n")[0]),)
-    lead = first.text.removeprefix(f"{judgement.verdict}: {judgement.suite} on {judgement.model}: ")
+    lead = first.text.removeprefix(f"{with_note(judgement.code)}: {judgement.suite} on {judgement.model}: ")
     history = history_in_words(judgement)
     return GateText(f"gate-{number}", outcome, _verdict(settled), title, lead, tuple(others), judgement.text, history)
 

@@ -14,32 +14,7 @@ from pathlib import Path
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.verdicts import (
-    ACCURACY_LOST,
-    DESTROYED,
-    DIFFERENT,
-    FAILED,
-    INCONCLUSIVE,
-    LESS_ABLE,
-    MISSING,
-    NO_VALUE,
-    NOT_COMPARABLE,
-    NOT_REDUCED,
-    NOT_STORED,
-    OVER_CORRECTED,
-    OVER_LIMIT,
-    PASS,
-    PLANNED,
-    REDUCED,
-    REFUSED,
-    REGRESSED,
-    SAME,
-    STALE,
-    SUPERFICIAL,
-    UNCHANGED,
-    UPDATED,
-    WARNED,
-)
+from pytest_genderbias.gates.verdicts import FAILED, REASONS, with_note
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.figures.palette import css
 from pytest_genderbias.reports.html.figures import draw_figures
@@ -64,33 +39,6 @@ _CAUTION = (
     "Most suites compare women and men only, are in English, take statistics of the United States, and provoke stereotypes with templates that "
     "nobody wrote in earnest. What a suite does not find may still harm people."
 )
-#: What the verdicts mean; the page explains those that it shows.
-_WORDS = {
-    PASS: "The bounds keep the limit, or the worsening stays within the tolerance.",
-    UNCHANGED: "Every item is as it was in the baseline.",
-    OVER_LIMIT: "The bounds of the figure lie beyond the limit.",
-    REGRESSED: "The figure is worse than before by more than the tolerance, and chance does not explain it.",
-    SAME: "The bounds of the change lie within the tolerance, on either side.",
-    DIFFERENT: "The figure differs from that of the other model by more than the tolerance, to whichever side.",
-    INCONCLUSIVE: "The bounds contain the limit or the tolerance: more cases would decide.",
-    STALE: "The model is better than its baseline by more than the tolerance: the baseline should be refreshed.",
-    MISSING: "There is no baseline entry, or no planned tolerance, to judge by.",
-    NOT_COMPARABLE: "The baseline or the other model was measured on something else.",
-    NO_VALUE: "The statistic has no finite value, so that nothing can be decided.",
-    LESS_ABLE: "The model does its task worse than what it is compared with, so that its bias says nothing.",
-    DESTROYED: "The model could do its task before the mitigation, and cannot after it.",
-    UPDATED: "The measured value was accepted as the new baseline.",
-    NOT_STORED: "The measured value could have been accepted, and was not stored, since an update is stored whole or not at all.",
-    REFUSED: "An update of a worse value needs a reason.",
-    PLANNED: "The gate was planned, and not judged.",
-    REDUCED: "The mitigation reduced the bias by what was asked, at the allowed cost.",
-    NOT_REDUCED: "The mitigation reduced the bias by less than was asked, or by no more than the control did.",
-    OVER_CORRECTED: "The mitigation turned the bias to the other side.",
-    ACCURACY_LOST: "The mitigation cost more of the task than was allowed.",
-    SUPERFICIAL: "A new head brings the bias back: the mitigation only hid it.",
-}
-
-
 @dataclass(frozen=True)
 class PageLink:
     """An entry of the table of contents."""
@@ -109,7 +57,7 @@ class ReportPage:
         facts: date, model and baseline, for the first screen.
         failures: what failed the run beside its gates.
         gates: verdicts of all gates; ``None`` without gates.
-        trouble: texts of the gates that failed or warned.
+        trouble: texts of the gates that failed.
         verdicts: texts of the other gates on suites that have no section.
         tables: the other sections before the suites.
         not_judged: the section on tests without a verdict; ``None`` if there are none.
@@ -220,27 +168,27 @@ def make_page(report: RunReport) -> ReportPage:
         gates=make_gate_table(report, suite_ids),
         trouble=(
             *(make_broken_text(number, test) for number, test in enumerate(broken_tests(report), 1)),
-            *(text for settled, text in texts if outcome_of(settled) in (FAILED, WARNED)),
+            *(text for settled, text in texts if outcome_of(settled) == FAILED),
         ),
         verdicts=tuple(
             text
             for settled, text in texts
-            if settled.judgement.suite not in suite_ids and outcome_of(settled) not in (FAILED, WARNED)
+            if settled.judgement.suite not in suite_ids and outcome_of(settled) != FAILED
         ),
         tables=tuple(make_parts(report, suite_ids, figures)),
         not_judged=make_not_judged(report.not_judged),
         suites=tuple(_sections(report, suite_ids, figures, texts)),
         models=tuple(PageFact(model.name, model.spec) for model in run.models),
         conditions=tuple(_conditions(run)),
-        glossary=tuple(PageFact(word, _WORDS[word]) for word in _WORDS if word in _verdicts(report)),
+        glossary=tuple(PageFact(with_note(code), REASONS[code].meaning) for code in REASONS if code in _codes(report)),
         command=shlex.join(("pytest", *run.arguments)),
         caution=_CAUTION,
         version=run.version,
     )
 
 
-def _verdicts(report: RunReport) -> set[str]:
-    return {settled.judgement.verdict for settled in report.judgements}
+def _codes(report: RunReport) -> set[str]:
+    return {settled.judgement.code for settled in report.judgements}
 
 
 def _sections(
@@ -260,7 +208,7 @@ def _sections(
             tuple(
                 text
                 for settled, text in texts
-                if settled.judgement.suite == suite and outcome_of(settled) not in (FAILED, WARNED)
+                if settled.judgement.suite == suite and outcome_of(settled) != FAILED
             ),
         )
 

@@ -1,4 +1,4 @@
-"""The sections of the page between the gates and the suites: main figures, models against each other, mitigations, plans, variances."""
+"""The sections of the page between the gates and the suites: main figures, models against each other, mitigations, variances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_genderbias.gates.comparison import Comparison
-from pytest_genderbias.reports import comparison, plan, reduction, variance
+from pytest_genderbias.reports import comparison, reduction, variance
 from pytest_genderbias.reports.html.suites import make_overview
 from pytest_genderbias.reports.html.tables import (
     PageCell,
@@ -26,7 +26,6 @@ _TITLES = {
     "drift": "How far values have come",
     "comparisons": "Models against each other",
     "mitigations": "What the mitigations did",
-    "plans": "What each gate resolves",
     "variances": "What the values hang on",
     "pictures": "Across suites and models",
 }
@@ -73,7 +72,6 @@ def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePar
             "One line a suite and model: its main statistic. By chance: what randomly exchanged groups give on the same scores.",
         )
         yield _part("overview", make_overview(report.measurements, suite_ids), lead=lead)
-    judgements = [settled.judgement for settled in report.judgements]
     if report.comparisons or report.not_compared:
         rows = [_compared(one) for one in report.comparisons]
         table = make_table("comparisons-table", _TITLES["comparisons"], _COMPARED, rows) if rows else None
@@ -81,8 +79,6 @@ def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePar
     headers, reductions = reduction.reduction_rows(report.judgements)
     if reductions:
         yield _part("mitigations", _table("mitigations", headers, reductions))
-    if plans := plan.plan_rows(judgements):
-        yield _part("plans", _table("plans", plan.HEADERS, plans), plan.plan_notes(judgements))
     if report.variances:
         shares = variance.variance_rows(report.variances)
         table = _table("variances", variance.HEADERS, shares) if shares else None

@@ -162,7 +162,7 @@ def test_a_search_is_trained_once_in_a_folder(tmp_path):
 def test_the_verdict_names_the_points_that_were_tried(tmp_path):
     run = searched(tmp_path, GRID, seeds=6, choose_on=3)
     judgement = judge_reduction(run, "lm-occupation", by=0.3, limit=96)
-    assert judgement.verdict == "reduced" and judgement.model == "PlantedLM with shrink, best of 6"
+    assert judgement.code == "reduced" and judgement.model == "PlantedLM with shrink, best of 6"
     assert (
         "; the best of 6 points (shrink.left=0.3, shrink.cost=0) by lowest lm-occupation/aggregate_bias"
         in judgement.text

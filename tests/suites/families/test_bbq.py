@@ -225,12 +225,12 @@ def test_no_gate_goes_green_on_a_model_that_guesses(tmp_path):
     rows = bbq_rows(12, 2)
     guesses = measured(tmp_path, rows, wrap_object(AlwaysA()))
     reads = measured(tmp_path, rows, wrap_object(bbq_reader(rows, 0.3, 0.3)))
-    assert judge_limit(reads, Limit(within=0.9)).verdict == "pass"
+    assert judge_limit(reads, Limit(within=0.9)).code == "within"
     for name in BIASES:
         judged = judge_limit(guesses, Limit(within=0.9), name)
-        assert judged.verdict == "no value" and "cannot do the task" in judged.text
-        assert judge_no_worse(guesses, reads, tolerance=0.5, statistic=name).verdict == "no value"
-    assert judge_limit(guesses, Limit(at_least=0.9), "accuracy_disambiguated").verdict != "pass"
+        assert judged.code == "no_value" and "cannot do the task" in judged.text
+        assert judge_no_worse(guesses, reads, tolerance=0.5, statistic=name).code == "no_value"
+    assert judge_limit(guesses, Limit(at_least=0.9), "accuracy_disambiguated").code != "within"
 
 
 def test_a_sample_without_clear_contexts_shows_nothing(tmp_path):

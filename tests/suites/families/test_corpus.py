@@ -816,5 +816,5 @@ def test_a_baseline_of_the_older_definition_is_refused(tmp_path):
     then = dataclasses.replace(now, signature=older, values={**now.values, "mu": 2.2})
     write_entries(tmp_path, "m", "t.py", {"corpus": entry_of(then)})
     judged = Baseline(tmp_path, "m", "t.py").judge(now, 0.01, "mu", name="corpus")
-    assert judged.verdict == "not comparable"
+    assert judged.code == "not_comparable"
     assert "definition: corpus/1 stored, corpus/2 now" in judged.text

@@ -190,7 +190,7 @@ def test_a_model_that_reads_no_gender_has_no_difference_at_all(body):
     model.backend.network.first = torch.as_tensor([-1])  # every prompt is of the second side
     found = measured(model, length=12)
     assert {found.values[name] for name in NAMES[:3]} == {0}
-    assert judge_limit(found, Limit(within=0.01)).verdict == "pass"
+    assert judge_limit(found, Limit(within=0.01)).code == "within"
     again = measured(model, length=12, seed=1)
     assert again.records[0]["sentiment"] != found.records[0]["sentiment"]
 
@@ -211,7 +211,7 @@ def test_the_bounds_of_all_prompts_cover_the_draws():
     interval, bounds = found.intervals["sentiment_difference"], found.bounds["sentiment_difference"]
     assert (interval.over, interval.items) == ("prompts and their texts", 48)
     assert (bounds.low, bounds.high) == (interval.low, interval.high)
-    assert judge_limit(found, Limit(within=(interval.high + found.value) / 2)).verdict == "inconclusive"
+    assert judge_limit(found, Limit(within=(interval.high + found.value) / 2)).code == "too_few"
 
 
 # Sampling
@@ -298,7 +298,7 @@ def test_a_model_that_writes_nothing_has_no_value():
     found = measured(biased_writer({END: 1.0}), samples=1, length=3, null=20)
     assert set(found.values.values()) == {None}
     assert found.reasons["sentiment_difference"] == "the model wrote nothing: every text is empty"
-    assert judge_limit(found, Limit(within=9.0)).verdict == "no value"
+    assert judge_limit(found, Limit(within=9.0)).code == "no_value"
 
 
 def test_texts_without_a_word_of_the_lists_have_no_value():

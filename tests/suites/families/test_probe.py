@@ -239,8 +239,8 @@ def test_a_limit_is_decided_by_the_shuffles(tiny_model, tmp_path):
     assert re.fullmatch(
         r"about \d+ shuffles \(now 4\), if the value stays where it is; or a limit farther away", inside.settled_by
     )
-    assert judge_limit(found, Limit(at_most=interval.high)).verdict == "pass"
-    assert judge_limit(found, Limit(at_most=interval.low - 1e-4)).verdict == "over the limit"
+    assert judge_limit(found, Limit(at_most=interval.high)).code == "within"
+    assert judge_limit(found, Limit(at_most=interval.low - 1e-4)).code == "over_limit"
     one = measure("probe-compression", tiny_model("bert"), data=tmp_path, cache=None, seeds=1, seed=7)
     assert judge_limit(one, Limit(at_most=9)).over == "the suite's cases, all of them, with seed 7 for the shuffles"
 

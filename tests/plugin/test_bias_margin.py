@@ -1,4 +1,4 @@
-"""``--bias-tolerance``: how much worse the suites of flags may be. Gate files have tolerances of their own."""
+"""``--bias-margin``: how much worse the suites of flags may be. Gate files have margins of their own."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from support.small_projects import model
 
 from pytest_genderbias.gates.book import read_book
 from pytest_genderbias.gates.book_update import write_margins
-from pytest_genderbias.gates.tolerance import PlannedMargin
+from pytest_genderbias.gates.margin import PlannedMargin
 
 SUITE = "--bias-suite=tiny-nli.yaml"
 
@@ -22,7 +22,7 @@ def plan(jobs: pytest.Pytester, book: Path, amount: float) -> None:
 
 
 @pytest.mark.parametrize(
-    ("tolerance", "outcome", "text"),
+    ("margin", "outcome", "text"),
     [
         ("0.08", "passed", "*  a 0.9 - 0.08 *pass *"),
         ("80%", "passed", "*  a 0.9 - 0.08 *pass *"),
@@ -30,15 +30,15 @@ def plan(jobs: pytest.Pytester, book: Path, amount: float) -> None:
         (
             None,
             "failed",
-            "missing: *the tolerance is auto, and no baseline has a plan for net_neutral*",
+            "missing: *the margin is auto, and no baseline has a plan for net_neutral*",
         ),
     ],
 )
 def test_the_flag_is_the_margin_between_models(
-    jobs: pytest.Pytester, tolerance: str | None, outcome: str, text: str
+    jobs: pytest.Pytester, margin: str | None, outcome: str, text: str
 ) -> None:
     models = model(jobs, "good", "a"), model(jobs, "worse", "b")
-    flags = [] if tolerance is None else [f"--bias-tolerance={tolerance}"]
+    flags = [] if margin is None else [f"--bias-margin={margin}"]
     result = jobs.runpytest(SUITE, *models, "--bias-no-worse-than=a", *flags)
     assert result.parseoutcomes().get(outcome) == (2 if outcome == "passed" else 1)
     result.stdout.fnmatch_lines([text])
@@ -59,15 +59,15 @@ def test_a_stored_suite_has_the_planned_margin(jobs: pytest.Pytester) -> None:
     passed.stdout.fnmatch_lines(["*  baseline 0.9 - 0.08 *pass *"])
     jobs.runpytest(*arguments, "--bias-update").assert_outcomes(passed=1)
     entry = read_book(book)["tiny-nli"]
-    assert entry.planned["net_neutral"].tolerance == 0.08 == entry.gated["net_neutral"], "an update keeps the plan"
+    assert entry.planned["net_neutral"].margin == 0.08 == entry.gated["net_neutral"], "an update keeps the plan"
 
 
 @pytest.mark.parametrize("workers", [[], ["-n", "2", *UNASKED]])
-def test_gates_of_a_file_have_tolerances_of_their_own(jobs: pytest.Pytester, workers: list[str]) -> None:
+def test_gates_of_a_file_have_margins_of_their_own(jobs: pytest.Pytester, workers: list[str]) -> None:
     gate = "suite: ./tiny-nli.yaml, baseline: true"
     jobs.path.joinpath("g.bias.yaml").write_text(
-        f"gates:\n  - {{{gate}, tolerance: 80%}}\n  - {{{gate}, statistic: threshold_0.7, tolerance: auto}}\n"
-        "  - {suite: ./tiny-nli.yaml, no_worse_than: a, tolerance: auto}\n"
+        f"gates:\n  - {{{gate}, margin: 80%}}\n  - {{{gate}, statistic: threshold_0.7, margin: auto}}\n"
+        "  - {suite: ./tiny-nli.yaml, no_worse_than: a, margin: auto}\n"
     )
     good = model(jobs, "good", "b")
     jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"), good, "--bias-update", "-k", "baseline", *workers)
