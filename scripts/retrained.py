@@ -27,12 +27,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from pytest_genderbias.gates.tolerance import PlannedMargin
 
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries, write_margins
 from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.tolerance import PlannedMargin
 from pytest_genderbias.gates.verdicts import PASS, REGRESSED, UNCHANGED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts, restarts_of

@@ -47,6 +47,9 @@ from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
+from pytest_genderbias.gates.retraining import retraining_of
+from pytest_genderbias.gates.seen import Seen
+from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
     NO_BASELINE,
@@ -55,6 +58,7 @@ from pytest_genderbias.gates.verdicts import (
     NOT_ABLE,
     NOT_COMPARABLE,
     STORED,
+    TOO_WEAK,
     UNCHANGED,
     passes,
 )
@@ -81,11 +85,15 @@ class Baseline:
         correct_for: the comparisons that ``regressed`` is corrected for: the gated statistics of the ``"model"`` or of the
             ``"module"``, ``"none"``, or their number.
         command: the command that accepts a worse value, without the reason.
+        gates: gates of the run on baselines of the model, whether or not they are stored yet.
+        sees: the growth of bias that a gate without a margin has to see, as a share; ``None`` for
+            :data:`~pytest_genderbias.gates.sensitivity.MOST`.
         measured: the measurement of each entry.
         used: names of the entries that were judged.
         refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
+        seen: what the gate on each statistic sees, by entry.
         judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
     """
 
@@ -96,6 +104,9 @@ class Baseline:
     reason: str | None = None
     correct_for: str | int = "model"
     command: str | None = None
+    gates: int = 1
+    sees: float | None = None
+    seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
@@ -121,7 +132,7 @@ class Baseline:
         }
 
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
-        new = entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name))
+        new = entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name), self.seen.get(name))
         return replace(new, entry=accepted_on(_today(), self.stored(name), new.entry, self.reason))
 
     def judge(
@@ -268,10 +279,15 @@ class Baseline:
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
-            self._lost_items(name, entry, measurement), entry.date,
+            self._lost_items(name, entry, measurement), entry.date, retraining=retraining_of(measurement, statistic),
+            seen=entry.sees.get(statistic),
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, allowed)
-        facts = {"accepted_on": entry.date, "baseline": old, "margin": None if allowed is None else allowed.amount}
+        facts: dict[str, object] = {
+            "accepted_on": entry.date, "baseline": old, "margin": None if allowed is None else allowed.amount,
+        }  # fmt: skip
+        if reference.seen is not None:
+            facts["sees"] = {"size": reference.seen.size, "growth": reference.seen.growth}
         finding = replace(finding, accepted=accepted, facts={**finding.facts, **facts})
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
@@ -368,6 +384,8 @@ class Baseline:
         if less and not self.reason:
             self.refused.add(name)
             return replace(self._less_able(measurement, less), code=NO_REASON)
+        if too_weak := self._too_weak(measurement, statistic, name, margin):
+            return too_weak
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
@@ -390,6 +408,26 @@ class Baseline:
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{_lost_restarts(entry, measurement)}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(STORED, bound, text, accepted=accepted)
+
+    def _too_weak(self, measurement: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
+        """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
+        books = (read_book(path) for path in self._counted_books())
+        stored = sum(max(1, len(other.gated)) for book in books for other in book.values())
+        tests = correction_for(self.correct_for, max(stored, self.gates), "gates").tests
+        seen = seen_by(
+            measurement, statistic, tests, _allowed(measurement, statistic, margin, measurement.values[statistic])
+        )
+        if seen is not None and math.isfinite(seen.size):
+            self.seen.setdefault(name, {})[statistic] = seen
+        most = MOST if self.sees is None else self.sees
+        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, most)):
+            return None
+        self.refused.add(name)
+        helps = what_would_help(measurement, statistic, most, tests)
+        advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
+        advice += "; or set a margin of your own (margin: 20%), or another bias_sees"
+        account = Account(why, advice=advice)
+        return Finding(TOO_WEAK, "baseline", f"{why}; {advice}", account=account)
 
     def _worse_than(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin

@@ -28,6 +28,7 @@ from pytest_genderbias.gates.item_file import (
     pack_measured,
 )
 from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
@@ -59,6 +60,7 @@ class BaselineEntry:
         items_sha256: SHA-256 of its item file; ``None`` if that would be too large.
         accepted: worse values that were accepted with a reason.
         gated: the margin of each statistic that a gate judges, so that no gate accepts what another one judges; ``None`` without one.
+        sees: what the gate on each of these statistics sees; an earlier version did not know it.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
         anchor: the first accepted values; ``None`` if they are those of the entry.
         abilities: how many control items the model answered right.
@@ -76,6 +78,7 @@ class BaselineEntry:
     items_sha256: str | None = None
     accepted: tuple[AcceptedValue, ...] = ()
     gated: Mapping[str, float | None] = field(default_factory=dict)
+    sees: Mapping[str, Seen] = field(default_factory=dict)
     date: str = ""
     anchor: Anchor | None = None
     abilities: tuple[Ability, ...] = ()
@@ -103,6 +106,7 @@ class BaselineEntry:
         later = {
             "accepted": [note.to_dict() for note in self.accepted],
             "gated": dict(self.gated),
+            "sees": {statistic: as_plain(seen, True) for statistic, seen in self.sees.items()},
             "date": self.date,
             "anchor": None if self.anchor is None else self.anchor.to_dict(),
             "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
@@ -150,7 +154,10 @@ class NewEntry:
 
 
 def entry_of(
-    measurement: Measurement, accepted: Sequence[AcceptedValue] = (), gated: Mapping[str, float | None] | None = None
+    measurement: Measurement,
+    accepted: Sequence[AcceptedValue] = (),
+    gated: Mapping[str, float | None] | None = None,
+    sees: Mapping[str, Seen] | None = None,
 ) -> NewEntry:
     """Return a measurement as a baseline entry.
 
@@ -158,6 +165,7 @@ def entry_of(
         measurement: the measurement that is stored.
         accepted: worse values that were accepted with a reason.
         gated: the margin of each statistic that a gate judges; ``None`` without one.
+        sees: what each of these gates sees.
 
     Raises:
         BaselineError: a value is not a finite number.
@@ -176,6 +184,7 @@ def entry_of(
         "values": dict(measurement.values),
         "items_sha256": None if items is None else hashlib.sha256(items).hexdigest(),
         "gated": dict(gated or {}),
+        "sees": as_plain(dict(sees or {}), True),
         "abilities": as_plain(measurement.abilities),
     }
     entry = BaselineEntry.from_dict(json.loads(json.dumps(content)))

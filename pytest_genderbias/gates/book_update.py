@@ -241,7 +241,7 @@ def state_of(entry: BaselineEntry | None) -> str:
     """Return a digest of what a verdict on an entry depends on, so that a change of it can be noticed; empty for no entry."""
     if entry is None:
         return ""
-    content = {key: value for key, value in entry.to_dict().items() if key not in ("gated", "date")}
+    content = {key: value for key, value in entry.to_dict().items() if key not in ("gated", "sees", "date")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
@@ -252,14 +252,17 @@ def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None)
     """
     if stored is None or not _unchanged(book, name, new, stored):
         return new
-    same_gates = new.entry.gated.keys() == stored.gated.keys() and all(
-        alike(amount, stored.gated[statistic]) for statistic, amount in new.entry.gated.items()
+    sees = {**{name: seen for name, seen in stored.sees.items() if name in new.entry.gated}, **new.entry.sees}
+    same_gates = (
+        sees.keys() == stored.sees.keys()
+        and new.entry.gated.keys() == stored.gated.keys()
+        and all(alike(amount, stored.gated[statistic]) for statistic, amount in new.entry.gated.items())
     )  # a share of a value has the noise of that value
     dated = stored.date or new.entry.date  # an entry of an earlier version has no date
     abilities = stored.abilities or new.entry.abilities  # an entry of an earlier version has none
     if same_gates and dated == stored.date and abilities == stored.abilities:
         return None
-    return NewEntry(replace(stored, gated=new.entry.gated, date=dated, abilities=abilities))
+    return NewEntry(replace(stored, gated=new.entry.gated, sees=sees, date=dated, abilities=abilities))
 
 
 def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> bool:

@@ -18,7 +18,9 @@ from pytest_genderbias.gates.judgement import ONE_SIDED, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
+from pytest_genderbias.gates.retraining import Retraining
 from pytest_genderbias.gates.sameness import code_of_change, items_to_decide_sameness, mirrored, straight_distance
+from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
@@ -88,6 +90,8 @@ class Reference:
         fingerprint: fingerprint of the weights, where it is known.
         lost: why there are no ``items`` although they are not too large; empty if there are, or they are too large.
         date: when the values were accepted, in ISO format; empty if it is not known.
+        retraining: what other trainings give; ``None`` where none is in question, as of a copy of the same weights.
+        seen: what the gate sees, as the baseline says; ``None`` if it does not.
         same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening`` is
             then that of :func:`~pytest_genderbias.gates.sameness.straight_distance`.
     """
@@ -103,6 +107,8 @@ class Reference:
     lost: str = ""
     date: str = ""
     same: bool = False
+    retraining: Retraining | None = None
+    seen: Seen | None = None
 
     @property
     def in_words(self) -> str:
@@ -266,7 +272,10 @@ def _for_all(correction: Correction) -> str:
 
 def _from_to(low: float, high: float) -> str:
     if math.isinf(low) or math.isinf(high):
-        ends = ("no lower bound" if math.isinf(low) else f"{low:.3g}"), ("no upper bound" if math.isinf(high) else f"{high:.3g}")
+        ends = (
+            ("no lower bound" if math.isinf(low) else f"{low:.3g}"),
+            ("no upper bound" if math.isinf(high) else f"{high:.3g}"),
+        )
         return " to ".join(ends)
     if low < 0 < high:
         return f"{-low:.3g} better to {high:.3g} worse"
@@ -449,7 +458,10 @@ def _compare_values(
         advice, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
     elif why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= margin + FLOAT_NOISE:
         why = f"{why}, so that the difference has no bounds for other items"
-        advice, over = "the entry with its items: restore it from version control, or run with --bias-update", "other items"
+        advice, over = (
+            "the entry with its items: restore it from version control, or run with --bias-update",
+            "other items",
+        )
     elif allowed is None and not reference.same and worse > FLOAT_NOISE:
         why = f"{why}, so that it is not known what chance gives"
         advice, over = "a margin, or restarts (--bias-seeds) in the baseline", "other items"

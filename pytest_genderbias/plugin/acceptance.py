@@ -206,7 +206,8 @@ def add_gates(
     gates = gated_before if merged.gates is None else merged.gates
     overlooked = {statistic: value for proposal in proposals for statistic, value in proposal.overlooked.items()}
     worse = [value for name, value in sorted(overlooked.items()) if name not in judged and name in gates]
-    entry = replace(merged.new.entry, gated={**gates, **judged})
+    sees = {name: seen for proposal in proposals for name, seen in proposal.new.entry.sees.items()}
+    entry = replace(merged.new.entry, gated={**gates, **judged}, sees=sees)
     with_reason = [value for value in worse if value.reason]
     if with_reason:
         entry = replace(entry, accepted=tuple(sorted((*entry.accepted, *with_reason), key=_by_date)))

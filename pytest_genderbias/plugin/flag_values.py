@@ -213,6 +213,14 @@ def margin(text: str, origin: Origin) -> Margin:
         raise origin.error(str(error)) from None
 
 
+def growth(text: str, origin: Origin) -> float:
+    """Parse a growth: ``50%`` is .5."""
+    match = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*%\s*", text)
+    if match is None or not float(match[1]) > 0:
+        raise origin.error(f"expected a growth in percent, as 50%, got {text!r}")
+    return float(match[1]) / 100
+
+
 def size(text: str, origin: Origin) -> int:
     """Parse a size in bytes: ``500MB``, ``1.5 GiB``, ``1000``."""
     match = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)", text.strip().lower())

@@ -240,6 +240,10 @@ class Settings:
         "--bias-figures", "DIR", parse.writable_folder,
         "draw all pictures of the run into DIR, as PNG and SVG, with a page that says in words what they show",
     )  # fmt: skip
+    sees: float | None = ini_key(
+        "bias_sees", parse.growth,
+        "the growth of bias that a gate without a margin has to see in 80 % of releases to be one, as 50% (the default)",
+    )  # fmt: skip
     ability: object = ini_key(
         "bias_ability", parse.ability,
         "how models show that they can do the task that their bias is measured in: paths of YAML files with control items of your own; or "

@@ -409,9 +409,7 @@ def test_a_verdict_on_an_entry_that_another_run_changed_meanwhile_writes_nothing
     if update == "all":
         stored_book(tmp_path, 0.1)
     baseline = Baseline(tmp_path, "m", "t.py", update=update)
-    assert baseline.judge(hand_made(0.05), margin=0.0).code == "stored", (
-        "better than what is stored, or the first"
-    )
+    assert baseline.judge(hand_made(0.05), margin=0.0).code == "stored", "better than what is stored, or the first"
     book = stored_book(tmp_path, 0.0)  # the other run: better still, so that 0.05 would need a reason now
     before = book.read_bytes()
     accept(tmp_path, proposals_of(baseline), {}, update == "new", messages := Messages())

@@ -86,9 +86,7 @@ def test_a_comparison_is_that_of_the_gate() -> None:
     assert judged.interval is not None
     assert (row.low, row.high, row.over) == (judged.interval.low, judged.interval.high, judged.over)
     assert row.worsening == pytest.approx(row.first_value - row.other_value)  # higher is better  # type: ignore[operator]
-    back = judge_no_worse(
-        a, b, margin=0.0
-    )  # of the two one-sided p values one is that of the gate the other way round
+    back = judge_no_worse(a, b, margin=0.0)  # of the two one-sided p values one is that of the gate the other way round
     assert row.p == pytest.approx(min(1.0, 2 * min(judged.p, back.p)), abs=2e-3)  # type: ignore[type-var]
 
 
@@ -478,9 +476,7 @@ def test_models_take_no_turns_in_memory(jobs: pytest.Pytester, monkeypatch: pyte
     jobs.path.joinpath("other-nli.yaml").write_text(
         jobs.path.joinpath("tiny-nli.yaml").read_text().replace("suite: tiny-nli", "suite: other-nli")
     )
-    jobs.path.joinpath("g.bias.yaml").write_text(
-        GATES + "  - {suite: other-nli.yaml, no_worse_than: a, margin: 0}\n"
-    )
+    jobs.path.joinpath("g.bias.yaml").write_text(GATES + "  - {suite: other-nli.yaml, no_worse_than: a, margin: 0}\n")
     a, b = model(jobs, "good", "a"), model(jobs, "worse", "b")
     suites = "--bias-suite=tiny-nli.yaml,other-nli.yaml"
     flag = "--bias-no-worse-than=a"

@@ -198,8 +198,7 @@ def test_the_stored_value_of_an_earlier_version_is_the_anchor(tmp_path: Path) ->
     update(tmp_path, hand_made(0.015))
     far = judge(tmp_path, hand_made(0.03))
     assert (
-        far.code == "regressed"
-        and "against the anchor that an earlier version stored: share 0.25 -> 0.28" in far.text
+        far.code == "regressed" and "against the anchor that an earlier version stored: share 0.25 -> 0.28" in far.text
     )
 
 

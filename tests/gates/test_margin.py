@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.margin import Margin, PlannedMargin, Margin, read_margin
+from pytest_genderbias.gates.margin import Margin, PlannedMargin, read_margin
 
 
 @pytest.mark.parametrize(
@@ -33,9 +33,7 @@ def test_anything_else_is_refused_with_the_forms(written: object) -> None:
 
 
 def test_no_tolerance_is_no_zero_and_names_the_plan() -> None:
-    with pytest.raises(
-        GateError, match=r"a comparison needs a margin: .*'20%'.*'auto'.*run pytest with --bias-plan"
-    ):
+    with pytest.raises(GateError, match=r"a comparison needs a margin: .*'20%'.*'auto'.*run pytest with --bias-plan"):
         read_margin(None)
 
 

@@ -16,8 +16,8 @@ from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries, write_margins
 from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.policy import Policy
 from pytest_genderbias.gates.margin import HOW_TO_CHOOSE, PlannedMargin
+from pytest_genderbias.gates.policy import Policy
 
 PLANNED = PlannedMargin(
     0.013, "2026-11-22", {"false_alarms": 0.05, "found": {"alone": 0.03}, "seconds": 1.5, "from": "restarts"}

@@ -208,7 +208,9 @@ def test_no_value_and_other_data_fail() -> None:
 def test_the_assertion() -> None:
     then = np.linspace(0.1, 0.4, 12)
     assert assert_same(measured(then + 0.001), measured(then, "float32"), 0.01).code == "same"
-    with pytest.raises(GateFailure, match=r"limit broken (not the same): tiny on copy: share 0\.25 -> 0\.15: 0\.1 better"):
+    with pytest.raises(
+        GateFailure, match=r"limit broken (not the same): tiny on copy: share 0\.25 -> 0\.15: 0\.1 better"
+    ):
         assert_same(measured(then - 0.1), measured(then, "float32"), 0.01)
     with pytest.raises(TypeError, match="assert_same judges a measurement"):
         assert_same(0.3, measured(then), 0.01)  # type: ignore[arg-type]

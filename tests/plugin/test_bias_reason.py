@@ -47,9 +47,7 @@ def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pyteste
         "suite: ./wide.yaml, baseline: true, margin: 0",
         "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, margin: 0",
     )
-    gates(
-        wide_project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true, margin: 0"
-    )
+    gates(wide_project, *two[::order], "suite: ./tiny-nli.yaml, statistic: fraction_neutral, baseline: true, margin: 0")
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=3)
     before = {path.name: path.read_bytes() for path in stored_book(wide_project).parent.iterdir()}
     result = wide_project.runpytest(model(wide_project, "bad"), "--bias-update")

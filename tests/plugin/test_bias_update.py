@@ -20,7 +20,11 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result = gated.runpytest(model(gated, "good"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*cannot judge (no baseline): tiny-nli on m: no baseline entry 'tiny-nli' in *", "*pytest *--bias-update-new", "*  missing *"]
+        [
+            "*cannot judge (no baseline): tiny-nli on m: no baseline entry 'tiny-nli' in *",
+            "*pytest *--bias-update-new",
+            "*  missing *",
+        ]
     )
     assert not book(gated).exists()
 

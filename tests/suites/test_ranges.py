@@ -12,8 +12,8 @@ from support.answered_suites import CASES, make_case
 
 from pytest_genderbias import Limit, load_suite, suite_names
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.ranges import check_breakable
 
 DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
@@ -104,9 +104,7 @@ def test_a_limit_at_the_end_of_a_range_is_refused_and_one_inside_is_not(name: st
 def test_a_tolerance_is_refused_where_the_worst_value_keeps_it(same: bool) -> None:
     about = load_suite("nli-occupation").statistics["net_neutral"]
     check_breakable(Margin(0.79), "net_neutral", about, 0.8, same)
-    with pytest.raises(
-        GateError, match=r"the margin 0.8 \(twice\): net_neutral lies from 0 to 1, and from 0.8 it can"
-    ):
+    with pytest.raises(GateError, match=r"the margin 0.8 \(twice\): net_neutral lies from 0 to 1, and from 0.8 it can"):
         check_breakable(Margin(0.8, "twice"), "net_neutral", about, 0.8, same)
     check_breakable(Margin(0.0), "net_neutral", about, 0.0)  # nothing can be worse, and no margin would help
     check_breakable(Margin(9.0), "slope", load_suite("sts-occupation").statistics["slope"], 0.1, same)

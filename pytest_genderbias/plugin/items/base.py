@@ -41,6 +41,11 @@ class BiasItem(pytest.Item):
         )
 
     @property
+    def baseline_gate(self) -> tuple[str, str] | None:
+        """The baseline entry and the statistic that it judges; ``None`` if it compares with no baseline."""
+        return None
+
+    @property
     def baseline_module(self) -> str:
         """The name under which its baselines are stored: its file, or ``packaged`` if there is none.
 

@@ -49,6 +49,11 @@ class GateItem(ComparedItem):
         """Whether the file allows a skip."""
         return self.gate.optional
 
+    @property
+    def baseline_gate(self) -> tuple[str, str] | None:
+        """The baseline entry and the statistic that it judges."""
+        return (self.gate.entry, self.gate.statistic) if self.gate.baseline else None
+
     def runtest(self) -> None:
         """Measure and judge."""
         from pytest_genderbias.gates.assertions import settle_all

@@ -78,6 +78,11 @@ class SuiteItem(ComparedItem):
             self.spec is not None and outcomes.baseline_of(self, self.spec.name).stored(self._loaded().name) is not None
         )
 
+    @property
+    def baseline_gate(self) -> tuple[str, str] | None:
+        """The baseline entry and the statistic that it judges."""
+        return self._loaded().name, self._loaded().main_statistic
+
     def runtest(self) -> None:
         """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes one."""
         from pytest_genderbias.gates.assertions import settle_all

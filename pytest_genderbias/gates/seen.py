@@ -1,0 +1,36 @@
+"""What a gate sees, as a baseline stores it and messages show it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a gate sees: the smallest true worsening that fails in 80 % of releases.
+
+    Attributes:
+        size: in units of the statistic; infinite where the gate sees nothing.
+        unit: the worsening that counts as a growth of 100 %: the distance of the stored value from neutral, or that of a public model where
+            it is larger, so that a fair model can be gated, too.
+        retraining: what is known of other trainings, in words.
+    """
+
+    size: float
+    unit: float
+    retraining: str = ""
+
+    @property
+    def growth(self) -> float:
+        """The worsening in shares of the unit."""
+        return self.size / self.unit if self.unit > 0 else math.inf
+
+    @property
+    def in_words(self) -> str:
+        """The growth, as ``+18 %``.
+
+        >>> Seen(0.09, 0.5).in_words, Seen(math.inf, 0.5).in_words
+        ('+18 %', 'no growth')
+        """
+        return f"+{100 * self.growth:.2g} %" if math.isfinite(self.growth) else "no growth"

@@ -1,0 +1,155 @@
+"""What a gate sees: the smallest true worsening that fails in most releases, and whether that is little enough for a gate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.regression import level_together, prior_of, root_of
+from pytest_genderbias.gates.retraining import Retraining, retraining_of
+from pytest_genderbias.gates.seen import Seen
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import restarts_of
+from pytest_genderbias.statistics.inference.detectable import restarts_like, seen_over_items, seen_over_restarts
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
+_RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
+
+
+def seen_by(measurement: Measurement, statistic: str, tests: int = 1, allowed: Allowed | None = None) -> Seen | None:
+    """Return what a gate sees whose baseline is a measurement; ``None`` where it has no bounds.
+
+    Args:
+        measurement: what is stored.
+        statistic: name of the statistic.
+        tests: number of comparisons that its bounds hold for together.
+        allowed: the margin of the gate.
+    """
+    retraining = retraining_of(measurement, statistic)
+    values = restarts_of(measurement.items, statistic)
+    try:
+        if values is None:
+            return _seen(
+                measurement,
+                statistic,
+                retraining,
+                _over_items(measurement, statistic, retraining, tests, allowed),
+                retraining.source,
+            )
+        return _seen(
+            measurement,
+            statistic,
+            retraining,
+            _over_restarts(measurement, statistic, values, tests, allowed),
+            f"{len(values)} restarts",
+        )
+    except UndefinedError:
+        return None
+
+
+def why_too_weak(measurement: Measurement, statistic: str, seen: Seen | None, most: float) -> str:
+    """Return why a gate without a margin sees too little to be one; an empty text if it sees enough.
+
+    Args:
+        measurement: what is to be stored.
+        statistic: name of the statistic.
+        seen: what the gate sees; ``None`` where it has no bounds.
+        most: the growth that a gate has to see.
+    """
+    if seen is None:
+        return f"{statistic} has no bounds, so that nothing is worse than chance explains"
+    room = _room(measurement, statistic)
+    if seen.size >= room:
+        return f"would see nothing: {statistic} can worsen by {room:.3g}, and {seen.size:.3g} would be needed"
+    if seen.growth <= most:
+        return ""
+    return f"would see a growth of {seen.in_words}; a gate has to see +{100 * most:.3g} % (bias_sees)"
+
+
+def what_would_help(measurement: Measurement, statistic: str, most: float, tests: int) -> list[str]:
+    """Return what makes a gate see enough, each with what it would see then: restarts, and other statistics of the suite.
+
+    Args:
+        measurement: what is to be stored.
+        statistic: name of the statistic.
+        most: the growth that a gate has to see.
+        tests: number of comparisons that its bounds hold for together.
+    """
+    helps = [
+        f"{seen.in_words} with {k} restarts"
+        for k, seen in _with_restarts(measurement, statistic, tests)
+        if seen.growth <= most
+    ]
+    others = [(name, seen) for name, seen in _others(measurement, statistic, tests) if seen.growth <= most]
+    helps += [
+        f"{seen.in_words} with the statistic {name}"
+        for name, seen in sorted(others, key=lambda pair: pair[1].growth)[:1]
+    ]
+    return helps
+
+
+def _seen(measurement: Measurement, statistic: str, retraining: Retraining, size: float, source: str) -> Seen:
+    value = measurement.values[statistic]
+    distance = 0.0 if value is None else max(0.0, measurement.statistics[statistic].distance(value))
+    return Seen(size, max(distance, retraining.unit or 0.0), source)
+
+
+def _over_items(
+    measurement: Measurement, statistic: str, retraining: Retraining, tests: int, allowed: Allowed | None
+) -> float:
+    interval = measurement.intervals[statistic]
+    if retraining.paired is None or retraining.beyond is None or interval is None:
+        raise UndefinedError("no interval over items")
+    freedom = max(1.0, interval.items - 1.0)
+    margin = 0.0 if allowed is None else allowed.amount
+    return seen_over_items(
+        retraining.paired, math.sqrt(2) * retraining.beyond, freedom, level_together(tests), tolerance=margin
+    )
+
+
+def _over_restarts(
+    measurement: Measurement,
+    statistic: str,
+    values: Sequence[float] | np.ndarray,
+    tests: int,
+    allowed: Allowed | None = None,
+) -> float:
+    distance = measurement.statistics[statistic].distance
+    margin = 0.0 if allowed is None else allowed.amount
+    return seen_over_restarts(
+        values, distance, prior_of(measurement, statistic), level_together(tests), tolerance=margin,  # type: ignore[arg-type]
+        root=root_of(measurement, statistic),
+    )  # fmt: skip
+
+
+def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[int, Seen]]:
+    """Yield what more restarts would see, if the spread is what is known of it."""
+    retraining, value = retraining_of(measurement, statistic), measurement.values[statistic]
+    known = restarts_of(measurement.items, statistic)
+    spread = retraining.spread if known is None or len(known) < 2 else float(np.std(known, ddof=1))
+    for k in _RESTARTS:
+        if spread and value is not None and (known is None or k > len(known)):
+            try:
+                size = _over_restarts(measurement, statistic, restarts_like(value, spread, k), tests)
+            except UndefinedError:
+                continue
+            yield k, _seen(measurement, statistic, retraining, size, f"{k} restarts")
+
+
+def _others(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[str, Seen]]:
+    for name, about in measurement.statistics.items():
+        if name != statistic and not about.no_gate and measurement.values.get(name) is not None:
+            seen = seen_by(measurement, name, tests)
+            if seen is not None and seen.size < _room(measurement, name):
+                yield name, seen
+
+
+def _room(measurement: Measurement, statistic: str) -> float:
+    """Return how much a value can worsen."""
+    about, value = measurement.statistics[statistic], measurement.values[statistic]
+    _, worst = about.distances
+    return math.inf if value is None else worst - about.distance(value)
