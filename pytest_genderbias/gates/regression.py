@@ -43,9 +43,9 @@ from pytest_genderbias.statistics.inference.paired import (
     Difference,
     Distance,
     compare_items,
-    compare_restarts,
     items_to_decide,
 )
+from pytest_genderbias.statistics.inference.restarts import compare_restarts
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

@@ -15,9 +15,10 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.paired import Difference, compare_restarts
+from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.restarts import (
     compare_crossed,
+    compare_restarts,
     compare_with_restarts,
     prediction_bounds,
     restarts_to_decide,
@@ -134,10 +135,10 @@ def compare_over_restarts(
     Raises:
         UndefinedError: so few restarts say nothing of others.
     """
+    root = measurement.statistics[statistic].root
     if pair.one_checkpoint:
-        return _on_these_cases(
-            compare_with_restarts(pair.then, pair.now, distance, tolerance, level), measurement, statistic
-        )
+        difference = compare_with_restarts(pair.then, pair.now, distance, tolerance, level, root=root)
+        return _on_these_cases(difference, measurement, statistic)
     before, after = pair.then, pair.now
     if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
         before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
@@ -146,7 +147,7 @@ def compare_over_restarts(
         earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
         return compare_crossed(earlier, later, distance, tolerance, level)
     except UndefinedError as error:
-        difference = compare_restarts(before, after, distance, tolerance, level)
+        difference = compare_restarts(before, after, distance, tolerance, level, root=root)
         why = _why_not_crossed(measurement, statistic, error)
         difference = replace(difference, method=f"{difference.method}, on these items: {why}")
         return _on_these_cases(difference, measurement, statistic)
