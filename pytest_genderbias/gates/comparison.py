@@ -130,7 +130,8 @@ def _find(
         worse = now - then
     weights = reference.signature["model"].get("fingerprint") if same else None
     other = Reference(
-        reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same
+        reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same,
+        retraining=None if same else retraining_of(measurement, name),  # a copy has the same training
     )  # fmt: skip
     return find_regression(measurement, name, other, allowed), name
 

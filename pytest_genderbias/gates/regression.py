@@ -41,9 +41,10 @@ from pytest_genderbias.statistics.inference.paired import (
     Difference,
     Distance,
     compare_items,
-    compare_restarts,
     items_to_decide,
+    with_retraining,
 )
+from pytest_genderbias.statistics.inference.restarts import compare_restarts
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -376,7 +377,9 @@ def _difference_from(
     if reference.same and reference.value is not None:
         distance = straight_distance(about, reference.value)
     level = level_together(reference.correction.tests)
-    return _paired_difference(measurement, statistic, reference.items, margin, units, reference.value, distance, level)
+    return _paired_difference(
+        measurement, statistic, reference.items, margin, units, reference.value, distance, level, reference.retraining
+    )
 
 
 def level_together(tests: int) -> float:
@@ -413,7 +416,7 @@ def item_difference(
 
 def _paired_difference(
     measurement: Measurement, statistic: str, then: ItemSource, margin: float, units: _Units, before: float | None,
-    distance: Distance | None = None, level: float = ONE_SIDED,
+    distance: Distance | None = None, level: float = ONE_SIDED, retraining: Retraining | None = None,
 ) -> Difference:  # fmt: skip
     distance = distance or _vectorised(measurement.statistics[statistic].distance)
     restarts = RestartPair.of(measurement, statistic, then, before)
@@ -422,7 +425,10 @@ def _paired_difference(
     then_sums, now_sums = _defined(units.then), _defined(units.now)
     if now_sums.over in REPETITIONS:
         return _repetitions(then_sums, now_sums, distance, margin, level)
-    return compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
+    difference = compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
+    if retraining is None or not retraining.beyond or not difference.moved:
+        return difference
+    return with_retraining(difference, math.sqrt(2) * retraining.beyond, math.inf, margin, level)
 
 
 def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:

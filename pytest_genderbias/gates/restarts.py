@@ -10,14 +10,17 @@ import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import ONE_SIDED
+from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.paired import Difference, compare_restarts
+from pytest_genderbias.statistics.inference.moderated import Prior
+from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.restarts import (
     compare_crossed,
+    compare_restarts,
     compare_with_restarts,
     prediction_bounds,
     restarts_to_decide,
@@ -26,6 +29,12 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most
 _NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"
+
+
+def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
+    """Return what is known of the spread of a restart in other trainings; ``None`` if nothing is."""
+    spread = retraining_of(measurement, statistic).spread
+    return Prior(spread) if spread else None
 
 
 class RestartSource(Protocol):
@@ -46,10 +55,14 @@ class RestartPair:
     Attributes:
         then: values of the restarts of the baseline, or the value of its only checkpoint, shape (k,).
         now: the same of the measurement, shape (m,).
+        prior: what is known of the spread of a restart in other trainings.
+        root: whether the statistic is the signed root of a mean square.
     """
 
     then: FloatArray
     now: FloatArray
+    prior: Prior | None = None
+    root: bool = False
 
     @classmethod
     def of(
@@ -70,7 +83,8 @@ class RestartPair:
         known = [value if by_seed is None else by_seed for by_seed, value in zip(sides, alone, strict=True)]
         if any(values is None for values in known):
             return None
-        return cls(*(np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in known))
+        pair = (np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in known)
+        return cls(*pair, prior_of(measurement, statistic), measurement.statistics[statistic].root)
 
     @property
     def one_checkpoint(self) -> bool:
@@ -86,7 +100,7 @@ class RestartPair:
         text = f"{seen}, mean {format_number(values.mean())}, standard deviation {values.std(ddof=1):.3g}"
         if not self.one_checkpoint:
             return text
-        low, high = prediction_bounds(values, ONE_SIDED)
+        low, high = prediction_bounds(values, ONE_SIDED, self.prior, self.root)
         alone = float(min(self.then, self.now, key=len)[0])
         where = "between the two" if low <= alone <= high else f"{'below' if alone < low else 'above'} both"
         return (
@@ -100,7 +114,7 @@ class RestartPair:
         text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
         if not self.one_checkpoint:
             return text
-        low, high = prediction_bounds(values, ONE_SIDED)
+        low, high = prediction_bounds(values, ONE_SIDED, self.prior, self.root)
         alone = float(min(self.then, self.now, key=len)[0])
         where = "inside" if low <= alone <= high else "below" if alone < low else "above"
         return f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in 95 % of the cases, and this one lies {where}"
@@ -134,19 +148,19 @@ def compare_over_restarts(
     Raises:
         UndefinedError: so few restarts say nothing of others.
     """
+    prior, root = pair.prior, pair.root
     if pair.one_checkpoint:
-        return _on_these_cases(
-            compare_with_restarts(pair.then, pair.now, distance, margin, level), measurement, statistic
-        )
+        difference = compare_with_restarts(pair.then, pair.now, distance, margin, level, prior, root)
+        return _on_these_cases(difference, measurement, statistic)
     before, after = pair.then, pair.now
     if len(before) == len(after) and np.abs(after - before).max() <= FLOAT_NOISE:
         before = after = np.full(len(after), after.mean())  # the same seeds, unchanged
         return _on_these_cases(compare_restarts(before, after, distance, margin, level), measurement, statistic)
     try:
         earlier, later = _sums(then, statistic, before), _sums(measurement, statistic, after)
-        return compare_crossed(earlier, later, distance, margin, level)
+        return compare_crossed(earlier, later, distance, margin, level, prior)
     except UndefinedError as error:
-        difference = compare_restarts(before, after, distance, margin, level)
+        difference = compare_restarts(before, after, distance, margin, level, prior=prior, root=root)
         why = _why_not_crossed(measurement, statistic, error)
         difference = replace(difference, method=f"{difference.method}, on these items: {why}")
         return _on_these_cases(difference, measurement, statistic)

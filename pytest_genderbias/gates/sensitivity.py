@@ -8,7 +8,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.regression import level_together, prior_of, root_of
+from pytest_genderbias.gates.regression import level_together
+from pytest_genderbias.gates.restarts import prior_of
 from pytest_genderbias.gates.retraining import Retraining, retraining_of
 from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.measurement.measurement import Measurement
@@ -122,7 +123,7 @@ def _over_restarts(
     margin = 0.0 if allowed is None else allowed.amount
     return seen_over_restarts(
         values, distance, prior_of(measurement, statistic), level_together(tests), tolerance=margin,  # type: ignore[arg-type]
-        root=root_of(measurement, statistic),
+        root=measurement.statistics[statistic].root,
     )  # fmt: skip
 
 

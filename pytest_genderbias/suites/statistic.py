@@ -41,6 +41,7 @@ class Statistic:
         no_gate: why no gate takes it, and what to gate instead; empty for a statistic that gates take.
         least: the least value that it can have; ``None`` if it has none, or it is not known.
         most: the largest.
+        root: whether it is the signed root of a mean square. Its restarts are compared on the squares then, where errors are about normal.
     """
 
     direction: str
@@ -54,6 +55,7 @@ class Statistic:
     no_gate: str = ""
     least: float | None = None
     most: float | None = None
+    root: bool = False
 
     @property
     def range(self) -> tuple[float, float]:
@@ -121,6 +123,7 @@ class FamilyStatistic:
         limits: the least and the largest value that it can have.
         limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a suite.
         crossed: whether its sums are by unit and template, and not by unit alone.
+        root: as in :class:`Statistic`.
     """
 
     direction: str
@@ -139,6 +142,7 @@ class FamilyStatistic:
     limits: tuple[float, float] = ANY
     limits_of: Callable[[Any], tuple[float, float]] | None = None
     crossed: bool = False
+    root: bool = False
 
     @property
     def is_size(self) -> bool:
@@ -157,7 +161,7 @@ class FamilyStatistic:
     def _plain(self, limits: tuple[float, float]) -> Statistic:
         about = (self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
         least, most = (limit if math.isfinite(limit) else None for limit in limits)
-        return Statistic(*about, self.mistakes, self.without_chance, self.no_gate, least, most)
+        return Statistic(*about, self.mistakes, self.without_chance, self.no_gate, least, most, self.root)
 
     def item_sums(self, options: Options, arrays: Arrays) -> ItemSums:
         """Return the sums of each unit.

@@ -14,8 +14,7 @@ import numpy as np
 from scipy import stats
 
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
-from pytest_genderbias.statistics.inference.paired import compare_restarts
-from pytest_genderbias.statistics.inference.restarts import compare_crossed, compare_with_restarts
+from pytest_genderbias.statistics.inference.restarts import compare_crossed, compare_restarts, compare_with_restarts
 
 RESTARTS = (3, 5, 10)
 ITEMS = (12, 60, 164)

@@ -5,14 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from copy import copy
 from dataclasses import dataclass, field, replace
-from math import comb
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
@@ -31,7 +30,7 @@ from pytest_genderbias.statistics.inference.two_way import (
     with_fixed,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.student import t_above, t_quantile
+from pytest_genderbias.statistics.student import t_quantile
 
 Distance = Callable[[FloatArray], FloatArray]
 Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
@@ -44,17 +43,15 @@ _EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where mor
 _MANY = 100_000
 _SEED = 1999  #: the bounds of a comparison are always the same
 _BLOCK = 2_000_000  #: figures held at a time
+_BISECTIONS = 40  #: of a p value, to less than 1e-12
 _STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 
 _SAME = "the same in every item"
 _RANGE = "range of the items' changes: too few vary for a bound of their mean"
 _BOOTSTRAP = "bootstrap-t over items"
 _TWO_WAY = "the wider of bootstrap-t over items, and Student's t with two-way errors over items and templates"
+_WIDENED = "widened by what retraining gives"
 _EXCHANGE = "exchange of then and now at random, item by item"
-SAME_RESTARTS = "the same in every restart"
-_PERMUTATION = "no restart differs from its side: p by permutation"
-_WELCH = "Welch's t over restarts"
-_STUDENT = "Student's t over the differences of restarts, seed by seed"
 
 
 @dataclass(frozen=True)
@@ -158,6 +155,71 @@ class Difference:
     def what(self) -> str:
         """What a unit is, in the plural, without the templates."""
         return self.units or self.over
+
+
+def with_retraining(
+    difference: Difference, spread: float, freedom: float, tolerance: float = 0.0, level: float = 0.95
+) -> Difference:
+    """Return a difference of two checkpoints whose bounds also hold for other trainings (MOVER: Zou and Donner 2008, section 2).
+
+    Items say nothing of what a training moves on all of them. If that has a known spread, and is independent of the items, the squared
+    distances of the bounds from the value add up: low = value - sqrt((value - low over items)^2 + (t spread)^2), and likewise high.
+    A p value is the smallest 1 - level at which the tolerance lies outside, where the reach over items shrinks with the level as that of
+    a normal variable does; at ``level`` itself it agrees with the bound exactly.
+
+    Args:
+        difference: of two checkpoints, with bounds over items at ``level``.
+        spread: standard deviation of the difference of two equal trainings on given items, beyond what paired items show, in units of the
+            statistic, 0 or more. Sqrt(2) times that of one training.
+        freedom: its degrees of freedom, also infinite.
+        tolerance: of the p values of ``difference``.
+        level: of each bound, one-sided, above 0.5.
+
+    Example:
+        3 below the value over items, and 2 x 2 by retraining: 5 together.
+
+        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+        >>> over_items = Difference(6.0, 3.0, 9.0, 0.0, 1.0, 25, 25, "bootstrap-t", "words", *nothing)
+        >>> both = with_retraining(over_items, 2.0, float("inf"), level=0.97725)
+        >>> round(both.low, 3), round(both.high, 3), round(both.p, 4), both.over
+        (1.0, 11.0, 0.0082, 'words and retraining')
+    """
+    if not spread:
+        return difference
+    value, reach = difference.value, t_quantile(level, freedom) * spread
+    below, above = value - difference.low, difference.high - value
+    p, p_better = (
+        old if old == 1.0 else _p_with_retraining(excess, sides, spread, freedom, level)
+        for old, excess, sides in (
+            (difference.p, value - tolerance, (below, above)),
+            (difference.p_better, -value - tolerance, (above, below)),
+        )
+    )
+    return replace(
+        difference,
+        low=value - float(np.hypot(below, reach)),
+        high=value + float(np.hypot(above, reach)),
+        p=p,
+        p_better=p_better,
+        method=f"{difference.method}, {_WIDENED}",
+        over=f"{difference.over} and retraining",
+        units=difference.what,
+    )
+
+
+def _p_with_retraining(
+    excess: float, reaches: tuple[float, float], spread: float, freedom: float, level: float
+) -> float:
+    """Return the smallest 1 - level whose lower bound is above the tolerance, ``excess`` below the value, by bisection."""
+    if excess < 0:
+        return 1 - _p_with_retraining(-excess, reaches[::-1], spread, freedom, level)
+    of_items = reaches[0] / t_quantile(level, np.inf)
+    low, high = 0.0, 0.5
+    for _ in range(_BISECTIONS):
+        p = (low + high) / 2
+        reach = np.hypot(of_items * t_quantile(1 - p, np.inf), t_quantile(1 - p, freedom) * spread)
+        low, high = (low, p) if reach < excess else (p, high)
+    return high
 
 
 def compare_items(
@@ -628,78 +690,6 @@ def _rank(repeats: int, level: float) -> int:
     return min(int(np.ceil((repeats + 1) * level - 1e-9)), repeats) - 1
 
 
-def compare_restarts(
-    then: ArrayLike,
-    now: ArrayLike,
-    distance: Distance,
-    tolerance: float = 0.0,
-    level: float = 0.95,
-    paired: bool = False,
-) -> Difference:
-    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947; Student 1908).
-
-    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). If the side of neutral on which a
-    mean lies is in doubt, the bounds hold for either side, as in :func:`compare_items`. The bounds do not cover other examples or units.
-
-    Args:
-        then: the statistic of each restart of the baseline, shape (n,).
-        now: the same of what is held against it, shape (m,).
-        distance: as in :func:`compare_items`.
-        tolerance: as in :func:`compare_items`.
-        level: of each bound, one-sided.
-        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and their
-            differences are compared: what a seed does to both of them cancels.
-
-    Where no restart differs from others of its side but the sides do (a statistic of few steps), there is no error to divide by: p is
-    that of the permutation, n! m! / (n + m)!, and the bounds are the smallest and the largest difference of a restart now and one then.
-    Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
-
-    Raises:
-        UndefinedError: fewer than two restarts on a side (three, or four at 97.5 %, where none differs from others; five or six pairs,
-            where all differ alike), or
-            a value that is no finite number.
-
-    Example:
-        Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
-
-        >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
-        >>> difference.value, round(difference.low, 3), round(difference.p, 4)
-        (3.0, 1.259, 0.0107)
-
-        Seed by seed the differences are 3, 4 and 2: t = 3 / (1 / sqrt(3)) = 5.196 with two degrees of freedom.
-
-        >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], lambda v: v, paired=True)
-        >>> difference.value, round(difference.low, 3), round(difference.p, 4)
-        (3.0, 1.314, 0.0175)
-    """
-    sides = _checked_restarts(then, now, paired)
-    largest = max(1.0, *(float(np.abs(x).max()) for x in sides))
-    alike = abs(float(sides[1].mean() - sides[0].mean())) <= 1e-12 * largest
-    if all(np.ptp(x) <= 1e-12 * largest for x in sides) and (alike or not paired):
-        return _restarts_without_spread(sides, distance, tolerance, level, 1e-12 * largest)
-    (before, then_bends), (after, now_bends) = (_one_sided(x, distance, level) for x in sides)
-    bounds_of = _student if paired else _welch
-    bounds = bounds_of(before, after, tolerance, level)
-    if then_bends or now_bends:
-        change, apart = bounds_of(sides[0], sides[1], 0.0, level), bounds_of(-before, after, tolerance, level)
-        bounds = folded(bounds, change, apart, then_bends, now_bends)
-    moved = int((np.abs(sides[1] - sides[0]) > 1e-12 * largest).sum()) if paired else len(after)
-    value = float(after.mean() - before.mean())
-    return of_restarts(value, bounds, len(after), moved, _STUDENT if paired else _WELCH)
-
-
-def _checked_restarts(then: ArrayLike, now: ArrayLike, paired: bool) -> list[FloatArray]:
-    """Return the values of both sides; errors as :func:`compare_restarts`."""
-    sides = [np.asarray(x, dtype=np.float64) for x in (then, now)]
-    if min(map(len, sides)) < 2:
-        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
-    if not all(np.isfinite(x).all() for x in sides):
-        raise UndefinedError("the statistic has no value in one of the restarts")
-    if paired and len(sides[0]) != len(sides[1]):
-        raise ValueError("expected as many restarts on either side, in the order of the same seeds")
-    return sides
-
-
 def unit_changes(
     then: Comparable, now: Comparable, distance: Distance, noise: float = 1e-6
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
@@ -709,80 +699,6 @@ def unit_changes(
     """
     pair = _Pair(then, now, distance, noise)
     return pair.contributions(), pair.moved
-
-
-def of_restarts(
-    value: float, bounds: Bounds, restarts: int, moved: int, method: str, least_p: float = 0.0
-) -> Difference:
-    """Return a difference over restarts, which are no units of their own."""
-    nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
-    return Difference(value, *bounds, restarts, moved, method, "restarts", *nothing, least_p)
-
-
-def _one_sided(values: FloatArray, distance: Distance, level: float) -> tuple[FloatArray, bool]:
-    """Return the distance of each value, continued beyond neutral from the side of their mean, and whether that side is in doubt.
-
-    The mean of what is returned is the distance of the mean; the mean of the distances themselves is larger where restarts lie on
-    both sides.
-    """
-    middle, n = float(values.mean()), len(values)
-    reach = t_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5
-    reach = max(reach, 1e-9 * max(1.0, abs(middle)))
-    low, at, high = distance(middle + reach * np.array([-1.0, 0.0, 1.0]))
-    slope = 1.0 if high >= low else -1.0
-    return at + slope * (values - middle), bool((low + high) / 2 - at > 1e-6 * reach)
-
-
-def _welch(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> Bounds:
-    """Return bounds and p values of the difference of two means, of which one at least has an error."""
-    value = float(after.mean() - before.mean())
-    squares = np.array([x.var(ddof=1) / len(x) for x in (before, after)])
-    error = float(np.sqrt(squares.sum()))
-    freedom = squares.sum() ** 2 / sum(v**2 / (len(x) - 1) for v, x in zip(squares, (before, after), strict=True))
-    reach = t_quantile(level, freedom) * error
-    p = t_above((value - tolerance) / error, freedom)
-    return value - reach, value + reach, p, t_above(-(value + tolerance) / error, freedom)
-
-
-def _student(before: FloatArray, after: FloatArray, tolerance: float, level: float) -> Bounds:
-    """Return bounds and p values of the mean difference of pairs.
-
-    Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
-    the difference itself, if there are so many that chance would hardly move all of them the same way.
-    """
-    own = after - before
-    n, value = len(own), float(own.mean())
-    error = float(own.std(ddof=1)) / n**0.5
-    nothing = 1e-12 * max(1.0, float(np.abs(after).max()), float(np.abs(before).max()))
-    if error <= nothing:
-        if 0.5**n > 1 - level and abs(value) > nothing:
-            needed = fewest_items(level)
-            raise UndefinedError(
-                f"{n} restarts that all moved alike say too little of others; {needed} or more are needed"
-            )
-        chance = 0.5**n
-        return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
-    reach = t_quantile(level, n - 1) * error
-    p = t_above((value - tolerance) / error, n - 1)
-    return value - reach, value + reach, p, t_above(-(value + tolerance) / error, n - 1)
-
-
-def _restarts_without_spread(
-    sides: Sequence[FloatArray], distance: Distance, tolerance: float, level: float, nothing: float
-) -> Difference:
-    before, after = (np.asarray(distance(x), dtype=np.float64) for x in sides)
-    if abs(sides[1].mean() - sides[0].mean()) <= nothing:
-        return of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(after), 0, SAME_RESTARTS)
-    chance = 1 / comb(len(before) + len(after), len(before))
-    if min(len(before), len(after)) < 3 or chance > 1 - level + 1e-9:
-        needed = "three" if comb(6, 3) * (1 - level) >= 1 - 1e-9 else "four"
-        raise UndefinedError(
-            f"no two restarts of a side differ, and so few say nothing of others; {needed} on each are needed"
-        )
-    differences = after[:, None] - before
-    value, low, high = float(after.mean() - before.mean()), float(differences.min()), float(differences.max())
-    bounds = low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
-    return of_restarts(value, bounds, len(after), len(after), _PERMUTATION, chance)
 
 
 def items_to_decide(difference: Difference, tolerance: float) -> int | None:

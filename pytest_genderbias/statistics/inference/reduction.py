@@ -20,8 +20,8 @@ from pytest_genderbias.statistics.inference.paired import (
     Difference,
     Distance,
     compare_aligned,
-    compare_restarts,
 )
+from pytest_genderbias.statistics.inference.restarts import compare_restarts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _STEPS = 8  #: of the search for a bound
@@ -110,7 +110,7 @@ def compare_weighted_items(
 
     That is mean D(now) - kept * sum of w D(then), by :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. Each model keeps the
     side of neutral on which it was measured, as the mean over restarts does in
-    :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`. For a count of significant tests the share is taken
+    :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`. For a count of significant tests the share is taken
     of the measured count, and only the change has bounds, since exchanging scaled counts is not meaningful.
 
     Args:
@@ -261,7 +261,7 @@ def compare_weighted_restarts(
 ) -> Difference:
     """Return the excess of the distance of restarts ``now`` over a share of that of others, seed by seed.
 
-    That is :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`, with neutral + kept * sum of w (value - neutral) as the
+    That is :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`, with neutral + kept * sum of w (value - neutral) as the
     values of ``then``, on the side of neutral where each of the models lies in the mean, paired by seed.
 
     Args:

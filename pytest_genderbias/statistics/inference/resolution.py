@@ -18,9 +18,8 @@ from pytest_genderbias.statistics.inference.paired import (
     Difference,
     Distance,
     compare_items,
-    compare_restarts,
 )
-from pytest_genderbias.statistics.inference.restarts import compare_with_restarts
+from pytest_genderbias.statistics.inference.restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.two_way import different_templates
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 

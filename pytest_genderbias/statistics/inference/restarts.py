@@ -8,44 +8,57 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.moderated import Prior, moderated_variance
 from pytest_genderbias.statistics.inference.paired import (
-    SAME_RESTARTS,
     Bounds,
     Difference,
     Distance,
+    fewest_items,
     folded,
-    of_restarts,
     unit_changes,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _FEWEST_ITEMS = 5  #: as of other comparisons
 _NOTHING = 1e-12  #: relative to the size of the values
-_PREDICTION = "prediction bound of one more restart, t({freedom}) s sqrt(1 + 1/{restarts})"
-_ONE_OF_ALL = "none of the {restarts} restarts differs from the others: p by permutation"
+_AT_NEUTRAL = float(np.pi / 2) ** 0.5  #: see :func:`_squared_prior`
+_SAME = "the same in every restart"
+_PREDICTION = "prediction bound of one more restart"
+_WELCH = "Welch's t over restarts"
+_STUDENT = "Student's t over the differences of restarts, seed by seed"
+_MODERATED = ", their spread moderated by that of other trainings"
+_ON_SQUARES = ", on the squares"
 _CROSSED = "two-way error of restarts and {over}, Student's t with {freedom:.3g} degrees; {share:.0%} of the variance from restarts"
+_NO_SPREAD = "the restarts of a side do not differ, so that it is not known how far others lie; more restarts are needed, or a suite with more items"
 
 _BoundsOf = Callable[[float, float], Bounds]  #: makes bounds and p values of a difference, given the tolerance
+_Sides: TypeAlias = tuple[FloatArray, FloatArray]  #: the values of then and of now
 
 
 def compare_with_restarts(
-    then: ArrayLike, now: ArrayLike, distance: Distance, tolerance: float = 0.0, level: float = 0.95
+    then: ArrayLike,
+    now: ArrayLike,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    prior: Prior | None = None,
+    root: bool = False,
 ) -> Difference:
     """Return how much worse one checkpoint is than restarts of a training, or restarts than one checkpoint, by a prediction bound.
 
     The question is whether the one lies outside what the training gives when it is repeated. One more restart lies within
     t(k - 1) s sqrt(1 + 1 / k) of the mean of k others, with the given probability on each side (Hahn and Meeker 1991, Statistical Intervals,
-    section 4.7; Student's t for the difference of a group of one and one of k, with the spread of the k). If the side of neutral on
+    section 4.7; Student's t for the difference of a group of one and one of k, with the spread of the k). With a prior, s and its degrees
+    of freedom are those of :func:`~pytest_genderbias.statistics.inference.moderated.moderated_variance`. If the side of neutral on
     which either lies is in doubt, the bounds hold for either side, as in
-    :func:`~pytest_genderbias.statistics.inference.paired.compare_restarts`. They do not cover other examples or units.
-
-    Where the restarts do not differ, there is no error to divide by: p is that of a permutation, 1 / (k + 1), and the bounds are the
-    difference itself.
+    :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. They do not cover other examples or units.
 
     Args:
         then: the statistic of each restart of the baseline, shape (k,), or of one checkpoint, shape (1,).
@@ -54,12 +67,15 @@ def compare_with_restarts(
             slope of 1.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
+        prior: the spread of a restart as other trainings have it. One value on each side is enough then.
+        root: whether the statistic is the signed root of a mean square, higher is worse. The squares are compared then, on which errors
+            are about normal and means are unbiased; value and bounds are differences of roots.
 
     Returns:
         The worsening, distance(now) - distance(then), of means. ``items`` is k.
 
     Raises:
-        UndefinedError: neither side has two values, or a value is no finite number.
+        UndefinedError: neither side has two values, no restart differs from the others, or a value is no finite number.
         ValueError: both sides have several values.
 
     Example:
@@ -68,61 +84,290 @@ def compare_with_restarts(
         >>> difference = compare_with_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v)
         >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (4.0, 0.628, 0.0371)
+
+        Other trainings have s = 1, too, which is worth two more degrees: 2.132 sqrt(4 / 3) = 2.462.
+
+        >>> difference = compare_with_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v, prior=Prior(1.0, 2.0))
+        >>> round(difference.low, 3)
+        1.538
     """
-    sides = [np.asarray(values, dtype=np.float64) for values in (then, now)]
+    sides = _checked(then, now)
     if min(map(len, sides)) != 1:
         raise ValueError("expected one value on one side, and restarts on the other")
-    several = max(sides, key=len)
-    k = len(several)
-    if k < 2:
+    if prior is None and max(map(len, sides)) < 2:
         raise UndefinedError("one restart says nothing of others; two on one side are needed, five are better")
-    if not all(np.isfinite(values).all() for values in sides):
-        raise UndefinedError("the statistic has no value in one of the restarts")
-    before, after = (float(values.mean()) for values in sides)
-    nothing = _NOTHING * max(1.0, *(float(np.abs(values).max()) for values in sides))
-    spread = float(several.std(ddof=1))
-    if spread <= nothing:
-        return _without_spread(before, after, distance, tolerance, k, nothing)
-    reach = _quantile((1 + level) / 2, k - 1) * spread
-    lines = [
-        _Line.at(middle, reach / len(values) ** 0.5, distance)
-        for middle, values in zip((before, after), sides, strict=True)
-    ]
-
-    bounds_of = partial(_student, spread * (1 + 1 / k) ** 0.5, k - 1, level)
-    bounds = _of_lines(lines, (before, after), {1.0: bounds_of, -1.0: bounds_of}, tolerance)
-    method = _PREDICTION.format(freedom=k - 1, restarts=k)
-    return of_restarts(lines[1].height - lines[0].height, bounds, k, 1, method)
+    difference = _compare(sides, distance, tolerance, level, prior, root, _PREDICTION)
+    return replace(difference, items=max(map(len, sides)), moved=min(difference.moved, 1))
 
 
-def _without_spread(
-    before: float, after: float, distance: Distance, tolerance: float, k: int, nothing: float
+def compare_restarts(
+    then: ArrayLike,
+    now: ArrayLike,
+    distance: Distance,
+    tolerance: float = 0.0,
+    level: float = 0.95,
+    paired: bool = False,
+    prior: Prior | None = None,
+    root: bool = False,
 ) -> Difference:
-    if abs(after - before) <= nothing:
-        return of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), k, 0, SAME_RESTARTS)
-    value, chance = float(distance(np.array(after)) - distance(np.array(before))), 1 / (k + 1)
-    bounds = value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
-    return of_restarts(value, bounds, k, 1, _ONE_OF_ALL.format(restarts=k), chance)
+    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947; Student 1908).
+
+    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). If the side of neutral on which a
+    mean lies is in doubt, the bounds hold for either side, as in
+    :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. The bounds do not cover other examples or units.
+
+    Args:
+        then: the statistic of each restart of the baseline, shape (n,), two or more.
+        now: the same of what is held against it, shape (m,), two or more.
+        distance: as in :func:`compare_with_restarts`.
+        tolerance: as there.
+        level: of each bound, one-sided.
+        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and their
+            differences are compared: what a seed does to both of them cancels. ``prior`` and ``root`` do not apply then.
+        prior: as in :func:`compare_with_restarts`, of each side.
+        root: as there.
+
+    Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
+
+    Raises:
+        UndefinedError: fewer than two restarts on a side, no restart that differs from the others of its side (five or six pairs, where
+            all differ alike), or a value that is no finite number.
+
+    Example:
+        Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
+
+        >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 5.0, 6.0], lambda v: v)
+        >>> difference.value, round(difference.low, 3), round(difference.p, 4)
+        (3.0, 1.259, 0.0107)
+
+        Seed by seed the differences are 3, 4 and 2: t = 3 / (1 / sqrt(3)) = 5.196 with two degrees of freedom.
+
+        >>> difference = compare_restarts([1.0, 2.0, 3.0], [4.0, 6.0, 5.0], lambda v: v, paired=True)
+        >>> difference.value, round(difference.low, 3), round(difference.p, 4)
+        (3.0, 1.314, 0.0175)
+    """
+    sides = _checked(then, now)
+    if min(map(len, sides)) < 2:
+        raise UndefinedError("one restart says nothing of others; two on each side are needed, five are better")
+    if not paired:
+        return _compare(sides, distance, tolerance, level, prior, root, _WELCH)
+    if len(sides[0]) != len(sides[1]):
+        raise ValueError("expected as many restarts on either side, in the order of the same seeds")
+    return _compare_seed_by_seed(sides, distance, tolerance, level)
 
 
-def prediction_bounds(restarts: ArrayLike, level: float = 0.95) -> tuple[float, float]:
+def _checked(then: ArrayLike, now: ArrayLike) -> _Sides:
+    before, after = (np.asarray(values, dtype=np.float64) for values in (then, now))
+    if not (np.isfinite(before).all() and np.isfinite(after).all()):
+        raise UndefinedError("the statistic has no value in one of the restarts")
+    return before, after
+
+
+def _compare(
+    sides: _Sides,
+    distance: Distance,
+    tolerance: float,
+    level: float,
+    prior: Prior | None,
+    root: bool,
+    method: str,
+) -> Difference:
+    """Compare the means of independent restarts; arguments as :func:`compare_with_restarts`."""
+    before, after = (float(values.mean()) for values in sides)
+    nothing = _nothing(sides)
+    if abs(after - before) <= nothing and all(np.ptp(values) <= nothing for values in sides):
+        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(sides[1]), 0, _SAME)
+    if root and _is_higher(distance):
+        return _on_squares(sides, tolerance, level, prior, method)
+    errors = _Errors.of(sides, prior)
+    if errors.of_change <= nothing:
+        raise UndefinedError(_NO_SPREAD)
+    reaches = [_quantile((1 + level) / 2, freedom) * error for error, freedom in errors.of_means]
+    lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
+    bounds_of = partial(_student, errors.of_change, errors.freedom, level)
+    bounds = _of_lines(lines, (before, after), {1.0: bounds_of, -1.0: bounds_of}, tolerance)
+    method += "" if prior is None else _MODERATED
+    moved = 0 if len(sides[1]) == 1 and abs(after - before) <= nothing else len(sides[1])
+    return _of_restarts(lines[1].height - lines[0].height, bounds, len(sides[1]), moved, method)
+
+
+def _nothing(sides: _Sides) -> float:
+    """Return a difference that is rounding."""
+    return _NOTHING * max(1.0, *(float(np.abs(values).max()) for values in sides))
+
+
+@dataclass(frozen=True)
+class _Errors:
+    """Standard errors over restarts, with degrees of freedom.
+
+    Attributes:
+        of_means: error and freedom of the mean of each side.
+        of_change: error of the difference of the means, and of their sum.
+        freedom: its degrees of freedom.
+    """
+
+    of_means: tuple[tuple[float, float], ...]
+    of_change: float
+    freedom: float
+
+    @classmethod
+    def of(cls, sides: _Sides, prior: Prior | None) -> _Errors:
+        """Estimate the errors. A side of one value has the spread of the other: it is one more restart of the same training."""
+        several = [values for values in sides if len(values) > 1] or [sides[0]]
+        spreads = [_spread(values, prior) for values in several]
+        squares = [variance / len(values) for values, (variance, _) in zip(sides, 2 * spreads, strict=False)]
+        freedoms = [freedom for _, freedom in 2 * spreads][:2]
+        of_means = tuple((square**0.5, freedom) for square, freedom in zip(squares, freedoms, strict=True))
+        together = spreads[0][1] if len(several) == 1 else _satterthwaite(squares, freedoms, several, prior)
+        return cls(of_means, sum(squares) ** 0.5, together)
+
+
+def _spread(values: FloatArray, prior: Prior | None) -> tuple[float, float]:
+    """Return the variance of restarts with its degrees of freedom."""
+    known = prior or Prior(0.0, 0.0)
+    variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
+    return moderated_variance(variance, len(values) - 1, known.spread**2, known.freedom)
+
+
+def _satterthwaite(
+    squares: Sequence[float], freedoms: Sequence[float], several: Sequence[FloatArray], prior: Prior | None
+) -> float:
+    """Return the degrees of freedom of a sum of squared errors, in which the prior counts once (Satterthwaite 1946)."""
+    spread = sum(square**2 / freedom for square, freedom in zip(squares, freedoms, strict=True))
+    borrowed = 0.0 if prior is None else freedoms[0] - len(several[0]) + 1
+    most = sum(len(values) - 1 for values in several) + borrowed
+    return float(min(most, sum(squares) ** 2 / spread)) if spread else float(most)
+
+
+def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | None, method: str) -> Difference:
+    """Compare signed roots by their signed squares, and return value and bounds as differences of roots.
+
+    A bound of the change of squares is added to the mean square of then, or taken from that of now where then is one checkpoint.
+    """
+    squares = sides[0] * np.abs(sides[0]), sides[1] * np.abs(sides[1])
+    before, after = (float(values.mean()) for values in squares)
+    change = after - before
+    from_now = len(sides[0]) < len(sides[1])
+
+    def rooted(change: float) -> float:
+        ends = (after - change, after) if from_now else (before, before + change)
+        return float(signed_root(ends[1]) - signed_root(ends[0]))
+
+    def squared(worsening: float) -> float:
+        at = signed_root(after) - worsening if from_now else signed_root(before) + worsening
+        return float(after - at * abs(at) if from_now else at * abs(at) - before)
+
+    known = None if prior is None else _squared_prior(prior, float(signed_root(np.concatenate(squares).mean())))
+    found, better = (
+        _compare(squares, _as_it_is, allowed, level, known, False, method)
+        for allowed in (squared(tolerance), -squared(-tolerance))
+    )
+    value, low, high = map(rooted, (change, found.low, found.high))
+    method = found.method + _ON_SQUARES
+    return replace(found, value=value, low=low, high=high, p_better=better.p_better, method=method)
+
+
+def _squared_prior(prior: Prior, value: float) -> Prior:
+    """Return the prior spread of the signed square of a root near ``value``.
+
+    Far from 0 it is 2 |value| times that of the root. At 0 a root with the standard deviation s has a square with
+    sqrt(pi / 2) s^2: the variance of the root is the mean size of the square.
+    """
+    ends = value + _AT_NEUTRAL * prior.spread * np.array([-1.0, 1.0])
+    return replace(prior, spread=float(np.diff(ends * np.abs(ends))[0]) / (2 * _AT_NEUTRAL))
+
+
+def _as_it_is(value: FloatArray) -> FloatArray:
+    return value
+
+
+def _is_higher(distance: Distance) -> bool:
+    """Return whether a distance is the value less a constant."""
+    return bool(np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) <= _NOTHING)
+
+
+def _compare_seed_by_seed(sides: _Sides, distance: Distance, tolerance: float, level: float) -> Difference:
+    """Compare restarts with the same seeds by their differences."""
+    before, after = (float(values.mean()) for values in sides)
+    nothing = _nothing(sides)
+    if float(np.abs(sides[1] - sides[0]).max()) <= nothing:
+        return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(sides[1]), 0, _SAME)
+    n = len(sides[0])
+    reaches = [_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5 for values in sides]
+    lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
+    bounds_of = {sign: partial(_paired, sides[1] - sign * sides[0], nothing, level) for sign in (1.0, -1.0)}
+    bounds = _of_lines(lines, (before, after), bounds_of, tolerance)
+    moved = int((np.abs(sides[1] - sides[0]) > nothing).sum())
+    return _of_restarts(lines[1].height - lines[0].height, bounds, n, moved, _STUDENT)
+
+
+def _paired(own: FloatArray, nothing: float, level: float, value: float, tolerance: float) -> Bounds:
+    """Return bounds and p values of a worsening, from the differences of pairs, or their sums, shape (n,).
+
+    Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
+    the difference itself, if there are so many that chance would hardly move all of them the same way.
+    """
+    n = len(own)
+    error = float(own.std(ddof=1)) / n**0.5
+    if error > nothing:
+        return _student(error, n - 1, level, value, tolerance)
+    chance = 0.5**n
+    if chance > 1 - level and abs(value) > nothing:
+        needed = fewest_items(level)
+        raise UndefinedError(f"{n} restarts that all moved alike say too little of others; {needed} or more are needed")
+    return value, value, chance if value > tolerance else 1.0, chance if value < -tolerance else 1.0
+
+
+def _of_restarts(value: float, bounds: Bounds, restarts: int, moved: int, method: str) -> Difference:
+    """Return a difference over restarts, which are no units of their own."""
+    nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+    return Difference(value, *bounds, restarts, moved, method, "restarts", *nothing)
+
+
+def next_restart(restarts: ArrayLike, prior: Prior | None = None, root: bool = False) -> tuple[float, float, float]:
+    """Return what one more restart is expected to give: mean, error and degrees of freedom of the Student's t that it follows.
+
+    Args:
+        restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
+        prior: as in :func:`compare_with_restarts`.
+        root: whether the statistic is a signed root. What is returned holds for the signed square then.
+
+    >>> next_restart([1.0, 2.0, 3.0])[1] ** 2
+    1.3333333333333333
+    """
+    values = np.asarray(restarts, dtype=np.float64)
+    if root:
+        values = values * np.abs(values)
+        prior = prior and _squared_prior(prior, float(signed_root(values.mean())))
+    variance, freedom = _spread(values, prior)
+    return float(values.mean()), (variance * (1 + 1 / len(values))) ** 0.5, freedom
+
+
+def prediction_bounds(
+    restarts: ArrayLike, level: float = 0.95, prior: Prior | None = None, root: bool = False
+) -> tuple[float, float]:
     """Return the bounds of one more restart: mean -+ t(k - 1) s sqrt(1 + 1 / k), each one-sided (Hahn and Meeker 1991, section 4.7).
 
     Args:
-        restarts: the statistic of each restart, shape (k,), two or more.
+        restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
         level: of each bound.
+        prior: as in :func:`compare_with_restarts`.
+        root: as there.
 
     >>> low, high = prediction_bounds([1.0, 2.0, 3.0])
     >>> round(low, 3), round(high, 3)
     (-1.372, 5.372)
     """
-    values = np.asarray(restarts, dtype=np.float64)
-    k, middle = len(values), float(values.mean())
-    reach = _quantile(level, k - 1) * float(values.std(ddof=1)) * float((1 + 1 / k) ** 0.5)
-    return middle - reach, middle + reach
+    middle, error, freedom = next_restart(restarts, prior, root)
+    reach = _quantile(level, freedom) * error
+    bounds = middle + reach * np.array([-1.0, 1.0])
+    low, high = (signed_root(bounds) if root else bounds).tolist()
+    return low, high
 
 
-def restarts_to_decide(restarts: ArrayLike, worsening: float, tolerance: float, level: float = 0.95) -> int | None:
+def restarts_to_decide(
+    restarts: ArrayLike, worsening: float, tolerance: float, level: float = 0.95, prior: Prior | None = None
+) -> int | None:
     """Return how many restarts would decide about one checkpoint, if it, their mean and their spread stay as they are.
 
     ``None`` if a thousand would not: a single checkpoint varies by ``s`` however many others there are.
@@ -132,6 +377,7 @@ def restarts_to_decide(restarts: ArrayLike, worsening: float, tolerance: float, 
         worsening: how much worse the one checkpoint is.
         tolerance: the worsening that is allowed, in units of the statistic.
         level: of each bound, one-sided.
+        prior: as in :func:`compare_with_restarts`.
 
     Example:
         With s = 1 and 3 to go, t(k - 1) sqrt(1 + 1 / k) has to be 3 at most: 3.37 of three restarts is not, 2.63 of four is.
@@ -143,8 +389,11 @@ def restarts_to_decide(restarts: ArrayLike, worsening: float, tolerance: float, 
     """
     from scipy.special import stdtrit
 
-    k = np.arange(2, 1001)
-    reach = stdtrit(k - 1, level) * np.std(np.asarray(restarts, dtype=np.float64), ddof=1) * np.sqrt(1 + 1 / k)
+    k, seen = np.arange(2, 1001), float(np.var(np.asarray(restarts, dtype=np.float64), ddof=1))
+    known = prior or Prior(0.0, 0.0)
+    spreads = [moderated_variance(seen, n - 1, known.spread**2, known.freedom) for n in k.tolist()]
+    variances, freedoms = np.array(spreads).T
+    reach = stdtrit(freedoms, level) * np.sqrt(variances * (1 + 1 / k))
     enough = k[reach <= abs(tolerance - worsening)]
     return int(enough[0]) if len(enough) else None
 
@@ -214,6 +463,7 @@ def compare_crossed(
     distance: Distance,
     tolerance: float = 0.0,
     level: float = 0.95,
+    prior: Prior | None = None,
 ) -> Difference:
     """Return how much worse restarts are than those of another training, with bounds for other seeds and other units of the same kind.
 
@@ -232,6 +482,7 @@ def compare_crossed(
         distance: as :func:`compare_with_restarts`.
         tolerance: as there.
         level: of each bound, one-sided.
+        prior: as there: the spread of a restart on these units, with which V(restarts) is moderated.
 
     Returns:
         The worsening, distance(mean of now) - distance(mean of then). ``items`` is the number of units.
@@ -254,7 +505,7 @@ def compare_crossed(
 
         That is t with 4.16 degrees, 2.109, times the square root of .51.
     """
-    before, after = _Side.of(then), _Side.of(now)
+    before, after = _Side.of(then, prior), _Side.of(now, prior)
     lines = [_Line.at(side.value, side.reach(level), distance) for side in (before, after)]
     parts = _parts_by_sign(before, after)
     bounds_of = {sign: partial(_student, part.variance**0.5, part.freedom, level) for sign, part in parts.items()}
@@ -262,6 +513,7 @@ def compare_crossed(
     changes, moved = unit_changes(before.mean_sums, after.mean_sums, distance)
     used = parts[lines[0].slope * lines[1].slope]
     method = _CROSSED.format(over=after.over, freedom=used.freedom, share=used.share_of_restarts)
+    method += "" if prior is None else _MODERATED
     over = f"restarts and {after.over}"
     value = lines[1].height - lines[0].height
     return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.labels)
@@ -286,14 +538,18 @@ class _Side:
         mean_sums: the sums of each unit, mean over restarts.
         values: the statistic of each restart, shape (k,).
         influences: how much each unit moves the statistic of each restart, in units of the statistic, mean 0 over units, shape (k, G).
+        over_restarts: the variance of the mean over other restarts, on these units.
+        freedom: its degrees of freedom.
     """
 
     mean_sums: ItemSums
     values: FloatArray
     influences: FloatArray
+    over_restarts: float
+    freedom: float
 
     @classmethod
-    def of(cls, restarts: Sequence[ItemSums]) -> _Side:
+    def of(cls, restarts: Sequence[ItemSums], prior: Prior | None) -> _Side:
         """Leave out one unit of each restart at a time (Efron 1982, section 3.1)."""
         rows = [sums.by_unit() for sums in restarts]
         if len(rows) < 2:
@@ -312,7 +568,8 @@ class _Side:
         if not (np.isfinite(values).all() and np.isfinite(without).all()):
             raise UndefinedError("the statistic has no value in one of the restarts, or without one of its units")
         influences = (sums.shape[1] - 1) * (without.mean(axis=1, keepdims=True) - without)
-        return cls(replace(first, sums=sums.mean(axis=0)), values, influences)
+        variance, freedom = _spread(values, prior)
+        return cls(replace(first, sums=sums.mean(axis=0)), values, influences, variance / len(values), freedom)
 
     @property
     def labels(self) -> np.ndarray[tuple[int, ...], np.dtype[np.str_]]:
@@ -335,11 +592,6 @@ class _Side:
         return np.asarray(self.influences.mean(axis=0), dtype=np.float64)
 
     @property
-    def over_restarts(self) -> float:
-        """The variance of the mean over other restarts, on these units."""
-        return float(self.values.var(ddof=1)) / len(self.values)
-
-    @property
     def rest(self) -> float:
         """The part of the variance that comes from single cells."""
         k, units = self.influences.shape
@@ -348,7 +600,7 @@ class _Side:
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
         parts = _Parts(
-            _variance_of_mean(self.of_units), (self.over_restarts,), self.rest, (len(self.values),), len(self.labels)
+            _variance_of_mean(self.of_units), (self.over_restarts,), self.rest, (self.freedom,), len(self.labels)
         )
         return _quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
 
@@ -360,16 +612,15 @@ class _Parts:
     units: float
     restarts: tuple[float, ...]
     rest: float
-    counts: tuple[int, ...]
+    freedoms: tuple[float, ...]
     n_units: int
 
     @classmethod
     def of(cls, before: _Side, after: _Side, sign: float) -> _Parts:
         """Return the parts of now - then for the sign 1, of now + then for -1."""
         units = _variance_of_mean(after.of_units - sign * before.of_units)
-        counts = tuple(len(side.values) for side in (before, after))
-        restarts = before.over_restarts, after.over_restarts
-        return cls(units, restarts, before.rest + after.rest, counts, len(after.labels))
+        restarts, freedoms = (before.over_restarts, after.over_restarts), (before.freedom, after.freedom)
+        return cls(units, restarts, before.rest + after.rest, freedoms, len(after.labels))
 
     @property
     def variance(self) -> float:
@@ -381,7 +632,7 @@ class _Parts:
     def freedom(self) -> float:
         """Degrees of freedom of the variance (Satterthwaite 1946)."""
         spread = self.units**2 / (self.n_units - 1)
-        spread += sum(part**2 / (n - 1) for part, n in zip(self.restarts, self.counts, strict=True))
+        spread += sum(part**2 / freedom for part, freedom in zip(self.restarts, self.freedoms, strict=True))
         return float(self.variance**2 / spread)
 
     @property

@@ -158,6 +158,7 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             draws=_balanced_persons,
             null=named_values(rms),
             limits=SIGNED_SHARE,
+            root=True,
         ),
     }
 

@@ -33,7 +33,7 @@ from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_error
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.multiple_tests import holm
-from pytest_genderbias.statistics.inference.paired import compare_items, compare_restarts, items_to_decide
+from pytest_genderbias.statistics.inference.paired import compare_items, items_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SEEDS = st.integers(0, 10_000)
@@ -273,85 +273,6 @@ def test_a_count_that_has_no_value_for_other_items_is_refused():
         compare_items(*sparse, same)
 
 
-# Restarts
-
-
-@settings(max_examples=20, deadline=None)
-@given(st.lists(st.floats(-5, 5), min_size=3, max_size=9, unique=True), st.integers(2, 9), SEEDS)
-def test_restarts_are_compared_by_welch(then, m, seed):
-    then = np.asarray(then) + np.arange(len(then))
-    now = np.random.default_rng(seed).normal(size=m)
-    found = compare_restarts(then, now, same, tolerance=0.2)
-    expected = stats.ttest_ind(now - 0.2, then, equal_var=False, alternative="greater")
-    assert found.p == pytest.approx(expected.pvalue, abs=1e-9)
-    above = stats.ttest_ind(now, then, equal_var=False, alternative="greater").confidence_interval(0.95)
-    below = stats.ttest_ind(now, then, equal_var=False, alternative="less").confidence_interval(0.95)
-    assert [found.low, found.high] == pytest.approx([above.low, below.high])
-
-
-def test_restarts_without_spread_and_single_ones():
-    found = compare_restarts([0.3, 0.3], [0.3, 0.3, 0.3], same)
-    assert [getattr(found, key) for key in BOUNDS] == [0.0, 0.0, 0.0, 1.0, 1.0]
-    assert (found.method, found.moved) == ("the same in every restart", 0)
-    with pytest.raises(UndefinedError, match="one restart says nothing of others"):
-        compare_restarts([0.3], [0.3, 0.4], same)
-
-
-def test_two_restarts_of_a_few_steps_prove_nothing():
-    with pytest.raises(UndefinedError, match="three on each are needed"):
-        compare_restarts([5, 5], [6, 6], same)
-    with pytest.raises(UndefinedError, match="three on each are needed"):
-        compare_restarts([5, 5, 5], [6, 6], same)
-
-
-@pytest.mark.parametrize(("tolerance", "p", "p_better"), [(0.1, 1 / 35, 1.0), (0.25, 1.0, 1.0)])
-def test_restarts_without_spread_have_the_p_of_a_permutation(tolerance, p, p_better):
-    then, now = [0.3] * 3, [0.5] * 4
-    worse, better = (compare_restarts(*sides, same, tolerance) for sides in ((then, now), (now, then)))
-    expected = stats.permutation_test((now, then), lambda x, y: np.mean(x) - np.mean(y), alternative="greater").pvalue
-    assert expected == pytest.approx(1 / 35)
-    assert [worse.low, worse.value, worse.high] == pytest.approx([0.2] * 3)
-    assert [worse.p, worse.p_better, better.p_better, better.p] == pytest.approx([p, p_better, p, p_better])
-    assert worse.least_p == pytest.approx(1 / 35)
-
-
-def test_restarts_on_both_sides_of_neutral_are_judged_by_their_mean():
-    """Their mean was neutral and is .1 away; the mean of their distances was .1 already."""
-    then, now = [-0.1, 0.1, -0.1001, 0.1001], [0.1, 0.1001, 0.0999]
-    found = compare_restarts(then, now, np.abs, tolerance=0.02)
-    assert found.value == pytest.approx(0.1)
-    assert found.low < 0.02 < found.value < found.high
-
-
-def test_restarts_far_from_neutral_have_the_bounds_of_their_side():
-    then, now = [1.0, 1.1, 1.3], [1.4, 1.5, 1.45]
-    plain = compare_restarts(then, now, same)
-    for sign in (1, -1):
-        found = compare_restarts(sign * np.array(then), sign * np.array(now), np.abs)
-        assert [getattr(found, key) for key in BOUNDS] == pytest.approx([getattr(plain, key) for key in BOUNDS])
-    across = compare_restarts(-np.array(then), now, np.abs)
-    assert [across.value, across.low, across.high] == pytest.approx([plain.value, plain.low, plain.high])
-
-
-@settings(max_examples=15, deadline=None)
-@given(SEEDS)
-def test_swapping_restarts_mirrors_a_distance(seed):
-    then, now = np.random.default_rng(seed).normal(0.5, 1.0, (2, 4))
-    one, other = compare_restarts(then, now, np.abs, 0.01), compare_restarts(now, then, np.abs, 0.01)
-    mirrored = [-other.value, -other.high, -other.low, other.p_better]
-    assert [one.value, one.low, one.high, one.p] == pytest.approx(mirrored, abs=1e-9)
-
-
-@pytest.mark.parametrize(("then", "now"), [(0.0, 0.0), (0.0, 0.5), (0.3, 0.3), (-0.3, 0.3)])
-def test_bounds_of_restarts_hold_near_neutral(then, now):
-    rng, held = np.random.default_rng(2), np.zeros(3)
-    for _ in range(300):
-        found = compare_restarts(rng.normal(then, 0.3, 4), rng.normal(now, 0.3, 4), np.abs, abs(now) - abs(then) + 1e-9)
-        truth = abs(now) - abs(then)
-        held += [found.low <= truth, found.high >= truth, found.p > 0.05]
-    assert (held / 300).min() > 0.91  # 3 standard errors below 95 %
-
-
 # The smallest p
 
 
@@ -474,48 +395,6 @@ def test_near_neutral_no_worsening_is_larger_than_the_change_of_the_statistic():
     found = compare_items(then, now, np.abs)
     assert max(-found.low, found.high) < 1e-3
     assert found.low <= found.value <= found.high
-
-
-def test_restarts_of_equal_seeds_are_paired():
-    """What a seed does to both sides cancels: bounds are Student's over the differences."""
-    rng = np.random.default_rng(2)
-    seeds = rng.normal(0.0, 1.0, 5)
-    then, now = 2.0 + seeds, 1.8 + seeds + rng.normal(0.0, 0.02, 5)
-    found = compare_restarts(then, now, same, tolerance=0.01, paired=True)
-    low, high = stats.ttest_rel(now, then).confidence_interval(0.90)
-    assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.p == pytest.approx(stats.ttest_rel(now, then + 0.01, alternative="greater").pvalue)
-    assert found.p_better == pytest.approx(stats.ttest_rel(now, then - 0.01, alternative="less").pvalue)
-    apart = compare_restarts(then, now, same)
-    assert found.value == pytest.approx(apart.value) and found.high - found.low < 0.1 * (apart.high - apart.low)
-    nothing = compare_restarts(then, then, same, paired=True)
-    assert (nothing.low, nothing.high, nothing.moved, nothing.p) == (0.0, 0.0, 0, 1.0)
-    with pytest.raises(ValueError, match="as many restarts"):
-        compare_restarts(then, now[:4], same, paired=True)
-
-
-def test_paired_restarts_that_all_change_alike_are_exact():
-    for then in ([1.0, 2.0], [1.0, 2.0, 3.0, 4.0], [1.0] * 4):
-        with pytest.raises(UndefinedError, match="restarts that all moved alike say too little"):
-            compare_restarts(then, np.add(then, 0.5), same, paired=True)
-    nothing = compare_restarts([1.0, 2.0], [1.0, 2.0], same, paired=True)
-    assert (nothing.value, nothing.low, nothing.high) == (0.0, 0.0, 0.0)
-    for then in (np.arange(5.0), np.ones(5)):
-        found = compare_restarts(then, then + 0.5, same, paired=True)
-        assert (found.value, found.low, found.high) == (0.5, 0.5, 0.5)
-        assert found.p == pytest.approx(1 / 32) and found.p_better == 1.0
-
-
-def test_few_paired_restarts_of_a_count_that_is_mostly_0_decide_nothing():
-    """Half a test is significant in the mean, and so with the model before: three restarts without any are no news."""
-    after = np.random.default_rng(0).poisson(0.5, (400, 3)).astype(float)
-    wrong = 0
-    for values in after:
-        try:
-            wrong += compare_restarts(np.full(3, 0.5), values, same, paired=True).high < 0
-        except UndefinedError:
-            continue
-    assert wrong <= 0.05 * len(after)
 
 
 def test_fewer_draws_move_the_bounds_by_chance_only() -> None:

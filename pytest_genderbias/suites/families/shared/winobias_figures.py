@@ -137,6 +137,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             partner=f"{key}_gap_pearson",
             null=named_values(f"{key}_gap_rms"),
             limits=SIGNED_SHARE,
+            root=True,
         ),
     }
 
