@@ -24,6 +24,7 @@ from pytest_genderbias.gates.margin import Margin, read_margin, read_margin_of_s
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
+from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.sameness import straight_distance
 from pytest_genderbias.gates.verdicts import BETTER, LESS_ABLE, NO_VALUE, NOT_COMPARABLE, WITHIN
 from pytest_genderbias.measurement.ability import why_less_able

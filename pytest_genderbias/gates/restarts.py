@@ -83,8 +83,8 @@ class RestartPair:
         known = [value if by_seed is None else by_seed for by_seed, value in zip(sides, alone, strict=True)]
         if any(values is None for values in known):
             return None
-        pair = (np.atleast_1d(np.asarray(values, dtype=np.float64)) for values in known)
-        return cls(*pair, prior_of(measurement, statistic), measurement.statistics[statistic].root)
+        before_values, values = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in known)
+        return cls(before_values, values, prior_of(measurement, statistic), measurement.statistics[statistic].root)
 
     @property
     def one_checkpoint(self) -> bool:

@@ -122,7 +122,7 @@ def _over_restarts(
     distance = measurement.statistics[statistic].distance
     margin = 0.0 if allowed is None else allowed.amount
     return seen_over_restarts(
-        values, distance, prior_of(measurement, statistic), level_together(tests), tolerance=margin,  # type: ignore[arg-type]
+        values, distance, prior_of(measurement, statistic), level_together(tests), tolerance=margin,
         root=measurement.statistics[statistic].root,
     )  # fmt: skip
 

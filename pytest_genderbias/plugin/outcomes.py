@@ -248,14 +248,9 @@ def _baseline_gates(item: pytest.Item, model: str) -> int:
     """Return the number of gates of the run on baselines of a model, whether or not they are stored yet."""
     from pytest_genderbias.plugin.items.base import BiasItem
 
-    others = (other for other in item.session.items if isinstance(other, BiasItem) and other.spec is not None)
-    return len(
-        {
-            (other.baseline_module, *other.baseline_gate)
-            for other in others
-            if other.spec.name == model and other.baseline_gate
-        }
-    )  # type: ignore[union-attr]
+    others = (other for other in item.session.items if isinstance(other, BiasItem))
+    judged = (other for other in others if other.spec is not None and other.spec.name == model)
+    return len({(other.baseline_module, *other.baseline_gate) for other in judged if other.baseline_gate})
 
 
 def stored_sample_size(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
