@@ -17,6 +17,7 @@ from pytest_genderbias.gates.chance import why_chance_moved
 from pytest_genderbias.gates.judgement import ONE_SIDED, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.release import Part
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.retraining import Retraining
 from pytest_genderbias.gates.sameness import code_of_change, items_to_decide_sameness, mirrored, straight_distance
@@ -48,6 +49,7 @@ from pytest_genderbias.statistics.inference.restarts import compare_restarts
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
@@ -173,7 +175,29 @@ def find_regression(
         reference.correction.tests, difference.value, lines, moved=tuple(names) if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
     )  # fmt: skip
     headline = _headline(statistic, new, reference, difference, allowed)
-    return replace(finding, account=_account(reference, finding, headline, shown, movement))
+    part = None if reference.same or not reference.accept else _part(measurement, statistic, reference, difference)
+    facts = {} if part is None else part.as_facts()
+    return replace(finding, account=_account(reference, finding, headline, shown, movement), facts=facts)
+
+
+def _part(measurement: Measurement, statistic: str, reference: Reference, difference: Difference) -> Part | None:
+    """Return what a comparison with a baseline adds to the number of its release; ``None`` where its bounds say nothing."""
+    pair = RestartPair.of(measurement, statistic, reference.items, reference.value)
+    values = (
+        ([reference.value], [measurement.values[statistic]])
+        if pair is None
+        else (pair.then.tolist(), pair.now.tolist())
+    )
+    about = measurement.statistics[statistic]
+    then, now = (tuple(float(about.distance(value)) for value in side if value is not None) for side in values)
+    unit = max(float(np.mean(then)), 0.0) if reference.seen is None else reference.seen.unit
+    z = t_quantile(level_together(reference.correction.tests), math.inf)
+    reach = (difference.high - difference.low) / 2 / z
+    beyond = reference.retraining.beyond if pair is None and reference.retraining is not None else None
+    of_trainings = math.sqrt(2) * (beyond or 0.0)
+    if not unit > 0 or not math.isfinite(reach):
+        return None
+    return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)
 
 
 def code_of_worsening(difference: Difference, allowed: Allowed | None) -> str:
@@ -225,7 +249,14 @@ def _headline(
     if difference is not None:
         change += _bounds_beside(difference.low, difference.high, reference.correction)
     figures = " -> ".join(apart(reference.value, new))
-    return f"{statistic} {figures}: {change}{_margin_in_words(allowed)}{reference.changed}"
+    return f"{statistic} {figures}: {change}{_margin_in_words(allowed)}{_seen_in_words(reference, worse)}{reference.changed}"
+
+
+def _seen_in_words(reference: Reference, worse: float) -> str:
+    """Return the growth of the bias, and the growth that would have failed in 80 % of releases; an empty text where it is not known."""
+    if reference.seen is None or not reference.seen.unit > 0:
+        return ""
+    return f", {100 * worse / reference.seen.unit:+.2g} % (sees {reference.seen.in_words})"
 
 
 def _margin_in_words(allowed: Allowed | None) -> str:

@@ -230,6 +230,8 @@ class Ledger:
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
             self._compare()
+        if self._settings.update == "no":
+            self._judge_releases()
         if self._messages.failures:
             _fail(session)
         self._write_outputs(session)
@@ -354,6 +356,16 @@ class Ledger:
             for test, judgements in self._judged.items()
         }
         return {test: judgements for test, judgements in failed.items() if judgements}
+
+    def _judge_releases(self) -> None:
+        """Fail a run with a model whose bias grew over its suites together."""
+        if not self._judgements:
+            return
+        from pytest_genderbias.gates.release import growth_of
+
+        for growth in growth_of(settled.judgement for settled in self._judgements):
+            if growth.worse:
+                self._messages.fail(growth.failure)
 
     def _compare(self) -> None:
         from pytest_genderbias.gates.comparison import compare_models

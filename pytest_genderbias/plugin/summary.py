@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import FAILED, NOT_STORED, PASSED, STORED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
@@ -19,7 +20,7 @@ from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import terminal_width
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.blocks import rows_or_blocks
-from pytest_genderbias.reports.columns import in_brief, note, wrapped
+from pytest_genderbias.reports.columns import in_brief, note, one_line, wrapped
 from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.grid import grid_tables
@@ -80,6 +81,11 @@ def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line
         width: columns of the terminal.
         detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
     """
+    for growth in growth_of(settled.judgement for settled in summary.judgements):
+        yield (
+            wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
+            "red bold" if growth.worse else "bold",
+        )
     yield from overview(summary.measurements, summary.judgements, width, detail)
     yield from _other_tables(summary, width)
     yield from _unjudged(summary.unjudged, width, detail)

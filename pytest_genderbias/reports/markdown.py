@@ -17,6 +17,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -87,6 +88,8 @@ def _head(report: RunReport) -> Iterator[str]:
     yield f"{models or 'no model'}{commit}{changed} · {_plain(report.run.date[:16].replace('T', ' '))} · pytest-genderbias {_plain(report.run.version)}"
     for model, ability in dict.fromkeys((one.model, one.ability) for one in report.measurements if one.ability):
         yield f"- {_code(model)}: {_code(ability, _LONGEST_LINE)}"
+    for growth in growth_of(settled.judgement for settled in report.judgements):
+        yield f"- {_code(growth.model)}: {growth.in_words}"
     ages = list(baseline_history(report.judgements, _day(report.run.date)))
     if ages:
         yield ""

@@ -210,9 +210,16 @@ def _gate_row(settled: SettledJudgement, p: str) -> _Row:
     cells = {
         "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite), "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement),
         "value": "no value" if judgement.value is None else figure(judgement.value), "change": _change(judgement, True),
-        "moved": _change(judgement, False), "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)), "verdict": settled.verdict, "p (Holm)": p,
+        "moved": _change(judgement, False), "allowed": f"{one_line(judgement.bound)}{_sees(judgement)}", "limit": f"{one_line(_in_signs(judgement.bound))}{_sees(judgement)}", "verdict": settled.verdict, "p (Holm)": p,
     }  # fmt: skip
     return _Row(judgement.model, cells, colour=_COLOURS.get(settled.outcome, ""))
+
+
+def _sees(judgement: Judgement) -> str:
+    """Return the growth that the gate sees, behind its baseline; an empty text where it is not known."""
+    known = judgement.facts.get("sees")
+    growth = known.get("growth") if isinstance(known, Mapping) else None
+    return f", sees +{100 * growth:.2g} %" if isinstance(growth, float) else ""
 
 
 def _in_signs(bound: str) -> str:

@@ -14,6 +14,7 @@ from pathlib import Path
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import FAILED, REASONS, with_note
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.figures.palette import css
@@ -218,6 +219,8 @@ def _facts(report: RunReport) -> Iterator[PageFact]:
     run = report.run
     if len(report.measurements) and report.judgements:
         yield PageFact("measured", f"{len(report.measurements):,}")
+    for growth in growth_of(settled.judgement for settled in report.judgements):
+        yield PageFact("release", f"{growth.model}: {growth.in_words}")
     for model in run.models:
         yield PageFact("model", model.name if model.spec == model.name else f"{model.name} = {model.spec}")
     today = _date(run.date)
