@@ -46,6 +46,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement,
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.ranges import check_breakable
+from pytest_genderbias.gates.refresh import pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.seen import Seen
@@ -60,6 +61,7 @@ from pytest_genderbias.gates.verdicts import (
     STORED,
     TOO_WEAK,
     UNCHANGED,
+    WITHIN,
     passes,
 )
 from pytest_genderbias.gates.wording import format_number
@@ -94,6 +96,7 @@ class Baseline:
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
         seen: what the gate on each statistic sees, by entry.
+        moved: names of the entries of which a judged statistic changed by more than chance explains.
         judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
     """
 
@@ -107,6 +110,7 @@ class Baseline:
     gates: int = 1
     sees: float | None = None
     seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
     refused: set[str] = field(default_factory=set)
@@ -132,8 +136,34 @@ class Baseline:
         }
 
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
-        new = entry_of(measurement, self.accepted.get(name, ()), self.judged.get(name), self.seen.get(name))
-        return replace(new, entry=accepted_on(_today(), self.stored(name), new.entry, self.reason))
+        stored = self.stored(name)
+        kept, checkpoints = self._with_what_was(measurement, name, stored)
+        new = entry_of(kept, self.accepted.get(name, ()), self.judged.get(name), self.seen.get(name))
+        entry = replace(new.entry, checkpoints=checkpoints)
+        return replace(new, entry=accepted_on(_today(), stored, entry, self.reason))
+
+    def _with_what_was(
+        self, measurement: Measurement, name: str, stored: BaselineEntry | None
+    ) -> tuple[Measurement, int]:
+        """Return what an update stores, and of how many checkpoints it is.
+
+        Where chance explains the change and nobody gives a reason, it is pooled with what is stored; else one checkpoint takes its place,
+        with the spread of the restarts that are stored.
+        """
+        if stored is None or any(
+            different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())
+        ):
+            return measurement, 1
+        try:
+            before = read_items(self.path, name, stored)
+        except BaselineError:  # it is written anew
+            return measurement, 1
+        weights = measurement.signature["model"].get("fingerprint")
+        if before is None or (weights is not None and weights == stored.model.get("fingerprint")):
+            return measurement, 1
+        if not self.reason and name not in self.moved:
+            return pooled(measurement, before, stored.values, stored.checkpoints), stored.checkpoints + 1
+        return with_kept_spread(measurement, before, stored.values), 1
 
     def judge(
         self,
@@ -280,7 +310,7 @@ class Baseline:
             "baseline", old, worse, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
             self._lost_items(name, entry, measurement), entry.date, retraining=retraining_of(measurement, statistic),
-            seen=entry.sees.get(statistic),
+            seen=entry.sees.get(statistic), checkpoints=entry.checkpoints,
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, allowed)
         facts: dict[str, object] = {
@@ -380,6 +410,8 @@ class Baseline:
         alike = entry is not None and entry.definition == measurement.signature["definition"]
         if entry is not None and alike and not self.reason:
             self._check_items(name, entry)
+        if entry is not None and alike and not different(measurement, statistic, entry.signature):
+            self._note_change(measurement, statistic, name, entry)
         less = "" if entry is None else why_less_able(measurement.abilities, entry.abilities)
         if less and not self.reason:
             self.refused.add(name)
@@ -405,9 +437,28 @@ class Baseline:
             why = f" because: {self.reason}"
         if less:
             why = f", worse at its task ({less}), because: {self.reason}"
-        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{_lost_restarts(entry, measurement)}"
+        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{self._pooled(name, entry, measurement)}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(STORED, bound, text, accepted=accepted)
+
+    def _pooled(self, name: str, entry: BaselineEntry | None, measurement: Measurement) -> str:
+        """Return in words that an update pools a value with the stored one; an empty text if it does not."""
+        stored = "" if entry is None or self.reason or name in self.moved else state_of(entry)
+        kept, checkpoints = (measurement, 1) if not stored else self._with_what_was(measurement, name, entry)
+        if kept is measurement:
+            return ""
+        return "; chance explains the change, so that both are pooled" + (
+            f" ({checkpoints} checkpoints)" if checkpoints > 1 else ""
+        )
+
+    def _note_change(self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry) -> None:
+        """Note whether a statistic changed by more than chance explains."""
+        try:
+            finding = self._compare(measurement, statistic, name, entry, Margin())
+        except BaselineError:  # of its items, which an update writes anew
+            return
+        if finding.code not in (WITHIN, UNCHANGED):
+            self.moved.add(name)
 
     def _too_weak(self, measurement: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
         """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
@@ -521,15 +572,6 @@ def strictest(amounts: Iterable[float | None]) -> float | None:
 
 def _today() -> str:
     return datetime.date.today().isoformat()
-
-
-def _lost_restarts(entry: BaselineEntry | None, measurement: Measurement) -> str:
-    """Return in words that an update leaves fewer restarts than an entry had; an empty text if it does not."""
-    before = 0 if entry is None else entry.settings.get("restarts", 0)
-    if not isinstance(before, int) or before <= measurement.restarts:
-        return ""
-    now = f"{measurement.restarts}" if measurement.restarts else "one checkpoint"
-    return f"; the entry had {before} restarts, and now has {now}: run with --bias-seeds={before} to keep what retraining gives"
 
 
 def _in_force(accepted: Iterable[AcceptedValue], measurement: Measurement) -> tuple[AcceptedValue, ...]:

@@ -61,6 +61,7 @@ class BaselineEntry:
         accepted: worse values that were accepted with a reason.
         gated: the margin of each statistic that a gate judges, so that no gate accepts what another one judges; ``None`` without one.
         sees: what the gate on each of these statistics sees; an earlier version did not know it.
+        checkpoints: number of checkpoints that its values are pooled from.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
         anchor: the first accepted values; ``None`` if they are those of the entry.
         abilities: how many control items the model answered right.
@@ -79,6 +80,7 @@ class BaselineEntry:
     accepted: tuple[AcceptedValue, ...] = ()
     gated: Mapping[str, float | None] = field(default_factory=dict)
     sees: Mapping[str, Seen] = field(default_factory=dict)
+    checkpoints: int = 1
     date: str = ""
     anchor: Anchor | None = None
     abilities: tuple[Ability, ...] = ()
@@ -107,6 +109,7 @@ class BaselineEntry:
             "accepted": [note.to_dict() for note in self.accepted],
             "gated": dict(self.gated),
             "sees": {statistic: as_plain(seen, True) for statistic, seen in self.sees.items()},
+            "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
             "date": self.date,
             "anchor": None if self.anchor is None else self.anchor.to_dict(),
             "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],

@@ -95,6 +95,7 @@ class Reference:
         date: when the values were accepted, in ISO format; empty if it is not known.
         retraining: what other trainings give; ``None`` where none is in question, as of a copy of the same weights.
         seen: what the gate sees, as the baseline says; ``None`` if it does not.
+        checkpoints: number of checkpoints that the value is pooled from.
         same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening`` is
             then that of :func:`~pytest_genderbias.gates.sameness.straight_distance`.
     """
@@ -112,6 +113,13 @@ class Reference:
     same: bool = False
     retraining: Retraining | None = None
     seen: Seen | None = None
+    checkpoints: int = 1
+
+    @property
+    def beyond(self) -> float:
+        """Standard deviation of the difference to one more training, beyond what paired items show, in units of the statistic."""
+        beyond = None if self.retraining is None else self.retraining.beyond
+        return (beyond or 0.0) * math.sqrt(1 + 1 / self.checkpoints)
 
     @property
     def in_words(self) -> str:
@@ -193,8 +201,7 @@ def _part(measurement: Measurement, statistic: str, reference: Reference, differ
     unit = max(float(np.mean(then)), 0.0) if reference.seen is None else reference.seen.unit
     z = t_quantile(level_together(reference.correction.tests), math.inf)
     reach = (difference.high - difference.low) / 2 / z
-    beyond = reference.retraining.beyond if pair is None and reference.retraining is not None else None
-    of_trainings = math.sqrt(2) * (beyond or 0.0)
+    of_trainings = reference.beyond if pair is None else 0.0
     if not unit > 0 or not math.isfinite(reach):
         return None
     return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)
@@ -409,7 +416,7 @@ def _difference_from(
         distance = straight_distance(about, reference.value)
     level = level_together(reference.correction.tests)
     return _paired_difference(
-        measurement, statistic, reference.items, margin, units, reference.value, distance, level, reference.retraining
+        measurement, statistic, reference.items, margin, units, reference.value, distance, level, reference.beyond
     )
 
 
@@ -447,7 +454,7 @@ def item_difference(
 
 def _paired_difference(
     measurement: Measurement, statistic: str, then: ItemSource, margin: float, units: _Units, before: float | None,
-    distance: Distance | None = None, level: float = ONE_SIDED, retraining: Retraining | None = None,
+    distance: Distance | None = None, level: float = ONE_SIDED, beyond: float = 0.0,
 ) -> Difference:  # fmt: skip
     distance = distance or _vectorised(measurement.statistics[statistic].distance)
     restarts = RestartPair.of(measurement, statistic, then, before)
@@ -457,9 +464,9 @@ def _paired_difference(
     if now_sums.over in REPETITIONS:
         return _repetitions(then_sums, now_sums, distance, margin, level)
     difference = compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
-    if retraining is None or not retraining.beyond or not difference.moved:
+    if not beyond or not difference.moved:
         return difference
-    return with_retraining(difference, math.sqrt(2) * retraining.beyond, math.inf, margin, level)
+    return with_retraining(difference, beyond, math.inf, margin, level)
 
 
 def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:

@@ -47,10 +47,15 @@ def sums_of_restarts(item_sums: Callable[[str], ItemSums], statistic: str, resta
     Raises:
         UndefinedError: there are none, as in what earlier versions stored.
     """
-    return [item_sums(_name_in(k, statistic)) for k in range(restarts)]
+    return [item_sums(name_in_restart(k, statistic)) for k in range(restarts)]
 
 
-def _name_in(restart: int, statistic: str) -> str:
+def name_in_restart(restart: int, statistic: str) -> str:
+    """Return the name of the sums of a statistic in a restart.
+
+    >>> name_in_restart(2, "share")
+    'restart.2.share'
+    """
     return f"{RESTART}{restart}.{statistic}"
 
 
@@ -109,7 +114,7 @@ def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:
     entries: dict[str, Entry] = dict.fromkeys(measurements[0].values, _NO_SUMS)
     for k, measurement in enumerate(measurements):
         made = measurement.sums.entries()
-        entries.update({_name_in(k, name): partial(_smooth_sums, entry) for name, entry in made.items()})
+        entries.update({name_in_restart(k, name): partial(_smooth_sums, entry) for name, entry in made.items()})
     return SumsByStatistic(entries)
 
 

@@ -1,0 +1,116 @@
+"""What a baseline keeps of its values when it is refreshed: so that a lucky one is not kept, and what retraining gives is not lost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from pytest_genderbias.gates.item_file import StoredItems
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+
+def pooled(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
+) -> Measurement:
+    """Return a measurement pooled with what is stored, where the two differ by no more than chance explains.
+
+    Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of items.
+
+    Args:
+        measurement: of now.
+        before: what is stored of its items.
+        values: the stored values.
+        weight: number of checkpoints that the stored values are of.
+    """
+    if _restarts(before, values) or measurement.restarts:
+        return _joined(measurement, before, values, shifted=False)
+    entries: dict[str, Entry] = {}
+    means: dict[str, float | None] = {}
+    for name, now in measurement.values.items():
+        then = values.get(name)
+        means[name] = now if now is None or then is None else (weight * then + now) / (weight + 1)
+        try:
+            entries[name] = _mean_of(before.item_sums(name), measurement.item_sums(name), weight)
+            means[name] = entries[name].total  # type: ignore[union-attr]
+        except UndefinedError as error:
+            entries[name] = str(error)
+    return replace(measurement, values=means, sums=SumsByStatistic(entries))
+
+
+def with_kept_spread(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None]) -> Measurement:
+    """Return a measurement of one checkpoint with the spread of the stored restarts around it; others as they are."""
+    if measurement.restarts or not _restarts(before, values):
+        return measurement
+    return _joined(measurement, before, values, shifted=True)
+
+
+def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
+    """Return the number of stored restarts; 0 without."""
+    known = (restarts_of(before.items, name) for name, value in values.items() if value is not None)
+    return max((len(by_restart) for by_restart in known if by_restart is not None), default=0)
+
+
+def _joined(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], shifted: bool
+) -> Measurement:
+    """Return a measurement over the stored restarts and those of now; or over the stored ones, shifted to the value of now."""
+    items, means = dict(measurement.items), dict(measurement.values)
+    entries: dict[str, Entry] = {}
+    count = 0
+    for name, now in measurement.values.items():
+        then, new = _restart_values(before, values, name), restarts_of(measurement.items, name)
+        if now is None or then is None:
+            means[name] = None
+            continue
+        new = np.array([now]) if new is None else new
+        both = then - then.mean() + now if shifted else np.concatenate([then, new])
+        items[RESTART + name], means[name], count = both, float(both.mean()), len(both)
+        entries[name] = "the values of its restarts are compared, and not its units"
+        if not shifted:
+            entries |= _sums_of_both(measurement, before, name, len(then), len(new))
+    if not shifted:
+        items["seed"] = np.arange(count)
+    settings = {**measurement.signature["settings"], "restarts": count}
+    return replace(
+        measurement,
+        values=means,
+        items=items,
+        sums=SumsByStatistic(entries),
+        signature={**measurement.signature, "settings": settings},
+    )
+
+
+def _restart_values(before: StoredItems, values: Mapping[str, float | None], name: str) -> FloatArray | None:
+    known, value = restarts_of(before.items, name), values.get(name)
+    return known if known is not None else None if value is None else np.array([value])
+
+
+def _sums_of_both(measurement: Measurement, before: StoredItems, name: str, then: int, now: int) -> dict[str, Entry]:
+    """Return the sums of each restart of both sides under their names; nothing where one has none."""
+    found: dict[str, Entry] = {}
+    for source, count, first in ((before, then, 0), (measurement, now, then)):
+        for k in range(count):
+            try:
+                sums = source.item_sums(name_in_restart(k, name) if count > 1 or (first == 0 and then > 1) else name)
+            except UndefinedError:
+                return {}
+            found[name_in_restart(first + k, name)] = sums
+    return found
+
+
+def _mean_of(then: ItemSums, now: ItemSums, weight: int) -> ItemSums:
+    """Return the mean of sums of the same units.
+
+    Raises:
+        UndefinedError: they are of other units.
+    """
+    if then.sums.shape != now.sums.shape or then.labels.tolist() != now.labels.tolist():
+        raise UndefinedError("the units then and now are others")
+    sums = (weight * then.sums.astype(np.float64) + now.sums) / (weight + 1)
+    return replace(now, sums=sums.astype(now.sums.dtype) if now.sums.dtype.kind == "f" else sums)
