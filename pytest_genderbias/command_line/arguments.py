@@ -196,7 +196,15 @@ def _add_information(commands: _Commands) -> None:
 
 
 def _add_stored(commands: _Commands) -> None:
-    """Add what reads the files of earlier runs: ``report`` and ``history``."""
+    """Add what reads the files of earlier runs: ``gates``, ``report`` and ``history``."""
+    gates = _command(
+        commands, "gates", "[--explain] [--baseline DIR]", "list the gates on stored baselines, and what each of them sees",
+        "The growth of bias that a gate sees fails in 80 % of releases.",
+    )  # fmt: skip
+    gates.add_argument("--explain", action="store_true", help="say in a sentence what turns each gate red")
+    gates.add_argument(
+        "--baseline", metavar="DIR", default="bias_baselines", help="folder of the baselines (default: bias_baselines)"
+    )
     report = _command(
         commands, "report", 'FILE [flags of what is written]', "make reports from the file that --bias-json wrote",
         "Without a flag, the figures and verdicts are printed.",

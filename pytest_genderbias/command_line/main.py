@@ -20,6 +20,7 @@ _MODULES: Mapping[str, str] = {
     "show": "runs",
     "report": "stored",
     "history": "past_runs",
+    "gates": "gates",
     "check": "check",
     "init": "first_files",
     "resilience": "lasting",

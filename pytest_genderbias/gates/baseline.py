@@ -68,6 +68,7 @@ from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
+from pytest_genderbias.text.suggestions import close_names
 
 
 @dataclass
@@ -279,6 +280,14 @@ class Baseline:
             return Finding(NO_VALUE, "baseline", text)
         if entry is None and self.update == "no":
             lacking = f"no baseline entry {name!r} in {self.path}"
+            if others := self._other_names(name):
+                what = f"{measurement.model} has no baseline of {name!r}, but {others[0]} has: is it the next release of it?"
+                command = (
+                    f"pytest --bias-model={others[0]}={measurement.signature['model'].get('spec') or measurement.model}"
+                )
+                advice = "judge it by that name, or accept what is measured now as a baseline of its own (--bias-update-new):"
+                account = Account(what, advice=advice, command=command)
+                return Finding(NO_BASELINE, "no baseline", f"{what} {advice} {command}", account=account)
             account = Account(
                 lacking,
                 advice="accept what is measured now as the baseline:",
@@ -289,6 +298,13 @@ class Baseline:
         if entry is None or self.update == "all":
             return self._accept(measurement, statistic, name, entry, margin)
         return self._compare(measurement, statistic, name, entry, margin)
+
+    def _other_names(self, name: str) -> list[str]:
+        """Return the models that have the baseline entry in their file of the same module, those of a like name first."""
+        books = sorted(self.directory.glob(f"*/{self.path.name}"))
+        others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
+        close = close_names(self.model, others)
+        return [*close, *(other for other in others if other not in close)]
 
     def _compare(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin

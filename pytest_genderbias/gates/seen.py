@@ -14,11 +14,13 @@ class Seen:
         size: in units of the statistic; infinite where the gate sees nothing.
         unit: the worsening that counts as a growth of 100 %: the distance of the stored value from neutral, or that of a public model where
             it is larger, so that a fair model can be gated, too.
+        red: worsening from which on it fails, in units of the statistic.
         retraining: what is known of other trainings, in words.
     """
 
     size: float
     unit: float
+    red: float
     retraining: str = ""
 
     @property
@@ -30,7 +32,20 @@ class Seen:
     def in_words(self) -> str:
         """The growth, as ``+18 %``.
 
-        >>> Seen(0.09, 0.5).in_words, Seen(math.inf, 0.5).in_words
+        >>> Seen(0.09, 0.5, 0.06).in_words, Seen(math.inf, 0.5, math.inf).in_words
         ('+18 %', 'no growth')
         """
         return f"+{100 * self.growth:.2g} %" if math.isfinite(self.growth) else "no growth"
+
+    @property
+    def sentence(self) -> str:
+        """From where on the gate is red, and what it stops.
+
+        >>> Seen(0.09, 0.5, 0.06, "5 restarts").sentence
+        'red from 0.06 worse (+12 %); stops a growth of 18 % in 80 % of releases; other trainings by 5 restarts'
+        """
+        of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
+        return (
+            f"red from {self.red:.2g} worse (+{100 * self.red / self.unit:.2g} %); stops a growth of {self.in_words.removeprefix('+')} in 80 % of "
+            f"releases{of_trainings}"
+        )

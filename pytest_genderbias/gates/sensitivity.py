@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.regression import level_together
 from pytest_genderbias.gates.restarts import prior_of
-from pytest_genderbias.gates.retraining import Retraining, retraining_of
+from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
-from pytest_genderbias.statistics.inference.detectable import restarts_like, seen_over_items, seen_over_restarts
+from pytest_genderbias.statistics.inference.detectable import (
+    red_from,
+    restarts_like,
+    seen_over_items,
+    seen_over_restarts,
+)
+from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.student import t_quantile
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
@@ -30,24 +39,11 @@ def seen_by(measurement: Measurement, statistic: str, tests: int = 1, allowed: A
         tests: number of comparisons that its bounds hold for together.
         allowed: the margin of the gate.
     """
-    retraining = retraining_of(measurement, statistic)
     values = restarts_of(measurement.items, statistic)
     try:
         if values is None:
-            return _seen(
-                measurement,
-                statistic,
-                retraining,
-                _over_items(measurement, statistic, retraining, tests, allowed),
-                retraining.source,
-            )
-        return _seen(
-            measurement,
-            statistic,
-            retraining,
-            _over_restarts(measurement, statistic, values, tests, allowed),
-            f"{len(values)} restarts",
-        )
+            return _over_items(measurement, statistic, tests, allowed)
+        return _over_restarts(measurement, statistic, values, tests, allowed)
     except UndefinedError:
         return None
 
@@ -93,52 +89,58 @@ def what_would_help(measurement: Measurement, statistic: str, most: float, tests
     return helps
 
 
-def _seen(measurement: Measurement, statistic: str, retraining: Retraining, size: float, source: str) -> Seen:
-    value = measurement.values[statistic]
-    distance = 0.0 if value is None else max(0.0, measurement.statistics[statistic].distance(value))
-    return Seen(size, max(distance, retraining.unit or 0.0), source)
+def _over_items(measurement: Measurement, statistic: str, tests: int, allowed: Allowed | None) -> Seen:
+    """Return what a gate sees on one checkpoint, whose other trainings are the packaged ones.
 
-
-def _over_items(
-    measurement: Measurement, statistic: str, retraining: Retraining, tests: int, allowed: Allowed | None
-) -> float:
-    interval = measurement.intervals[statistic]
+    Raises:
+        UndefinedError: the statistic has no interval over items.
+    """
+    retraining, interval = retraining_of(measurement, statistic), measurement.intervals[statistic]
     if retraining.paired is None or retraining.beyond is None or interval is None:
         raise UndefinedError("no interval over items")
-    freedom = max(1.0, interval.items - 1.0)
-    margin = 0.0 if allowed is None else allowed.amount
-    return seen_over_items(
-        retraining.paired, math.sqrt(2) * retraining.beyond, freedom, level_together(tests), tolerance=margin
-    )
+    level, freedom = level_together(tests), max(1.0, interval.items - 1.0)
+    margin, beyond = 0.0 if allowed is None else allowed.amount, math.sqrt(2) * retraining.beyond
+    size = seen_over_items(retraining.paired, beyond, freedom, level, tolerance=margin)
+    red = margin + math.hypot(t_quantile(level, freedom) * retraining.paired, t_quantile(level, math.inf) * beyond)
+    return Seen(size, _unit(measurement, statistic), red, retraining.source)
 
 
 def _over_restarts(
-    measurement: Measurement,
-    statistic: str,
-    values: Sequence[float] | np.ndarray,
-    tests: int,
-    allowed: Allowed | None = None,
-) -> float:
-    distance = measurement.statistics[statistic].distance
-    margin = 0.0 if allowed is None else allowed.amount
-    return seen_over_restarts(
-        values, distance, prior_of(measurement, statistic), level_together(tests), tolerance=margin,
-        root=measurement.statistics[statistic].root,
-    )  # fmt: skip
+    measurement: Measurement, statistic: str, values: ArrayLike, tests: int, allowed: Allowed | None = None
+) -> Seen:
+    """Return what a gate sees over restarts.
+
+    Raises:
+        UndefinedError: so few restarts say nothing of others.
+    """
+    about, level, prior = measurement.statistics[statistic], level_together(tests), prior_of(measurement, statistic)
+    margin, known = 0.0 if allowed is None else allowed.amount, np.asarray(values, dtype=np.float64)
+    distance: Distance = about.distance  # type: ignore[assignment]  # arithmetic, which works on arrays, too
+    size = seen_over_restarts(known, distance, prior, level, tolerance=margin, root=about.root)
+    ends = np.array([red_from(known, distance, prior, level, margin, about.root), known.mean()])
+    red = float(-np.diff(distance(ends))[0])
+    return Seen(size, _unit(measurement, statistic), red, f"{len(known)} restarts")
+
+
+def _unit(measurement: Measurement, statistic: str) -> float:
+    """Return the worsening that counts as a growth of 100 %."""
+    value, public = measurement.values[statistic], retraining_of(measurement, statistic).unit
+    distance = 0.0 if value is None else measurement.statistics[statistic].distance(value)
+    return max(distance, public or 0.0)
 
 
 def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[int, Seen]]:
     """Yield what more restarts would see, if the spread is what is known of it."""
-    retraining, value = retraining_of(measurement, statistic), measurement.values[statistic]
-    known = restarts_of(measurement.items, statistic)
-    spread = retraining.spread if known is None or len(known) < 2 else float(np.std(known, ddof=1))
+    value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
+    spread = (
+        retraining_of(measurement, statistic).spread
+        if known is None or len(known) < 2
+        else float(np.std(known, ddof=1))
+    )
     for k in _RESTARTS:
         if spread and value is not None and (known is None or k > len(known)):
-            try:
-                size = _over_restarts(measurement, statistic, restarts_like(value, spread, k), tests)
-            except UndefinedError:
-                continue
-            yield k, _seen(measurement, statistic, retraining, size, f"{k} restarts")
+            with suppress(UndefinedError):
+                yield k, _over_restarts(measurement, statistic, restarts_like(value, spread, k), tests)
 
 
 def _others(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[str, Seen]]:

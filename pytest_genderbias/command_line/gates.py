@@ -1,0 +1,87 @@
+"""``genderbias gates``: the gates on stored baselines, and what each of them sees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pytest_genderbias.command_line.arguments import Typed
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.book import BaselineEntry, read_book
+from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.plugin.information import terminal_width
+from pytest_genderbias.plugin.terminal import print_lines
+from pytest_genderbias.reports.blocks import rows_or_blocks
+from pytest_genderbias.reports.layout import paragraph
+
+_HEADERS = ("suite", "statistic", "model", "stored", "margin", "sees")
+_NOT_KNOWN = "not known; --bias-update stores what it sees"
+
+
+class StoredGate(NamedTuple):
+    """A gated statistic of a baseline entry."""
+
+    model: str
+    name: str
+    statistic: str
+    entry: BaselineEntry
+
+    @property
+    def margin(self) -> float | None:
+        """The margin; ``None`` without one."""
+        return self.entry.gated[self.statistic]
+
+    @property
+    def sentence(self) -> str:
+        """What turns the gate red, and what it sees."""
+        subject = (
+            f"{self.name} on {self.model}, {self.statistic} {format_number(self.entry.values.get(self.statistic))}:"
+        )
+        seen = self.entry.sees.get(self.statistic)
+        if seen is None:
+            return f"{subject} {_NOT_KNOWN}."
+        allowed = (
+            "equal models are red in at most 5 % of files"
+            if self.margin is None
+            else f"a worsening of {self.margin:.3g} is allowed"
+        )
+        return f"{subject} {seen.sentence}; {allowed}."
+
+
+def carry_out(typed: Typed) -> int:
+    """Print the stored gates: a line each, or with ``--explain`` a sentence."""
+    folder = Path(typed.values["baseline"])
+    gates = list(stored_gates(folder))
+    if not gates:
+        raise SettingError(
+            f"{folder} has no gate on a baseline; store some with --bias-update-new, or name their folder: --baseline DIR"
+        )
+    width = terminal_width()
+    if typed.values["explain"]:
+        lines = [paragraph(printable(gate.sentence), width) for gate in gates]
+    else:
+        lines = list(rows_or_blocks(_HEADERS, [tuple(map(printable, _row(gate))) for gate in gates], 3, width))
+    print_lines("\n".join(lines))
+    return 0
+
+
+def stored_gates(folder: Path) -> Iterator[StoredGate]:
+    """Yield the gated statistics of all baseline files of a folder.
+
+    Raises:
+        BaselineError: one of them cannot be read.
+    """
+    for book in sorted(folder.glob("*/*.json")):
+        for name, entry in read_book(book).items():
+            for statistic in entry.gated:
+                yield StoredGate(book.parent.name, name, statistic, entry)
+
+
+def _row(gate: StoredGate) -> tuple[str, ...]:
+    seen = gate.entry.sees.get(gate.statistic)
+    return (
+        gate.name, gate.statistic, gate.model, format_number(gate.entry.values.get(gate.statistic)),
+        "none" if gate.margin is None else f"{gate.margin:.3g}", "not known" if seen is None else seen.in_words,
+    )  # fmt: skip
