@@ -333,7 +333,7 @@ class Baseline:
             "accepted_on": entry.date, "baseline": old, "margin": None if allowed is None else allowed.amount,
         }  # fmt: skip
         if reference.seen is not None:
-            facts["sees"] = {"size": reference.seen.size, "growth": reference.seen.growth}
+            facts["sees"] = {"size": reference.seen.size, "growth": reference.seen.growth, "red": reference.seen.red}
         finding = replace(finding, accepted=accepted, facts={**finding.facts, **facts})
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:

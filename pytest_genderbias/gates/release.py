@@ -37,6 +37,12 @@ class Part:
     over_items: float
     over_trainings: float
 
+    @classmethod
+    def of(cls, judgement: Judgement) -> Part | None:
+        """Return the part that a judgement carries; ``None`` if it has none."""
+        facts = judgement.facts.get(_KEY)
+        return None if facts is None else read_dataclass(cls, from_plain(facts, _KEY), _KEY)
+
     def as_facts(self) -> dict[str, object]:
         """Return the part as a judgement carries it."""
         return {_KEY: as_plain(self)}
@@ -95,8 +101,7 @@ def growth_of(judgements: Iterable[Judgement]) -> list[Growth]:
     """
     models: dict[str, dict[str, tuple[Part, str]]] = {}
     for judgement in judgements:
-        if (facts := judgement.facts.get(_KEY)) is not None:
-            part = read_dataclass(Part, from_plain(facts, _KEY), _KEY)
+        if (part := Part.of(judgement)) is not None:
             date = str(judgement.facts.get("accepted_on", ""))
             models.setdefault(judgement.model, {}).setdefault(judgement.suite, (part, date))
     growths = (_growth(model, list(of_suite.values())) for model, of_suite in models.items() if len(of_suite) >= FEWEST)

@@ -226,6 +226,11 @@ class Ledger:
             names = "; ".join(f"{path}: {', '.join(sorted(names))}" for path, names in unused.items())
             self._messages.fail(f"unused baseline entries: {names}")
             self._messages.add("run with --bias-update to remove them", "red")
+        if self._settings.seeds is not None and self._measurements and not any(map(_is_repeated, self._measurements)):
+            self._messages.fail(
+                f"--bias-seeds={self._settings.seeds} had no effect: no model has {{seed}} in its SPEC, as --bias-model=NAME=runs/seed-{{seed}}, and "
+                "no suite trains heads"
+            )
         if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED):
             self._check_that_something_is_judged(session, exitstatus)
         if self._settings.compare:
@@ -445,6 +450,11 @@ class Ledger:
             summary = summary.with_comparisons(self._comparisons, self._not_compared)
         print_summary(summary, terminalreporter)
         count_failures(self._messages.failures, terminalreporter)
+
+
+def _is_repeated(measurement: Measurement) -> bool:
+    """Return whether a measurement is over restarts, or over repetitions inside its suite."""
+    return bool(measurement.restarts) or "seeds" in measurement.signature["settings"]
 
 
 def _same_measurement(first: Measurement, second: Measurement) -> bool:

@@ -21,7 +21,7 @@ _MOST_RELEASES = 24  #: pictures of statistics over runs: of gates that became w
 
 
 def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
-    """Return the pictures of a run beside those of its measurements: of models, mitigations, drift and variance.
+    """Return the pictures of a run beside those of its measurements: of models, gates, mitigations, drift and variance.
 
     Args:
         report: of the run. It may be one that was read back.
@@ -53,6 +53,7 @@ def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
         yield partial(runs.mitigations, of_statistic, known)
         yield partial(runs.price, of_statistic, known)
         yield partial(runs.retrained, of_statistic)
+    yield partial(runs.growth, judgements)
     yield partial(runs.drift, judgements, about)
     traced = [trace for trace in report.history if trace.is_gated or trace.main]
     for trace in sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]:

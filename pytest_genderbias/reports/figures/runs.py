@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.release import Part
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL
@@ -225,6 +226,53 @@ def variance(variances: Sequence[ValueVariance]) -> Picture | None:
     panel = Panel(Axis("share of the variance of the value, in %"), Axis(words=labels), tuple(series))
     title = f"Sources of variance{'' if several else f' on {cut(model)}'}"
     return Picture("variance", "", model, "", title, f"{'; '.join(words)}.", caption, (panel,))
+
+
+def growth(judgements: Sequence[Judgement]) -> Picture | None:
+    """Return each gated statistic then and now, with the bounds of its change and what its gate sees; ``None`` without a baseline.
+
+    Distances from neutral are in percent of the unit of a gate: the stored distance, or that of a public model where it is larger.
+
+    Args:
+        judgements: of comparisons with a baseline.
+    """
+    rows = [(j, Part.of(j), _mapping(j.facts, "sees")) for j in judgements]
+    known = [(j, part, sees) for j, part, sees in rows if part is not None][:_MOST]
+    if not known:
+        return None
+    several = len({j.model for j, _, _ in known}) > 1
+    labels = tuple(
+        cut(f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else ""), 44) for j, _, _ in known
+    )
+    places = numbers(range(len(known)))
+
+    def percent(worse: Sequence[float | None]) -> tuple[float | None, ...]:
+        pairs = zip(worse, known, strict=True)
+        return numbers(
+            [None if w is None else 100 * (float(np.mean(part.then)) + w) / part.unit for w, (_, part, _) in pairs]
+        )
+
+    reds, seen = ([_number(sees, key) for _, _, sees in known] for key in ("red", "size"))
+    bounds = [(None, None) if j.interval is None else (j.interval.low, j.interval.high) for j, _, _ in known]
+    then, now = percent([0.0] * len(known)), percent([j.difference for j, _, _ in known])
+    series = (
+        Series("not red", "ranges", (), places, percent([None if red is None else -red for red in reds]), percent(reds), colour="muted"),
+        Series("bounds of the change", "ranges", (), places, percent([low for low, _ in bounds]), percent([high for _, high in bounds])),
+        Series("then", "points", then, places, labels=labels, colour="second", hollow=True),
+        Series("now", "points", now, places, labels=labels),
+        Series("seen in 80 % of releases", "points", percent(seen), places, labels=labels, colour="third", hollow=True),
+    )  # fmt: skip
+    words = [
+        f"{label} {shown(before)} to {shown(after)} ({j.verdict})"
+        for label, before, after, (j, _, _) in list(zip(labels, then, now, known, strict=True))[:6]
+    ]
+    caption = (
+        "Distance from neutral, which is 0, in percent: 100 is that of the baseline, or of a public model where the baseline's is smaller. The wide "
+        "grey line is what other trainings and items give; the other line bounds the change; the open green mark is the growth that fails in 80 % of releases."
+    )
+    panel = Panel(Axis("distance from neutral, in % (right: worse)", neutral=0.0), Axis(words=labels), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
+    model = "" if several else known[0][0].model
+    return Picture("growth", "", model, "", "Then and now, gate by gate", f"{'; '.join(words)}.", caption, (panel,))
 
 
 def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], Statistic]) -> Picture | None:

@@ -22,6 +22,7 @@ from pytest_genderbias.reports.html.tables import (
 from pytest_genderbias.reports.run_report import NotJudged, RunReport
 
 _TITLES = {
+    "gates-then-and-now": "Then and now",
     "overview": "Main figures",
     "drift": "How far values have come",
     "comparisons": "Models against each other",
@@ -31,7 +32,7 @@ _TITLES = {
 }
 #: The sections in which pictures of some kinds stand. Others stand in the section of their suite.
 _KINDS = {
-    "drift": "drift", "mitigation": "mitigations", "retrained": "mitigations", "resilience": "mitigations", "variance": "variances",
+    "growth": "gates-then-and-now", "drift": "drift", "mitigation": "mitigations", "retrained": "mitigations", "resilience": "mitigations", "variance": "variances",
 }  # fmt: skip
 _LEADING_NUMBER = re.compile(r"\(?(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)")
 _COMPARED = (
