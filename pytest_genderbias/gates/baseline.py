@@ -389,7 +389,10 @@ class Baseline:
         advice = "measure as for the baseline, or if the change is meant, accept what is measured now:"
         text = f"{what}; run with --bias-update to accept what is measured now"
         account = Account(what, advice=advice, command=self._updating(measurement))
-        return Finding(NOT_COMPARABLE, "baseline", text, account=account)
+        facts = {}
+        if entry.definition != (now := measurement.signature["definition"]):  # another version of this package
+            facts["definition"] = f"{entry.definition} -> {now}"
+        return Finding(NOT_COMPARABLE, "baseline", text, account=account, facts=facts)
 
     def _less_able(self, measurement: Measurement, less: str) -> Finding:
         what = f"{measurement.model} is worse at its task than the baseline: {less}"

@@ -237,6 +237,7 @@ class Ledger:
             self._compare()
         if self._settings.update == "no":
             self._judge_releases()
+            self._say_what_was_redefined(session)
         if self._messages.failures:
             _fail(session)
         self._write_outputs(session)
@@ -361,6 +362,25 @@ class Ledger:
             for test, judgements in self._judged.items()
         }
         return {test: judgements for test, judgements in failed.items() if judgements}
+
+    def _say_what_was_redefined(self, session: pytest.Session) -> None:
+        """Name the entries whose figures this version of the package defines anew, and the command that accepts them all."""
+        changed = {
+            test: str(one.judgement.facts["definition"])
+            for test, judgements in self._judged.items()
+            for one in judgements
+            if "definition" in one.judgement.facts
+        }
+        items = [item for item in session.items if item.nodeid in changed]
+        if not items:
+            return
+        from pytest_genderbias.plugin.update_command import update_command
+
+        what = ", ".join(dict.fromkeys(changed.values()))
+        self._messages.add(
+            f"{len(changed)} gate{'s' if len(changed) > 1 else ''} with a baseline of an earlier definition ({what}): the figures mean something "
+            f'else now. To accept them all: {update_command(*items)} --bias-reason="new definitions: {what}"'
+        )
 
     def _judge_releases(self) -> None:
         """Fail a run with a model whose bias grew over its suites together."""

@@ -14,13 +14,13 @@ from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.plugin.workers import user_arguments
 
 
-def update_command(item: pytest.Item) -> str:
-    """Return the command, without a reason, and without the files that the run writes beside it."""
-    config = item.config
+def update_command(item: pytest.Item, *others: pytest.Item) -> str:
+    """Return the command of one test or several, without a reason, and without the files that the run writes beside it."""
+    config, items = item.config, (item, *others)
     arguments = [str(argument) for argument in user_arguments(config)]
     with_value = ["--bias-reason", *(output.flag for output in OUTPUTS)]
     without_value = {"--bias-update", "--bias-update-new", "--bias-github"}
-    if not _is_packaged(item):  # this test alone, without the suites of flags
+    if not any(map(_is_packaged, items)):  # these tests alone, without the suites of flags
         with_value += ["--bias-suite", "--bias-no-worse-than", "--bias-same-as"]
         without_value.update(config.option.file_or_dir or ())
     remaining = [
@@ -28,7 +28,9 @@ def update_command(item: pytest.Item) -> str:
         for before, argument in pairwise(["", *arguments])
         if argument not in without_value and before not in with_value and argument.partition("=")[0] not in with_value
     ]
-    return f"pytest {shlex.join([*remaining, *_selection(item)])} --bias-update"
+    selections = (_selection(one) for one in items if not others or not _is_packaged(one))
+    chosen = dict.fromkeys(argument for selection in selections for argument in selection)
+    return f"pytest {shlex.join([*remaining, *chosen])} --bias-update"
 
 
 def write_gates_command(config: pytest.Config) -> str:
