@@ -27,6 +27,7 @@ from pytest_genderbias.reports.comparison import comparison_cells
 from pytest_genderbias.reports.grid import grid_tables
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_rows
 from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
@@ -90,6 +91,7 @@ def _head(report: RunReport) -> Iterator[str]:
         yield f"- {_code(model)}: {_code(ability, _LONGEST_LINE)}"
     for growth in growth_of(settled.judgement for settled in report.judgements):
         yield f"- {_code(growth.model)}: {growth.in_words}"
+    yield from (f"- {_code(line, _LONGEST_LINE)}" for line in tried(report.history))
     ages = list(baseline_history(report.judgements, _day(report.run.date)))
     if ages:
         yield ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
@@ -164,3 +164,27 @@ def _block(value: float, low: float, high: float) -> str:
     if high <= low or not math.isfinite(high - low):
         return _BLOCKS[0]
     return _BLOCKS[min(int((value - low) / (high - low) * len(_BLOCKS)), len(_BLOCKS) - 1)]
+
+
+def tried(traces: Iterable[Trace]) -> Iterator[str]:
+    """Yield a line for each model and suite whose last weights were measured with several seeds, samples or settings.
+
+    A gate that passes with one of them may be the luckiest.
+
+    Args:
+        traces: of a history.
+    """
+    ways: dict[tuple[str, str], dict[str, set[tuple[str, str]]]] = {}
+    last: dict[tuple[str, str], TracePoint] = {}
+    for trace in traces:
+        if not trace.main:
+            continue
+        key = trace.model, trace.suite
+        if key not in last or trace.last.date > last[key].date:
+            last[key] = trace.last
+        for point in trace.points:
+            ways.setdefault(key, {}).setdefault(point.fingerprint, set()).add((trace.options, point.comparable))
+    for (model, suite), point in last.items():
+        count = len(ways[model, suite][point.fingerprint])
+        if point.fingerprint and count > 1:
+            yield f"{model}: {suite} was measured in {count} ways on the same weights (seeds, samples or settings): its verdict may be the luckiest"

@@ -32,6 +32,7 @@ from pytest_genderbias.reports.html.suites import SuiteSection, make_section
 from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
 from pytest_genderbias.reports.html.words import words_of
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.traces import tried
 from pytest_genderbias.reports.verdict import broken_tests, run_verdict
 
 _LONGEST = 5000  #: characters of a text that is shown whole
@@ -221,6 +222,7 @@ def _facts(report: RunReport) -> Iterator[PageFact]:
         yield PageFact("measured", f"{len(report.measurements):,}")
     for growth in growth_of(settled.judgement for settled in report.judgements):
         yield PageFact("release", f"{growth.model}: {growth.in_words}")
+    yield from (PageFact("tried", line) for line in tried(report.history))
     for model in run.models:
         yield PageFact("model", model.name if model.spec == model.name else f"{model.name} = {model.spec}")
     today = _date(run.date)
