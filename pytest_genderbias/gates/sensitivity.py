@@ -115,7 +115,7 @@ def _over_restarts(
     """
     about, level, prior = measurement.statistics[statistic], level_together(tests), prior_of(measurement, statistic)
     margin, known = 0.0 if allowed is None else allowed.amount, np.asarray(values, dtype=np.float64)
-    distance: Distance = about.distance  # type: ignore[assignment]  # arithmetic, which works on arrays, too
+    distance: Distance = about.distance
     size = seen_over_restarts(known, distance, prior, level, tolerance=margin, root=about.root)
     ends = np.array([red_from(known, distance, prior, level, margin, about.root), known.mean()])
     red = float(-np.diff(distance(ends))[0])
