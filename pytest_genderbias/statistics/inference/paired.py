@@ -74,7 +74,7 @@ class _Crossed:
     def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
         """Return the two-way error of influences, with clusters in place of their units."""
         if self.clusters is not None:
-            items, cells = add_rows(items, self.clusters), add_rows(cells, self.clusters)
+            items, cells = (np.asarray(add_rows(rows, self.clusters), dtype=np.float64) for rows in (items, cells))
         return two_way_error(items, cells if self.groups is None else merge_templates(cells, self.groups))
 
 
