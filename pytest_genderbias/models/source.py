@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -376,7 +376,8 @@ def _prepare(spec: ModelSpec) -> None:
     Raises:
         ModelError: there is one.
     """
-    path, stated = checkpoint_file(spec, "config.json"), None
+    path = checkpoint_file(spec, "config.json")
+    stated: Any = None
     with suppress(
         OSError, ValueError, AttributeError, TypeError, RecursionError
     ):  # read_config reports an unreadable config
