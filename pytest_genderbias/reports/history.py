@@ -433,7 +433,7 @@ def _point(rows: Sequence[Sequence[object]]) -> dict[str, object]:
     worst = min(gates, key=lambda gate: _WORST_FIRST.index(gate["outcome"]) if gate["outcome"] in _WORST_FIRST else len(_WORST_FIRST))  # fmt: skip
     point |= {"verdict": worst["verdict"] or "", "outcome": worst["outcome"] or ""}
     compared = next((gate for gate in gates if gate["baseline"] is not None), worst)
-    point |= {name: compared[name] for name in ("baseline", "tolerance", "anchor")}
+    point |= {name: compared[name] for name in ("baseline", "margin", "anchor")}
     for name, tightest in (("least", max), ("most", min)):
         limits = [limit for gate in gates if isinstance(limit := gate[name], float)]
         point[name] = tightest(limits) if limits else None

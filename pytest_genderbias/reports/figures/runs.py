@@ -332,7 +332,7 @@ def over_releases(trace: Trace) -> Picture | None:
         return None
     sign = -1.0 if trace.direction == "lower" else 1.0
     places = [float(place) for place in range(len(points))]
-    allowed = [_sum(p.baseline, sign * p.tolerance) if p.tolerance is not None and trace.direction != "away" else None for p in points]  # fmt: skip
+    allowed = [_sum(p.baseline, sign * p.margin) if p.margin is not None and trace.direction != "away" else None for p in points]  # fmt: skip
     series = [
         Series("95 % interval", "spans", numbers(places), (), numbers([p.low for p in points]), numbers([p.high for p in points]), colour="muted"),
         Series("accepted first", "line", numbers(places), numbers([p.started for p in points]), colour="text", hollow=True),
