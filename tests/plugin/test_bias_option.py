@@ -32,9 +32,7 @@ def test_paraphrases_are_another_setting_for_a_baseline(project: pytest.Pytester
     project.runpytest(*NLI, model(project, "good"), margin, "--bias-update").assert_outcomes(passed=1)
     suite.write_text(f"{suite.read_text()}\nparaphrases:\n  - {other[0]}\n    {other[1]}\n")
     project.runpytest(*NLI, model(project, "good"), margin).assert_outcomes(passed=1)
-    project.runpytest(*NLI, model(project, "good"), margin, "--bias-option=templates=paper").assert_outcomes(
-        passed=1
-    )
+    project.runpytest(*NLI, model(project, "good"), margin, "--bias-option=templates=paper").assert_outcomes(passed=1)
     result = project.runpytest(*NLI, model(project, "good"), margin, "--bias-option=templates=both")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*not comparable*setting: templates the default stored, both now*"])

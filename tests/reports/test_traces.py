@@ -148,7 +148,9 @@ def test_a_trace_without_points_is_refused() -> None:
 def test_what_an_earlier_version_wrote_has_the_words_of_today() -> None:
     of = trace(0.25, 0.3)
     before = of.to_dict()
-    for point, verdict, outcome in zip(before["points"], ("inconclusive", "regressed"), ("warned", "failed"), strict=True):  # type: ignore[call-overload]
+    for point, verdict, outcome in zip(
+        before["points"], ("inconclusive", "regressed"), ("warned", "failed"), strict=True
+    ):  # type: ignore[call-overload]
         del point["margin"]
         point |= {"verdict": verdict, "outcome": outcome, "baseline": 0.25, "tolerance": 0.02}
     now = Trace.from_dict(before)

@@ -53,9 +53,7 @@ def run_report(**changes: Any) -> RunReport:
         (settled(REGRESSED, "failed"), settled(PASSED, "passed", "g.bias.yaml::other:m")),
         not_judged=(NotJudged("genderbias::weat:m", "m", "inapplicable", "weat needs vectors"),),
         tests=(
-            FinishedTest(
-                "g.bias.yaml::gate:m", "m", "tiny", "g.bias.yaml", 3, "failed", 1.25, "g.bias.yaml:3: worse"
-            ),
+            FinishedTest("g.bias.yaml::gate:m", "m", "tiny", "g.bias.yaml", 3, "failed", 1.25, "g.bias.yaml:3: worse"),
             FinishedTest("g.bias.yaml::other:m", "m", "tiny", "g.bias.yaml", 7, "passed", 0.5),
             FinishedTest("genderbias::weat:m", "m", "weat", "", 0, "skipped", 0.001, "weat needs vectors"),
         ),
