@@ -92,7 +92,9 @@ def judge_same(
         GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
             decided.
     """
-    finding, name = _find(measurement, reference, read_margin_of_sameness(margin), statistic, correction, same=True)
+    finding, name = _find(
+        measurement, reference, read_margin_of_sameness(margin), statistic, correction, same=True
+    )
     return make_judgement(measurement, name, finding, label)
 
 

@@ -252,9 +252,7 @@ class SettledJudgement:
         outcome, test = (read_value(str, content.pop(key, ""), f"judgement.{key}") for key in ("outcome", "test"))
         content.pop("failed", None)
         judgement = Judgement.from_dict(content)
-        return cls(
-            judgement, PASSED if outcome == "warned" else str(outcome), str(test)
-        )  # an earlier version could warn
+        return cls(judgement, PASSED if outcome == "warned" else str(outcome), str(test))  # an earlier version could warn
 
 
 def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:

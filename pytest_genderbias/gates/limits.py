@@ -232,9 +232,7 @@ def _account(measurement: Measurement, limit: Limit, name: str, bound: str, boun
     least, most = limit.edges(measurement.statistics[name])
     low, high = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
     missed = f"missed by {low:.3g}" + (f" (at least {high:.3g})" if bounds.low != bounds.high else "")
-    return Account(
-        f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="fix the model, or change the limit"
-    )
+    return Account(f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="fix the model, or change the limit")
 
 
 def _how_to_set(settled: str) -> str:
@@ -284,7 +282,9 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
         f"{name} should be {bound}, but only {measurement.n:,} of {measurement.n_total:,} cases were scored, "
         "and what a sample of it says about all of them is not known"
     )
-    return Finding(TOO_FEW, bound, text, over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit)")
+    return Finding(
+        TOO_FEW, bound, text, over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit)"
+    )
 
 
 def _settled_by(

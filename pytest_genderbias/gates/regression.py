@@ -266,10 +266,7 @@ def _for_all(correction: Correction) -> str:
 
 def _from_to(low: float, high: float) -> str:
     if math.isinf(low) or math.isinf(high):
-        ends = (
-            ("no lower bound" if math.isinf(low) else f"{low:.3g}"),
-            ("no upper bound" if math.isinf(high) else f"{high:.3g}"),
-        )
+        ends = ("no lower bound" if math.isinf(low) else f"{low:.3g}"), ("no upper bound" if math.isinf(high) else f"{high:.3g}")
         return " to ".join(ends)
     if low < 0 < high:
         return f"{-low:.3g} better to {high:.3g} worse"
@@ -452,10 +449,7 @@ def _compare_values(
         advice, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
     elif why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= margin + FLOAT_NOISE:
         why = f"{why}, so that the difference has no bounds for other items"
-        advice, over = (
-            "the entry with its items: restore it from version control, or run with --bias-update",
-            "other items",
-        )
+        advice, over = "the entry with its items: restore it from version control, or run with --bias-update", "other items"
     elif allowed is None and not reference.same and worse > FLOAT_NOISE:
         why = f"{why}, so that it is not known what chance gives"
         advice, over = "a margin, or restarts (--bias-seeds) in the baseline", "other items"

@@ -6,16 +6,14 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.account import WIDTH, in_lines
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
 _COMPLETE = (0, 1, 5)
 _FAILED = 1
-OTHER = (
-    "other"  #: outcome of what neither passes nor fails: measured without a gate, or a failure that its test expects
-)
+OTHER = "other"  #: outcome of what neither passes nor fails: measured without a gate, or a failure that its test expects
 _RECORDS = (
     "  worst records:",
     "  records of what moved most",

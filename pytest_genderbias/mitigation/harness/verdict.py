@@ -213,7 +213,9 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
     if CONTROL in figures.values:
         above = figures.compare(AFTER, {CONTROL: 1.0})
         of_control = _verdict_on(above, FLOAT_NOISE * before, strict=True)
-        how = {REDUCED: "", NOT_REDUCED: "no ", TOO_FEW: "not surely ", NO_VALUE: "by no known number "}[of_control]
+        how = {REDUCED: "", NOT_REDUCED: "no ", TOO_FEW: "not surely ", NO_VALUE: "by no known number "}[
+            of_control
+        ]
         better = f"{how}{'more than in' if reduction.share > 0 else 'better than'}"
         value = format_number(figures.value_of(CONTROL))
         against = f", {better} the control ({value})"

@@ -39,8 +39,6 @@ _CAUTION = (
     "Most suites compare women and men only, are in English, take statistics of the United States, and provoke stereotypes with templates that "
     "nobody wrote in earnest. What a suite does not find may still harm people."
 )
-
-
 @dataclass(frozen=True)
 class PageLink:
     """An entry of the table of contents."""
@@ -208,7 +206,9 @@ def _sections(
             words_of(measurements[0]),
             tuple(figure for figure in figures if place_of(figure, suite_ids) == suite_id),
             tuple(
-                text for settled, text in texts if settled.judgement.suite == suite and outcome_of(settled) != FAILED
+                text
+                for settled, text in texts
+                if settled.judgement.suite == suite and outcome_of(settled) != FAILED
             ),
         )
 
