@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.account import WIDTH, in_lines
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 

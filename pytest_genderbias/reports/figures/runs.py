@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL
@@ -117,7 +118,7 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
     words = [
         f"{label} {shown(b)} to {shown(a)}"
         + ("" if c is None else f", control {shown(c)}")
-        + (f" ({j.verdict})" if j.verdict else "")
+        + f": {with_note(j.code)}"
         for label, b, a, c, j in list(zip(labels, before, after, control, known, strict=True))[:6]
     ]
     neutral = None if about is None else about.neutral

@@ -260,7 +260,7 @@ def test_accuracy_lost():
     found = judge(run, budget={"perplexity": 0.05})
     assert found.code == TASK_LOST and Policy().fails(found)
     assert first_line(found).startswith(
-        "accuracy lost: "
+        "limit broken (accuracy lost): "
     ) and "% worse, 5 % worse is allowed; aggregate_bias" in first_line(found)
     assert "reduced by 70 %" in first_line(found), "whatever was found is named"
     assert found.facts["budget"]["perplexity"]["worse"] == pytest.approx(np.expm1(0.2), abs=0.02)
