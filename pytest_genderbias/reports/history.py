@@ -342,7 +342,7 @@ def _add_judgement(
         low=None if judgement.interval is None else judgement.interval.low,
         high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=with_note(judgement.code),
         outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=_number(facts.get("least")),
-        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("margin", facts.get("tolerance"))),
+        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("margin")),
         anchor=_number(anchor.get("value")) if isinstance(anchor, Mapping) else None, accepted_on=str(facts.get("accepted_on", "")),
         reason=judgement.text.partition("\n")[0],
     )  # fmt: skip

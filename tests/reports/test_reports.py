@@ -93,3 +93,18 @@ def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     assert written["facts"] == {"before": None}
     assert (report["run"]["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
     assert report["not_compared"][0]["models"] == ["a"]
+
+
+def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
+    facts = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02}
+    judgements = settled(*(replace(JUDGEMENT, facts=facts, code=code) for code in ("too_few", "regressed", "better")))
+    content = RunReport(RunInfo("2026-01-02T10:00:00+00:00", "0"), judgements=tuple(judgements)).to_dict()
+    earlier = (("inconclusive", "warned"), ("regressed", "failed"), ("stale", "warned"))
+    for one, (verdict, outcome) in zip(content["judgements"], earlier, strict=True):  # type: ignore[call-overload]
+        del one["code"]
+        one |= {"schema": 1, "verdict": verdict, "outcome": outcome}
+    now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
+    assert [(one.verdict, one.outcome) for one in now] == [
+        ("cannot judge (too few cases)", "passed"), ("worse", "failed"), ("pass (better: refresh)", "passed"),
+    ]  # fmt: skip
+    assert now[0].judgement.facts == {"accepted_on": "2026-01-01", "baseline": 0.3, "margin": 0.02}
