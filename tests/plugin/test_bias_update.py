@@ -50,7 +50,9 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
 
     result = gated.runpytest(model(gated, "better"))
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*  pass (better: refresh) *"])
+    result.stdout.fnmatch_lines(
+        ["*  pass (better: refresh) *", "1 gate is better than its baseline: refresh with --bias-update, *"]
+    )
 
     result = gated.runpytest(model(gated, "worse"), "--bias-update")
     result.assert_outcomes(failed=1)
