@@ -40,7 +40,12 @@ def add_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> None
 
 
 def _judged(judgement: Judgement, outcome: str) -> Iterator[tuple[str, str]]:
-    yield from (("verdict", judgement.verdict), ("code", judgement.code), ("outcome", outcome), ("bound", judgement.bound))
+    yield from (
+        ("verdict", judgement.verdict),
+        ("code", judgement.code),
+        ("outcome", outcome),
+        ("bound", judgement.bound),
+    )
     if judgement.name:
         yield "gate", judgement.name
     if judgement.over:

@@ -149,6 +149,5 @@ def test_the_module_runs_as_the_command() -> None:
         "init",
     ]
     assert all(
-        f"\n    {name} " in done.stdout
-        for name in ("measure", "compare", "list", "show", "report", "check", "init")
+        f"\n    {name} " in done.stdout for name in ("measure", "compare", "list", "show", "report", "check", "init")
     )
