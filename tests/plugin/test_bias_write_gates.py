@@ -58,17 +58,6 @@ def test_restarts_are_gated_as_restarts(wide_project: pytest.Pytester) -> None:
     assert "settings: {seeds: 3}" in keep(wide_project, models, gates=1)
 
 
-def test_margins_are_the_planned_ones(wide_project: pytest.Pytester) -> None:
-    models = model(wide_project, "usual")
-    wide_project.runpytest(models, "--bias-suite=wide.yaml", "--bias-update-new", "--bias-plan", WRITE)
-    planned = keep(wide_project, models, gates=1)
-    assert "is the planned one (--bias-plan), which equal models keep in 95 %." in planned
-    (wide_project.path / FILE).unlink()
-    wide_project.runpytest(models, "--bias-suite=wide.yaml", WRITE)
-    again = keep(wide_project, models, gates=1)
-    assert again.partition("gates:")[2] == planned.partition("gates:")[2], "what is stored holds later, too"
-
-
 def test_the_command_at_the_top_runs_as_it_is_written(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -42,7 +42,6 @@ from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_b
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.drift import entry_at_anchor
 from pytest_genderbias.gates.gate_file import read_gates
-from pytest_genderbias.gates.margin import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.hidden_layers import (
@@ -422,8 +421,7 @@ def _stored(folder: Path) -> Path:
     """Write a book with one entry into a folder and return its path."""
     new = entry_of(_measurement(), gated={"aggregate_bias": 0.1})
     anchor = Anchor(new.entry.values, new.entry.signature, None, "2026-01-31", "f")
-    planned = {"aggregate_bias": PlannedMargin(0.02, "2026-02-28", {"power": 0.8})}
-    entry = replace(new.entry, date="2026-03-31", planned=planned, anchor=anchor)
+    entry = replace(new.entry, date="2026-03-31", anchor=anchor)
     return write_entries(folder, "m", "t.py", {"lm-occupation": replace(new, entry=entry)})
 
 
