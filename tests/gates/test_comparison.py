@@ -152,7 +152,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in comparison_cells(row)
     judged = judge_no_worse(classified("b", 1), classified("a", 1), margin=0.0)
-    assert (judged.verdict, Policy().fails(judged)) == ("unchanged", False)
+    assert (judged.code, Policy().fails(judged)) == ("unchanged", False)
     assert "the same in every item" in judged.text
 
 
@@ -189,7 +189,7 @@ def test_what_is_said_of_restarts_is_one_figure() -> None:
 
 def test_two_restarts_that_do_not_differ_are_undecided() -> None:
     two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6), margin=0.0)
-    assert (two.verdict, two.over) == ("inconclusive", "other restarts")
+    assert (two.code, two.over) == ("too_few", "other restarts")
     assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
     assert "no two restarts of a side differ" in two.text
     assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6), margin=0.0).code == "unchanged"
@@ -199,7 +199,7 @@ def test_two_restarts_that_do_not_differ_are_undecided() -> None:
     assert (row.better, row.low) == ("undecided", None)
     assert row.method.endswith("four on each are needed")
     many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), margin=0.0)
-    assert (many.verdict, many.p) == ("regressed", pytest.approx(1 / 252))
+    assert (many.code, many.p) == ("regressed", pytest.approx(1 / 252))
 
 
 def test_a_difference_of_noise_makes_no_model_better() -> None:
@@ -231,7 +231,7 @@ def test_a_verdict_that_no_p_can_reach_is_said_to_be_so() -> None:
     )
     before = Reference("baseline", 0.0, 0.1, None, correction=Correction(2, "baseline entries of m"))
     assert verdict_on(found, 0.0) == "regressed"
-    assert verdict_on(found, 0.0, tests=2) == "inconclusive"
+    assert verdict_on(found, 0.0, tests=2) == "too_few"
     [line] = _out_of_reach(found, before)
     assert "with 2 baseline entries of m: it is 0.031 at least, and has to be 0.025; correct for at most 1 " in line
     assert _out_of_reach(found, replace(before, correction=Correction())) == []
@@ -252,11 +252,11 @@ def test_the_bounds_that_are_shown_decide(tests: int, same: bool) -> None:
             assert judged.interval is not None
             low, high = judged.interval.low, judged.interval.high
             beyond = low > margin or (same and high < -margin)
-            assert (judged.verdict in ("regressed", "different")) == beyond, judged.text
+            assert (judged.code in ("regressed", "different")) == beyond, judged.text
             shown = "no lower bound" if np.isinf(low) else "no upper bound" if np.isinf(high) else _from_to(low, high)
             assert shown in judged.shown[0].text
-            verdicts.add(judged.verdict)
-    assert "inconclusive" in verdicts
+            verdicts.add(judged.code)
+    assert "too_few" in verdicts
 
 
 def test_the_text_says_that_a_gate_cannot_regress() -> None:
@@ -273,7 +273,7 @@ def test_the_text_says_that_a_gate_cannot_regress() -> None:
 def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
     a, b = (replace(classified(name, 1), items={}, sums=SumsByStatistic({}), n=n) for name in "ab")
     judged = judge_no_worse(b, a, margin=0.0)
-    assert (judged.verdict, judged.over) == ("pass", f"the suite's cases, {part}")
+    assert (judged.code, judged.over) == ("within", f"the suite's cases, {part}")
     assert f"on the suite's own cases, {part}, and no other items" in judged.text
 
 

@@ -148,7 +148,7 @@ def test_auto_where_planning_found_no_margin_says_why_and_what_to_do(tmp_path: P
     judged = Baseline(tmp_path, "m", "t.py").judge(hand_made(), "auto")
     between = judge_no_worse(hand_made(), hand_made(), "auto", planned=none)
     for judgement in (judged, between):
-        assert (judgement.verdict, judgement.bound) == ("missing", "no margin")
+        assert (judgement.code, judgement.bound) == ("no_baseline", "no margin")
         assert "--bias-plan found no margin for share" in judgement.text and HOW_TO_CHOOSE not in judgement.text
         assert "on 2026-11-22: three items decide nothing; write a margin, as 0.02 or 20%" in judgement.text
     assert Baseline(tmp_path, "m", "t.py").judge(hand_made(), 0.02).code == "unchanged"
