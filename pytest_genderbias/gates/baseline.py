@@ -163,7 +163,8 @@ class Baseline:
         if before is None or (weights is not None and weights == stored.model.get("fingerprint")):
             return measurement, 1
         if not self.reason and name not in self.moved:
-            return pooled(measurement, before, stored.values, stored.checkpoints), stored.checkpoints + 1
+            both = pooled(measurement, before, stored.values, stored.checkpoints)
+            return both, 1 if both.restarts else stored.checkpoints + 1
         return with_kept_spread(measurement, before, stored.values), 1
 
     def judge(
@@ -466,9 +467,8 @@ class Baseline:
         kept, checkpoints = (measurement, 1) if not stored else self._with_what_was(measurement, name, entry)
         if kept is measurement:
             return ""
-        return "; chance explains the change, so that both are pooled" + (
-            f" ({checkpoints} checkpoints)" if checkpoints > 1 else ""
-        )
+        of = f"{kept.restarts} restarts" if kept.restarts else f"{checkpoints} checkpoints"
+        return f"; chance explains the change, so that both are pooled ({of})"
 
     def _note_change(self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry) -> None:
         """Note whether a statistic changed by more than chance explains."""

@@ -247,11 +247,11 @@ def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(in
     assert then.abilities[0].value > now.abilities[0].value
     for judge in (judge_no_worse, judge_same):
         judgement = judge(now, then, 0.6)
-        assert judgement.verdict == LESS_ABLE
+        assert judgement.code == LESS_ABLE
         assert "fell by" in judgement.text
     with pytest.raises(GateFailure, match="worse at its task"):
         assert_no_worse(now, then, 0.6)
-    assert judge_no_worse(then, now, 0.6).verdict != LESS_ABLE
+    assert judge_no_worse(then, now, 0.6).code != LESS_ABLE
 
 
 def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tmp_path):
@@ -260,14 +260,14 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
 
     then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
     first = book(update="new")
-    assert first.judge(then, 0.1).verdict == UPDATED
+    assert first.judge(then, 0.1).code == UPDATED
     write_entries(tmp_path, "m", "test_it.py", first.entries())
     stored = book().stored("nli-demonym")
     assert stored.abilities == then.abilities
     assert_no_regression(then, book(), 0.1)
-    assert book().judge(now, 0.6).verdict == LESS_ABLE
+    assert book().judge(now, 0.6).code == LESS_ABLE
     without_reason = book(update="all")
-    assert without_reason.judge(now, 0.6).verdict == REFUSED
+    assert without_reason.judge(now, 0.6).code == REFUSED
     assert not without_reason.entries()
     accepted = book(update="all", reason="a smaller model")
     assert "a smaller model" in accepted.judge(now, 0.6).text
@@ -277,7 +277,7 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
 def test_no_update_accepts_a_model_that_cannot_do_the_task(intact, tmp_path):
     dead = measure("lm-occupation", damage.damaged(intact("stories260k"), "mean_embeddings"), cache=None)
     book = Baseline(tmp_path, "m", "test_it.py", update="all", reason="it is smaller")
-    assert book.judge(dead, 0.1).verdict == NO_VALUE
+    assert book.judge(dead, 0.1).code == NO_VALUE
     assert not book.entries()
 
 
