@@ -24,6 +24,7 @@ from pytest_genderbias.models.roles import (
     NLI_CLASSIFIER,
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
+    TEXT_CLASSIFIER,
     VECTORS,
 )
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
@@ -33,6 +34,7 @@ from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
 from pytest_genderbias.suites.query import (
     ChatAnswers,
+    ClassProbabilities,
     PairProbabilities,
     PairSimilarity,
     Query,
@@ -111,6 +113,8 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
     """Yield the kinds of control items that a suite needs from a model of a role."""
     if isinstance(main, ChatAnswers):
         return  # the suite has controls of its own
+    if role == TEXT_CLASSIFIER and not isinstance(main, ClassProbabilities):
+        role = ENCODER  # the suite asks its network, and not its head
     asked_as = {VerbalisedProbabilities: NLI_CLASSIFIER, PairSimilarity: SENTENCE_ENCODER}.get(type(main), role)
     task, gender = _BY_ROLE.get(asked_as, ("", ""))
     if task:
@@ -120,7 +124,7 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
 
 
 def _missing(name: str, language: str) -> Ability:
-    why = f"no control items {name!r} are packaged in the language {language!r}; name your own (ability: FILE.yaml)"
+    why = f"no control items {name!r} are packaged in the language {language!r:.60}; name your own (ability: FILE.yaml)"
     return Ability(
         name, name, None, 0.0, 1.0, 0.5, 0, f'{CANNOT}, as far as is known: {why}, or write ability: "none: REASON"'
     )

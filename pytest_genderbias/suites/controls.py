@@ -6,6 +6,7 @@ of its name.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -105,8 +106,9 @@ class _Kind:
 @cache
 def packaged_controls(name: str, language: str) -> Controls | None:
     """Return the packaged items of a kind in a language; ``None`` if there are none."""
-    path = packaged.folder("fixtures") / "controls" / language / f"{name}.yaml"
-    return read_controls(path) if path.is_file() else None
+    folder = packaged.folder("fixtures") / "controls"
+    path = folder / language / f"{name}.yaml"
+    return read_controls(path) if language in os.listdir(folder) and path.is_file() else None
 
 
 def read_controls(path: Path) -> Controls:

@@ -18,6 +18,7 @@ from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, REFUSED, UPDATED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
 from pytest_genderbias.measurement.control_questions import ability_of
+from pytest_genderbias.models.roles import classifier_role
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
 
@@ -97,6 +98,16 @@ def test_a_classifier_that_says_neutral_to_everything_has_no_value(intact):
     with torch.no_grad():
         network.classifier.bias[list(model.role.labels).index("neutral")] += 30
     assert "cannot do the task" in measure("nli-religion", with_network(model, network, "neutral"), **FEW).unable
+
+
+@pytest.mark.parametrize("harm", ["mean_embeddings", "int2", "shuffled_vocabulary"])
+def test_a_classifier_of_other_labels_is_asked_what_an_encoder_is_where_a_suite_reads_its_network(intact, harm):
+    model = intact("minilm-snli")
+    other = replace(model, role=classifier_role(("physician", "nurse", "teacher")), fingerprint=None)
+    measurement = measure("weat-occupation", other, cache=None)
+    assert [one.name for one in measurement.abilities] == ["related-words", "gender-words"]
+    assert measurement.ability.startswith("able: ")
+    assert measure("weat-occupation", damage.damaged(other, harm), cache=None).unable
 
 
 def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
@@ -211,14 +222,15 @@ def test_a_file_that_breaks_a_rule_is_one_error(tmp_path, changes, message):
         read_controls(of_user(tmp_path, **changes))
 
 
-def test_a_suite_in_a_language_without_items_says_so(intact, tmp_path):
+@pytest.mark.parametrize("language", ["xx", "x" * 300, "../controls/en"])
+def test_a_suite_in_a_language_without_items_says_so(intact, language):
     from pytest_genderbias import load_suite
 
-    suite = replace(load_suite("lm-occupation"), language="xx")
+    suite = replace(load_suite("lm-occupation"), language=language)
     measurement = measure(suite, intact("stories260k"), **FEW)
     assert measurement.value is None
-    assert "'xx'" in measurement.unable
-    assert packaged_controls("word-order", "xx") is None
+    assert f"'{language[:20]}" in measurement.unable
+    assert packaged_controls("word-order", language) is None
 
 
 # Against what was.
