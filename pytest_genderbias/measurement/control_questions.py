@@ -70,9 +70,11 @@ class AskedAbilities:
     ) -> Measurement:
         if setting.none is not None:
             return replace(measurement, abilities=(), ability_unasked=setting.none)
-        abilities = (*self.of(asked.plan, asked.model, settings, setting), *measurement.abilities)
+        of_role = self.of(asked.plan, asked.model, settings, setting)
+        abilities = (*of_role, *measurement.abilities)
         why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
-        able = replace(measurement, abilities=abilities)
+        notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
+        able = replace(measurement, abilities=abilities, notes=notes)
         return able.without_values(why) if why else able
 
     def of(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> tuple[Ability, ...]:
@@ -121,6 +123,15 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
         yield task
     if gender and plan.suite.family.asks_gender(plan.suite.body, plan.options):
         yield gender
+
+
+def _notes_on_files(setting: AbilitySetting, asked: Sequence[str]) -> list[str]:
+    """Return a note where the user's files hold no control items of a kind that was asked, so that others decided."""
+    own = sorted(read_controls(path).name for path in setting.files)
+    if not own or set(own) & set(asked):
+        return []
+    others = f"the packaged {' and '.join(asked)}" if asked else "those of the suite"
+    return [f"ability: no control items of the file were asked ({', '.join(own)}); such a model is asked {others} here"]
 
 
 def _missing(name: str, language: str) -> Ability:

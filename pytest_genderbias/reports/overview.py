@@ -100,7 +100,9 @@ def overview(
     gates = [one for one in judgements if not is_reduction(one.judgement) and one.judgement.verdict != PLANNED]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
     shown = _largest(measurements)
-    titles = {model: _title([one for one in shown if one.model == model]) for model in {one.model for one in shown}}
+    titles = {
+        model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
+    }
     notes = _Notes()
     rows = _gate_rows(gates, everything=detail > 0)
     yield from _table(rows, _JUDGED, titles, width)
@@ -133,8 +135,9 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def _title(measurements: Sequence[Measurement]) -> str:
-    """Return a model's name, with its architecture where it is known, and whether it can do its task."""
-    about = [str(measurements[0].signature["model"].get("architecture") or ""), _ability(measurements)]
+    """Return a model's name, with its architecture where it is known, whether it can do its task, and where that was not asked."""
+    unasked = dict.fromkeys(one.ability for one in measurements if one.ability_unasked)
+    about = [str(measurements[0].signature["model"].get("architecture") or ""), _ability(measurements), *unasked]
     known = ", ".join(one_line(text, _LONGEST_ABILITY) for text in about if text)
     name = one_line(measurements[0].model)
     return f"{name} ({known})" if known else name
@@ -142,13 +145,12 @@ def _title(measurements: Sequence[Measurement]) -> str:
 
 def _ability(measurements: Sequence[Measurement]) -> str:
     """Return whether a model can do its task, by the control items that most suites ask; what only one asks is said in its row."""
-    unasked = next((one.ability for one in measurements if one.ability_unasked), "")
     of_role = [ability for one in measurements for ability in one.abilities if ability.name != TASK]
     if not of_role:
-        return unasked
+        return ""
     usual = Counter(ability.name for ability in of_role).most_common(1)[0][0]
     decisive = next(ability for ability in of_role if ability.name == usual)
-    return f"{CANNOT if decisive.unable else 'able'}: {decisive.brief()}"
+    return f"{CANNOT if decisive.unable else 'able'}: {decisive.describe()}"
 
 
 # Rows.

@@ -205,6 +205,14 @@ def test_items_of_the_user_take_the_place_of_the_packaged_ones(intact, tmp_path)
     task, gender = measurement.abilities
     assert (task.name, task.n, gender.name) == ("word-order", 20, "gender")
     assert gender.n >= 200
+    assert not [note for note in measurement.notes if note.startswith("ability:")]
+
+
+def test_a_file_of_items_that_are_not_asked_is_noted(intact, tmp_path):
+    measurement = measure("lm-occupation", intact("bert-tiny-mlm"), ability=of_user(tmp_path), **FEW)
+    [note] = [note for note in measurement.notes if note.startswith("ability:")]
+    assert "(word-order)" in note
+    assert "masked-words and gender" in note
 
 
 @pytest.mark.parametrize(
