@@ -48,8 +48,8 @@ _BY_ROLE: Mapping[str, tuple[str, str]] = {
     NLI_CLASSIFIER: ("inference", "gender-inference"),
     VECTORS: ("related-words", "gender-words"),
     ENCODER: ("related-words", "gender-words"),
-    SENTENCE_ENCODER: ("paraphrases", ""),
-    PAIR_REGRESSOR: ("paraphrases", ""),
+    SENTENCE_ENCODER: ("paraphrases", "gender-words"),
+    PAIR_REGRESSOR: ("paraphrases", "gender-words"),
     COREFERENCE_SCORER: ("antecedents", ""),
 }
 
@@ -102,8 +102,9 @@ class AskedAbilities:
         controls = own or packaged_controls(kind, language)
         if controls is None:
             return _missing(kind, language)
+        controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
         asked = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
-        key = (model.name, model.fingerprint, kind, controls.content, repr(asked))
+        key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(asked))
         if model.fingerprint is None:
             return ability_of(controls, model, asked, settings)
         if key not in self._known:

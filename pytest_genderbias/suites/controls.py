@@ -45,18 +45,20 @@ class Controls:
     """Control items of one kind.
 
     ``content``: the texts of each item. ``classes``: the class of each item, by which recalls are computed; the same for all where there are
-    none. Shape (n,).
+    none. Shape (n,). ``in_pairs``: whether triples are asked as two similarities of texts, of a model that need not have vectors of words.
     """
 
     name: str
     language: str
     content: tuple[Item, ...]
     classes: NDArray[np.str_]
+    in_pairs: bool = False
 
     @property
     def kind(self) -> _Kind:
         """What is asked and how answers are read."""
-        return _KINDS[self.name]
+        kind = _KINDS[self.name]
+        return replace(kind, ask=_ask_paraphrases, read=_read_pairs) if self.in_pairs else kind
 
     @property
     def chance(self) -> float:

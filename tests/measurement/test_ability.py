@@ -18,7 +18,7 @@ from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, REFUSED, UPDATED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
 from pytest_genderbias.measurement.control_questions import ability_of
-from pytest_genderbias.models.roles import classifier_role
+from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
 
@@ -130,6 +130,24 @@ def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
     assert not task.unable
     assert gender.unable
     assert measurement.value is None
+
+
+def test_a_sentence_encoder_whose_man_is_its_woman_has_no_value(intact):
+    """Of what reads sentences: its words are asked as sentences are."""
+    import torch
+
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("minilm-mlm")
+    encoder = replace(model, role=Role(ENCODER, "an encoder without a head"), fingerprint=None)
+    network, ids = copied(model.backend.network), model.backend.tokenizer.convert_tokens_to_ids
+    with torch.no_grad():
+        weight = network.get_input_embeddings().weight
+        for of_men, of_women in [("he", "she"), ("him", "her"), ("his", "her"), ("man", "woman")]:
+            weight[ids(of_men)] = weight[ids(of_women)]
+    for one, able in ((encoder, True), (with_network(encoder, network, "one gender"), False)):
+        _, gender = measure("sts-occupation", one, **FEW).abilities
+        assert (gender.name, not gender.unable) == ("gender-words", able)
 
 
 class Memoriser:
