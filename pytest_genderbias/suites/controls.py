@@ -134,7 +134,12 @@ def read_controls(path: Path) -> Controls:
     content = tuple(_KINDS[name].item(row, f"{path}:{line}") for row, line in zip(rows, rows.lines, strict=True))
     if len(set(content)) < len(content):
         raise DataFileError(f"{path}:{data.lines['items']}: an item stands twice; expected each once")
-    return Controls(name, language, content, np.asarray(_classes(name, content)))
+    classes = _classes(name, content)
+    if name == "inference" and (lacking := set(LABELS) - set(classes)):
+        raise DataFileError(
+            f"{path}:{data.lines['items']}: no item has the label {min(lacking)}; expected items of each label, or one answer to all would be right"
+        )
+    return Controls(name, language, content, np.asarray(classes))
 
 
 def _classes(name: str, content: Sequence[Item]) -> list[str]:

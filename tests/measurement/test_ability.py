@@ -241,6 +241,13 @@ def test_a_file_of_items_that_are_not_asked_is_noted(intact, tmp_path):
         ({"items": [f"A b c {k}." for k in range(30)]}, "square brackets"),
         ({"items": ["The [old house] stood."] * 30}, "stands twice"),
         ({"more": 1}, "more"),
+        (
+            {
+                "controls": "inference",
+                "items": [{"premise": f"It is {k}.", "hypothesis": "It is.", "label": "neutral"} for k in range(30)],
+            },
+            "no item has the label contradiction",
+        ),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_one_error(tmp_path, changes, message):
