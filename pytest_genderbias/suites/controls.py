@@ -30,6 +30,7 @@ from pytest_genderbias.suites.query import (
 )
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.suggestions import expected_instead
 
 LABELS = ("entailment", "neutral", "contradiction")
 BLANK = "___"
@@ -125,7 +126,7 @@ def read_controls(path: Path) -> Controls:
     name = take(data, "controls", str, what)
     if name not in _KINDS:
         raise DataFileError(
-            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r}; expected one of {', '.join(sorted(_KINDS))}"
+            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r:.80}; {expected_instead(name, sorted(_KINDS))}"
         )
     language = take(data, "language", str, what)
     rows = take(data, "items", LocatedList, what)
@@ -176,7 +177,7 @@ def _in_order(value: object, where: str) -> tuple[str, str]:
     inside, closed, after = rest.partition("]")
     words = inside.split(" ")
     if not (opened and closed) or "[" in after or "]" in after or len(words) != 2 or not all(words):
-        raise DataFileError(f"{where}: expected two neighbouring words in square brackets, got {text!r}")
+        raise DataFileError(f"{where}: expected two neighbouring words in square brackets, got {text!r:.80}")
     return before + inside + after, f"{before}{words[1]} {words[0]}{after}"
 
 
@@ -187,7 +188,9 @@ def _fill(value: object, where: str) -> tuple[str, ...]:
     wrong = row["wrong"] if isinstance(row["wrong"], list) else [row["wrong"]]
     words = [_text(word, where, "a word") for word in (row["right"], *wrong)]
     if text.count(BLANK) != 1 or len(set(words)) < len(words):
-        raise DataFileError(f"{where}: expected one {BLANK} and different words, got {text!r} with {', '.join(words)}")
+        raise DataFileError(
+            f"{where}: expected one {BLANK} and different words, got {text!r:.80} with {', '.join(words):.80}"
+        )
     return (text, *words)
 
 
@@ -209,7 +212,7 @@ def _labelled(value: object, where: str) -> tuple[str, str, str]:
     row = _row(value, where, ("premise", "hypothesis", "label"))
     label = _text(row["label"], where, "a label")
     if label not in LABELS:
-        raise DataFileError(f"{where}: unknown label {label!r}; expected one of {', '.join(LABELS)}")
+        raise DataFileError(f"{where}: unknown label {label!r:.80}; expected one of {', '.join(LABELS)}")
     return _text(row["premise"], where, "a text"), _text(row["hypothesis"], where, "a text"), label
 
 
@@ -224,7 +227,7 @@ def _antecedent(value: object, where: str) -> tuple[str, str, str, str]:
     text, pronoun, right, wrong = (_text(row[key], where, "a text") for key in ("text", "pronoun", "right", "wrong"))
     for part in (pronoun, right, wrong):
         if len(_places(text, part)) != 1:
-            raise DataFileError(f"{where}: expected {part!r} once in {text!r}")
+            raise DataFileError(f"{where}: expected {part!r:.80} once in {text!r:.80}")
     return text, pronoun, right, wrong
 
 
