@@ -58,9 +58,9 @@ from pytest_genderbias.reports.history import read_history, write_history
 from pytest_genderbias.reports.model_card import Card
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
 from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.space import CaseSpace
 from pytest_genderbias.text import packaged
