@@ -24,6 +24,7 @@ from pytest_genderbias.models.roles import (
     NLI_CLASSIFIER,
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
+    TEXT,
     TEXT_CLASSIFIER,
     VECTORS,
 )
@@ -74,7 +75,10 @@ class AskedAbilities:
         abilities = (*of_role, *measurement.abilities)
         why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
         notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
-        able = replace(measurement, abilities=abilities, notes=notes)
+        unasked = (
+            "" if abilities or asked.model.role.kind == TEXT else f"{asked.model.role.text} is asked no control items"
+        )
+        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
         return able.without_values(why) if why else able
 
     def of(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> tuple[Ability, ...]:

@@ -266,6 +266,15 @@ def test_a_suite_in_a_language_without_items_says_so(intact, language):
     assert packaged_controls("word-order", language) is None
 
 
+def test_what_answers_no_control_items_says_so_and_a_text_has_none(shared_data, tmp_path):
+    file = shared_data / "coref_predictions" / "neuralcoref_winogender.jsonl.gz"
+    stored = measure("coref-winogender", str(file), data=shared_data, cache=None)
+    assert stored.value is not None
+    assert stored.ability == "ability not asked: a file of a coreference system's output is asked no control items"
+    (tmp_path / "t.txt").write_text("The woman sang and the man danced.\n" * 40)
+    assert measure("corpus-cooccurrence", f"text:{tmp_path / 't.txt'}", cache=None).ability == ""
+
+
 # Against what was.
 
 
