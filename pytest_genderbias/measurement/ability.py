@@ -13,7 +13,6 @@ import numpy as np
 from pytest_genderbias.statistics.ability import fall_bound
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 
-CANNOT = "cannot do the task"
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 _FALL = 0.1  #: of the distance from chance that was stored: a larger fall, by its lower bound, makes a model worse at its task
 

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.measurement.ability import CANNOT, Ability, why_unable
+from pytest_genderbias.measurement.ability import Ability, why_unable
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked, IfAble
 from pytest_genderbias.measurement.measurement import Measurement
@@ -33,6 +33,7 @@ from pytest_genderbias.statistics.ability import mean_recall, share_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
+from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.query import (
     ChatAnswers,
     ClassProbabilities,

@@ -14,7 +14,7 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PLANNED, WARNED
 from pytest_genderbias.gates.wording import format_record
-from pytest_genderbias.measurement.ability import CANNOT, TASK
+from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
 from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
@@ -22,6 +22,7 @@ from pytest_genderbias.reports.p_values import corrected_p_values
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.verdict import gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.suites.family import CANNOT
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
