@@ -12,6 +12,7 @@ from support.hand_made import hand_made
 from support.small_projects import model
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.reports.written_gates import write_gates
@@ -111,6 +112,15 @@ def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["--bias-write-gates: *new.bias.yaml is not written: nothing was measured that a limit *"]
     )
+
+
+def test_a_model_that_cannot_do_the_task_is_named_as_the_reason(tmp_path: Path) -> None:
+    dead = measure("weat-names", load_model("demo-mlm"), cache=None).without_values("cannot do the task: 0 of 9")
+    run = RunInfo("2026-11-22T10:00:00+01:00", "1", models=(ReportedModel("m", "demo-mlm"),))
+    dead = replace(dead, model="m", reasons=dict.fromkeys(dead.values, "no direction; cannot do the task: 0 of 9"))
+    assert dead.unable == "cannot do the task: 0 of 9"
+    with pytest.raises(GateError, match="is not written: m cannot do the task: 0 of 9"):
+        write_gates(RunReport(run, (dead,)), tmp_path / "h.bias.yaml")
 
 
 def test_hostile_names_leave_a_file_that_can_be_read(tmp_path: Path) -> None:

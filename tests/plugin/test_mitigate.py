@@ -363,7 +363,7 @@ MISTAKES = [
      ":6: superficial compares new heads*the recipe edge-probe left it as it was*for coreference the recipe coreference"),
     ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' is a share of 0 or more, got -1"),
     ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: a budget is a share of 0 or more, as 0.05 or 5%, got -1 for perplexity"),
-    ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; lm-occupation takes limit*"),
+    ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; did you mean seed?"),
     ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1"),
     ("by: 0.3", "by: 0.3, settings: {single_word_only: 3}", ":6: option 'single_word_only' of lm-occupation should be true or false, got 3"),
     ("suite: lm-occupation", "suite: lm-job", ":6: *lm-job*"),

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.blocks import rows_or_blocks
 from pytest_genderbias.reports.chance import chance_of
@@ -204,3 +205,13 @@ def test_rows_of_one_name_stand_below_it() -> None:
         "  bios  m",
         "    words   1 %",
     ]
+
+
+def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
+    able = Ability("masked-words", "masked words", 0.85, 0.8, 0.9, 0.25, 224)
+    asked = measured("lm-occupation", {"aggregate_bias": 0.2}, abilities=(able,))
+    unasked = measured("lm-occupation", {"aggregate_bias": 0.2}, ability_unasked="a random network")
+    [heading] = [line for line in lines([asked, unasked], []) if line.startswith("m (")]
+    assert heading == (
+        "m (GPT2LMHeadModel, able: 0.85 of 224 masked words (0.80 to 0.90), guessing 0.25, ability not asked: a random network)"
+    )

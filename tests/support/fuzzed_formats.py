@@ -57,6 +57,7 @@ from pytest_genderbias.reports.history import read_history, write_history
 from pytest_genderbias.reports.model_card import Card
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
@@ -190,6 +191,15 @@ def _packaged_lists() -> tuple[tuple[str, bytes], ...]:
     return (*_LISTS.items(), *((path.name, path.read_bytes()) for path in small))
 
 
+def _control_items() -> tuple[tuple[str, bytes], ...]:
+    files = sorted((packaged.folder("fixtures") / "controls" / "en").glob("*.yaml"))
+    contents = {path.name: yaml.safe_load(path.read_bytes()) for path in files}
+    return tuple(
+        (name, yaml.safe_dump(content | {"items": content["items"][:24]}).encode())
+        for name, content in contents.items()
+    )
+
+
 def _suite_meaning(path: Path) -> object:
     """Return the digest, the first sentences of each question that needs no data, and the paraphrases."""
     suite = load_suite(path)
@@ -208,6 +218,11 @@ def _suite_meaning(path: Path) -> object:
 def _list_meaning(path: Path) -> object:
     words = load_wordlist(str(path))
     return [(entry.word, dict(entry.attributes)) for entry in words.entries], words.title
+
+
+def _control_meaning(path: Path) -> object:
+    controls = read_controls(path)
+    return controls.name, controls.language, controls.content, controls.classes.tolist()
 
 
 def _gate_meaning(path: Path) -> object:
@@ -624,6 +639,7 @@ def formats(folder: Path) -> dict[str, Format]:
     known = [
         Format("suite", _packaged_suites(), _suite_meaning, YAML, _LISTS, (_bom, _carriage_returns, _block_style)),
         Format("word-list", _packaged_lists(), _list_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
+        Format("control-items", _control_items(), _control_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
         Format("gates", (("g.bias.yaml", yaml.safe_dump({"gates": [_GATES]}).encode()),), _gate_meaning, YAML, suites, (_bom, _block_style)),
         Format(
             "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING, _TRIED]}).encode()),), _gate_meaning, YAML, suites,
@@ -659,7 +675,7 @@ def formats(folder: Path) -> dict[str, Format]:
 
 #: The names of the formats; pyarrow is optional.
 NAMES = (
-    "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
+    "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "bbq", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
     "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
