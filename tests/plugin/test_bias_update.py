@@ -297,7 +297,6 @@ SPOILERS = {
         "test_other.py",
         "import pytest\n@pytest.fixture\ndef broken(bias_measure): 1 / 0\ndef test_other(broken): pass\n",
     ),
-    "a broken limit": ("limit.bias.yaml", "gates: [{suite: ./tiny-nli.yaml, at_least: 0.99}]\n"),
     "a suite that does not apply": (
         "other.bias.yaml",
         "gates: [{suite: ./tiny-disco.yaml, baseline: true, margin: 0}]\n",
@@ -316,11 +315,21 @@ def test_an_update_is_stored_whole_or_not_at_all(gated: pytest.Pytester, spoiler
     result = gated.runpytest(model(gated, "better"), update)
     assert files(gated) == before
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["nothing was stored, since 1 test that measures failed (*", "bias * cannot judge (not stored)*"])
+    result.stdout.fnmatch_lines(
+        ["nothing was stored, since 1 test that measures failed (*", "bias * cannot judge (not stored)*"]
+    )
     result.stdout.no_fnmatch_line("baseline written*")
     gated.path.joinpath(name).unlink()
     gated.runpytest(model(gated, "better"), update)
     assert files(gated).keys() > before.keys()
+
+
+def test_a_broken_limit_keeps_no_update_out(gated: pytest.Pytester) -> None:
+    gated.path.joinpath("limit.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.99}]\n")
+    result = gated.runpytest(model(gated, "good"), "--bias-update-new")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*limit broken: tiny-nli on m: *", "baseline written*"])
+    assert book(gated).exists()
 
 
 def test_one_refused_entry_keeps_the_books_of_all_files_and_models_as_they_were(gated: pytest.Pytester) -> None:
