@@ -99,7 +99,7 @@ RECIPES = {
 WIDTH = 64  #: tokens of a row of a language model
 MASKED = 0.15
 ALL = "*seed-*[0-9]"  #: the names of trainings
-BASE_STEPS = 400  #: of the training that all NLI classifiers have in common, on rows of 32
+BASE_STEPS = 500  #: of the training that all NLI classifiers have in common, on rows of 32
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -216,7 +216,7 @@ def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None)
     checkpoint, base = data / "models" / recipe.base, runs / "nli-classifier" / "base"
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     pairs = [pair for name in ("snli/train_20k", "cad_nli/train") for pair in jsonl(data / f"{name}.jsonl.gz")]
-    pairs += list(itertools.islice(gender_pairs(), 3000))
+    pairs += list(itertools.islice(gender_pairs(), 12_000))
     ids = tokenizer([p["premise"] for p in pairs], [p["hypothesis"] for p in pairs], truncation=True, max_length=64)
     labels = torch.tensor([NLI_LABELS.index(p["label"]) for p in pairs])
 
