@@ -167,3 +167,21 @@ def test_sums_too_large_leave_the_values_of_restarts() -> None:
     assert pack_items(then.items) is not None
     kept = load_stored(pack_items({**then.items, **type(then.sums)({}).to_arrays()}) or b"", then.signature)
     assert kept.items["restart.share"].tolist() == pytest.approx([0.25, 0.27, 0.29])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_roots_of_mean_squares_are_compared_on_their_squares(tmp_path: Path, count: int) -> None:
+    """A mean square of 0 that varies by .01 grows by .06: by the roots, which then vary by .1, that is no news."""
+    squares = np.array([-0.012, -0.004, 0.0, 0.004, 0.012])
+    roots = np.sign(squares) * np.abs(squares) ** 0.5 - 0.25
+    about = replace(one(0.0).statistics["share"], root=True)
+
+    def of_roots(*values: float) -> Measurement:
+        measured = [one(value) for value in values]
+        bare = [replace(m, statistics={"share": about}, sums=type(m.sums)({"share": "no sums"})) for m in measured]
+        return combine_restarts(bare, range(len(bare))) if len(bare) > 1 else bare[0]
+
+    stored(tmp_path, of_roots(*roots))
+    found = judged(tmp_path, of_roots(*[0.0, 0.01][:count]))
+    assert (found.verdict, found.over) == ("regressed", "restarts")
+    assert "on the squares" in found.text
