@@ -316,7 +316,9 @@ def test_an_update_is_stored_whole_or_not_at_all(gated: pytest.Pytester, spoiler
     result = gated.runpytest(model(gated, "better"), update)
     assert files(gated) == before
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["nothing was stored, since 1 test that measures failed (*", "bias * cannot judge (not stored)*"])
+    result.stdout.fnmatch_lines(
+        ["nothing was stored, since 1 test that measures failed (*", "bias * cannot judge (not stored)*"]
+    )
     result.stdout.no_fnmatch_line("baseline written*")
     gated.path.joinpath(name).unlink()
     gated.runpytest(model(gated, "better"), update)
