@@ -88,9 +88,7 @@ def test_a_margin_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
     with pytest.raises(GateFailure, match=r"0\.05 worse, allowed 0\.049"):
         assert_no_regression(worse, baseline, margin=0.049)
     assert (
-        assert_no_regression(
-            measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, margin=0.05
-        ).code
+        assert_no_regression(measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, margin=0.05).code
         == "better"
     )
     with pytest.raises(GateError, match="margin"):

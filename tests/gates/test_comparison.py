@@ -223,7 +223,9 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
 
 def test_so_many_comparisons_that_the_items_bound_none_of_them_decide_nothing() -> None:
     """144 premise words bound a worsening at most levels; 8 of them bound none for 40 comparisons together."""
-    few = [replace(one, n=one.n_total, sums=first_items(one, 8)) for one in (classified("a", 1), classified("b", 1, 0.05))]
+    few = [
+        replace(one, n=one.n_total, sums=first_items(one, 8)) for one in (classified("a", 1), classified("b", 1, 0.05))
+    ]
     assert fewest_items(level_together(1)) <= 8 < fewest_items(level_together(40))
     for margin in (None, 0.01, 0.06):
         codes = [judge_no_worse(few[1], few[0], margin, correction=Correction(tests)).code for tests in (1, 40)]

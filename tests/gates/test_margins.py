@@ -20,6 +20,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
+
 def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
     first, second, third = (entry_of(hand_made(shift)) for shift in (0.0, 0.1, 0.2))
     anchor = Anchor(first.entry.values, first.entry.signature, first.entry.items_sha256, "2026-01-31")

@@ -16,8 +16,8 @@ from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
 from pytest_genderbias.gates.judgement import Finding, Judgement, decide, make_judgement
 from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.gates.policy import PASSED, Policy
 from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import PASSED, Policy
 from pytest_genderbias.gates.regression import Reference, code_of_worsening, find_regression
 from pytest_genderbias.gates.verdicts import NO_VALUE, REASONS, REGRESSED, STORED, passes
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
