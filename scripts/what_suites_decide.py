@@ -1,9 +1,9 @@
-"""Plan a gate on every packaged suite on real models, and write what each suite can decide as a table.
+"""Measure every packaged suite on real models, and print what a gate on it sees as a table.
 
-    python scripts/what_suites_decide.py --data=../shared/data --out=DIR            # pytest --bias-plan for each suite and model
+    python scripts/what_suites_decide.py --data=../shared/data --out=DIR            # measure each suite and model
     python scripts/what_suites_decide.py --data=../shared/data --out=DIR --write    # put the table into docs/evidence/what-suites-decide.md
 
-A suite whose report is in DIR already is not planned again, so that an interrupted run goes on. All figures come from the JSON reports.
+A suite whose measurement is in DIR already is not measured again, so that an interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -12,13 +12,17 @@ import argparse
 import csv
 import gzip
 import json
-import subprocess
+import math
 import sys
 from pathlib import Path
 
+from pytest_genderbias import load_model, measure
+from pytest_genderbias.gates.sensitivity import seen_by
+from pytest_genderbias.measurement.measurement import Measurement
+
 PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "what-suites-decide.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-LIMIT, FAMILY = 3000, 20  #: cases of a suite, and gates that every plan is corrected for
+LIMIT, FAMILY = 3000, 20  #: cases of a suite, and gates whose bounds hold together
 #: Name, path under ``--data``, and suites.
 MODELS: tuple[tuple[str, str, str], ...] = (
     (
@@ -38,35 +42,25 @@ MODELS: tuple[tuple[str, str, str], ...] = (
 CAREERS = "careers.csv"  #: written by this script
 
 
-def plan(model: str, path: str, suite: str, data: Path, out: Path) -> None:
-    """Plan the main statistic of a suite on a model (of ``bios``, the root mean square of gaps), by ``pytest --bias-plan``."""
-    report = out / f"{model}.{suite}.json"
-    if report.exists():
-        return
-    if path == CAREERS:
-        data, path = out, predict_careers(data, out).name
-    prefix, _, rest = path.rpartition(":")
-    spec = f"{prefix}:{data / rest}" if prefix else str(data / rest)
-    nothing = out / "nothing"  # so that only what is named is collected
-    nothing.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(out)]
-    command += [str(_gate_on_roots(out))] if path == CAREERS else [str(nothing), f"--bias-suite={suite}"]
-    command += [f"--bias-model={model}={spec}", "--bias-plan", f"--bias-limit={LIMIT}", f"--bias-correct-for={FAMILY}"]
-    command += [f"--bias-data={data}", f"--bias-json={report}"]
-    options = {"ceat": "draws=500", "probe": "texts=wiki_career"}
-    command += [f"--bias-option={suite}:{option}" for kind, option in options.items() if suite.startswith(kind)]
-    with (out / f"{model}.{suite}.log").open("w") as log:
-        subprocess.run(command, cwd=out, stdout=log, stderr=subprocess.STDOUT, check=False)
+#: Options of suites, by the beginning of their names.
+OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}}
+#: The statistic that is gated, where it is not the main one: the sum of gaps grows with mistakes.
+GATED = {"bios": "tpr_gap_rms"}
 
 
-def _gate_on_roots(out: Path) -> Path:
-    """Write a gate on the root mean square of gaps: the sum, which is the main statistic, grows with mistakes."""
-    path = out / "gate" / "bios.bias.yaml"
-    path.parent.mkdir(exist_ok=True)
-    path.write_text(
-        "gates: [{suite: bios, statistic: tpr_gap_rms, baseline: true, tolerance: auto}]\n", encoding="utf-8"
-    )
-    return path
+def measured(model: str, path: str, suite: str, data: Path, out: Path) -> Measurement:
+    """Return the measurement of a suite on a model, which DIR keeps."""
+    kept = out / f"{model}.{suite}.json"
+    if not kept.exists():
+        folder = data
+        if path == CAREERS:
+            folder, path = out, predict_careers(data, out).name
+        prefix, _, rest = path.rpartition(":")
+        spec = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
+        options = next((values for kind, values in OPTIONS.items() if suite.startswith(kind)), {})
+        found = measure(suite, load_model(spec), limit=LIMIT, data=data, cache=None, **options)
+        kept.write_text(json.dumps(found.to_dict(records=0)), encoding="utf-8")
+    return Measurement.from_dict(json.loads(kept.read_text(encoding="utf-8")))
 
 
 def predict_careers(data: Path, out: Path) -> Path:
@@ -97,60 +91,46 @@ def predict_careers(data: Path, out: Path) -> Path:
     return path
 
 
-def rows(out: Path) -> list[list[str]]:
-    """Return a row a planned suite and model, and one for each that cannot be planned."""
-    table = []
-    for model, _, suites in MODELS:
-        for suite in suites.split():
-            report = out / f"{model}.{suite}.json"
-            if report.exists():
-                judgements = json.loads(report.read_text(encoding="utf-8"))["judgements"]
-                table += [_row(judgement) for judgement in judgements if judgement["facts"].get("plan") is not None]
-    return sorted(table, key=lambda row: (row[0], row[2]))
+def row(model: str, measurement: Measurement) -> list[str]:
+    """Return what the gate on a measurement sees, alone and among others."""
+    statistic = GATED.get(measurement.suite, measurement.main)
+    n, n_total = measurement.n, measurement.n_total
+    cases = f"{n:,}" + ("" if n == n_total else f" of {n_total:,}")
+    cells = [measurement.suite, statistic, model, _number(measurement.values[statistic]), cases]
+    source = ""
+    for tests in (1, FAMILY):
+        seen = seen_by(measurement, statistic, tests)
+        cells += ["-", "-"] if seen is None else [_number(seen.red), seen.in_words]
+        source = "" if seen is None else seen.retraining
+    return [*cells, source]
 
 
-def _row(judgement: dict[str, object]) -> list[str]:
-    facts = judgement["facts"]
-    assert isinstance(facts, dict)
-    known, value = facts["plan"], judgement["value"]
-    cases = f"{judgement['n']:,}" + ("" if judgement["n"] == judgement["n_total"] else f" of {judgement['n_total']:,}")
-    row = [
-        str(judgement["suite"]),
-        str(judgement["statistic"]),
-        str(judgement["model"]),
-        _number(value),
-        known["over"] or "-",
-        cases,
-    ]
-    if known["tolerance"] is None:
-        return [*row, *["-"] * 4, known["why"]]
-    figures = (known["alone"], known["planned"], known["worsening"], known["worsening_together"])
-    return [*row, *(_number(figure) for figure in figures), ""]
-
-
-def _number(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, (int, float)) else "nothing"
+def _number(value: float | None) -> str:
+    return "nothing" if value is None or not math.isfinite(value) else f"{value:.3g}"
 
 
 def main() -> int:
     """Run the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of real models and data sets")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the reports")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the measurements")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    if not arguments.write:
-        for model, path, suites in MODELS:
-            for suite in suites.split():
-                plan(model, path, suite, arguments.data.resolve(), arguments.out.resolve())
+    table = [
+        row(model, measured(model, path, suite, arguments.data.resolve(), arguments.out.resolve()))
+        for model, path, suites in MODELS
+        for suite in suites.split()
+    ]
     from tabulate import tabulate
 
     headers = (
-        "suite", "statistic", "model", "value", "items", "cases", "least tolerance", f"for all of {FAMILY}", "finds, alone",
-        f"finds, among {FAMILY}", "note",
+        "suite", "statistic", "model", "value", "cases", "red from, alone", "sees, alone", f"red from, among {FAMILY}",
+        f"sees, among {FAMILY}", "other trainings",
     )  # fmt: skip
-    table = tabulate(rows(arguments.out), headers, tablefmt="github", disable_numparse=True)
+    table = tabulate(
+        sorted(table, key=lambda cells: (cells[0], cells[2])), headers, tablefmt="github", disable_numparse=True
+    )
     if not arguments.write:
         print(table)
         return 0

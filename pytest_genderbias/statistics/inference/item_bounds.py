@@ -131,7 +131,8 @@ def least_mean(own: ArrayLike, weights: ArrayLike, least: float, outside: float)
     mean = float(sizes @ values / sizes.sum())
     if not mean > least:
         return least
-    return float(brentq(lambda at: share_below(values, sizes, least, at) - outside, least, mean, rtol=1e-9))
+    most = float(values.max())  # the mean of equal items may be above all of them by rounding
+    return float(brentq(lambda at: share_below(values, sizes, least, at) - outside, least, most, rtol=1e-9))
 
 
 def share_below(own: FloatArray, weights: FloatArray, least: float, value: float) -> float:
