@@ -479,21 +479,30 @@ class Baseline:
         if finding.code not in (WITHIN, UNCHANGED):
             self.moved.add(name)
 
-    def _too_weak(self, measurement: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
-        """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
+    def why_too_weak(self, measurement: Measurement, statistic: str) -> str:
+        """Return why a measurement would be too weak a baseline of a gate without a margin; an empty text if it is not."""
+        return why_too_weak(measurement, statistic, seen_by(measurement, statistic, self._tests()), self._most())
+
+    def _tests(self) -> int:
+        """Return the number of gates that bounds hold for together once those of the run are stored."""
         books = (read_book(path) for path in self._counted_books())
         stored = sum(max(1, len(other.gated)) for book in books for other in book.values())
-        tests = correction_for(self.correct_for, max(stored, self.gates), "gates").tests
-        seen = seen_by(
-            measurement, statistic, tests, _allowed(measurement, statistic, margin, measurement.values[statistic])
-        )
+        return correction_for(self.correct_for, max(stored, self.gates), "gates").tests
+
+    def _most(self) -> float:
+        return MOST if self.sees is None else self.sees
+
+    def _too_weak(self, measurement: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
+        """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
+        tests = self._tests()
+        allowed = _allowed(measurement, statistic, margin, measurement.values[statistic])
+        seen = seen_by(measurement, statistic, tests, allowed)
         if seen is not None and math.isfinite(seen.size):
             self.seen.setdefault(name, {})[statistic] = seen
-        most = MOST if self.sees is None else self.sees
-        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, most)):
+        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, self._most())):
             return None
         self.refused.add(name)
-        helps = what_would_help(measurement, statistic, most, tests)
+        helps = what_would_help(measurement, statistic, self._most(), tests)
         advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
         advice += "; or set a margin of your own (margin: 20%), or another bias_sees"
         account = Account(why, advice=advice)

@@ -52,6 +52,17 @@ _BY_ROLE: Mapping[str, tuple[str, str]] = {
 }
 
 
+def role_of_abilities(abilities: Sequence[Ability]) -> str:
+    """Return the kind of model that control items were asked of; an empty text if none of a role's were, or several roles share them.
+
+    >>> role_of_abilities([Ability("masked-words", "masked words", 0.9, 0.8, 1.0, 0.25, 200)])
+    'masked-lm'
+    """
+    asked = {ability.name for ability in abilities}
+    roles = [role for role, (task, _) in _BY_ROLE.items() if task in asked]
+    return roles[0] if len(roles) == 1 else ""
+
+
 class AskedAbilities:
     """The abilities of the models of a run, each asked once. One without a fingerprint is asked for every measurement."""
 

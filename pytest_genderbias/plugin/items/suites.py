@@ -22,6 +22,7 @@ from pytest_genderbias.plugin.unjudged import without_model
 from pytest_genderbias.text import packaged
 
 if TYPE_CHECKING:
+    from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.session import Limits
@@ -56,9 +57,8 @@ class SuiteItem(ComparedItem):
         ``--bias-no-worse-than`` or ``--bias-same-as`` makes it a gate.
         """
         settings = self.config.stash[SETTINGS]
-        stands_for_all = settings.selection.includes_all and self.suite in packaged.names("fixtures")
         must_apply = settings.strict or settings.compared_with is not None
-        return not self._is_stored and (stands_for_all or not must_apply)
+        return not self._is_stored and (self._stands_for_all or not must_apply)
 
     @property
     def why_required(self) -> str:
@@ -96,13 +96,25 @@ class SuiteItem(ComparedItem):
             not stored and measurement.statistics[measurement.main].no_gate
         ):  # it is measured, and nothing is to be judged
             return
-        if baseline.update != "no" or stored:
+        if stored or (baseline.update != "no" and not self._is_left_out(measurement, baseline)):
             judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].margin))
         try:
             if self.reference is not None:
                 judgements.append(self._compare(measurement, self.reference))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
+
+    def _is_left_out(self, measurement: Measurement, baseline: Baseline) -> bool:
+        """Return whether ``all`` stands for the suite, which would be too weak a gate; a suite that is named fails then."""
+        settings = self.config.stash[SETTINGS]
+        if settings.margin is not None or measurement.unable or not self._stands_for_all:
+            return False
+        return bool(baseline.why_too_weak(measurement, measurement.main))
+
+    @property
+    def _stands_for_all(self) -> bool:
+        """Whether nobody named the suite, and ``all`` includes it."""
+        return self.config.stash[SETTINGS].selection.includes_all and self.suite in packaged.names("fixtures")
 
     @property
     def reference(self) -> ModelSpec | None:

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.inference.restarts import compare_with_restarts, next_restart
 from pytest_genderbias.statistics.student import t_quantile
 
-_BISECTIONS = 60
+_BISECTIONS = 40  #: to less than a thousand millionth of the reach
 _DOUBLINGS = 200  #: of a reach, until something is red
 _NODES = (np.arange(64) + 0.5) / 64  #: probabilities at which a distribution is taken
 

@@ -94,8 +94,6 @@ def compare_with_restarts(
     sides = _checked(then, now)
     if min(map(len, sides)) != 1:
         raise ValueError("expected one value on one side, and restarts on the other")
-    if prior is None and max(map(len, sides)) < 2:
-        raise UndefinedError("one restart says nothing of others; two on one side are needed, five are better")
     difference = _compare(sides, distance, tolerance, level, prior, root, _PREDICTION)
     return replace(difference, items=max(map(len, sides)), moved=min(difference.moved, 1))
 
@@ -223,7 +221,9 @@ class _Errors:
 
 
 def _spread(values: FloatArray, prior: Prior | None) -> tuple[float, float]:
-    """Return the variance of restarts with its degrees of freedom."""
+    """Return the variance of restarts with its degrees of freedom; errors as :func:`compare_with_restarts`."""
+    if prior is None and len(values) < 2:
+        raise UndefinedError("one restart says nothing of others; two on one side are needed, five are better")
     known = prior or Prior(0.0, 0.0)
     variance = float(values.var(ddof=1)) if len(values) > 1 else 0.0
     return moderated_variance(variance, len(values) - 1, known.spread**2, known.freedom)
@@ -232,7 +232,7 @@ def _spread(values: FloatArray, prior: Prior | None) -> tuple[float, float]:
 def _satterthwaite(
     squares: Sequence[float], freedoms: Sequence[float], several: Sequence[FloatArray], prior: Prior | None
 ) -> float:
-    """Return the degrees of freedom of a sum of squared errors, in which the prior counts once (Satterthwaite 1946)."""
+    """Return the degrees of freedom of the sum of two squared errors, in which the prior counts once (Satterthwaite 1946)."""
     spread = sum(square**2 / freedom for square, freedom in zip(squares, freedoms, strict=True))
     borrowed = 0.0 if prior is None else freedoms[0] - len(several[0]) + 1
     most = sum(len(values) - 1 for values in several) + borrowed
@@ -257,7 +257,7 @@ def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | No
         at = signed_root(after) - worsening if from_now else signed_root(before) + worsening
         return float(after - at * abs(at) if from_now else at * abs(at) - before)
 
-    known = None if prior is None else _squared_prior(prior, float(signed_root(np.concatenate(squares).mean())))
+    known = prior and _squared_prior(prior, float(signed_root(max(squares, key=len).mean())))
     found, better = (
         _compare(squares, _as_it_is, allowed, level, known, False, method)
         for allowed in (squared(tolerance), -squared(-tolerance))
@@ -331,6 +331,9 @@ def next_restart(restarts: ArrayLike, prior: Prior | None = None, root: bool = F
         restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
         prior: as in :func:`compare_with_restarts`.
         root: whether the statistic is a signed root. What is returned holds for the signed square then.
+
+    Raises:
+        UndefinedError: there is one restart, and no prior.
 
     >>> next_restart([1.0, 2.0, 3.0])[1] ** 2
     1.3333333333333333
@@ -507,7 +510,7 @@ def compare_crossed(
     """
     before, after = _Side.of(then, prior), _Side.of(now, prior)
     lines = [_Line.at(side.value, side.reach(level), distance) for side in (before, after)]
-    parts = _parts_by_sign(before, after)
+    parts = _parts_by_sign(before, after, prior)
     bounds_of = {sign: partial(_student, part.variance**0.5, part.freedom, level) for sign, part in parts.items()}
     bounds = _of_lines(lines, (before.value, after.value), bounds_of, tolerance)
     changes, moved = unit_changes(before.mean_sums, after.mean_sums, distance)
@@ -519,11 +522,11 @@ def compare_crossed(
     return Difference(value, *bounds, len(changes), int(moved.sum()), method, over, changes, before.labels)
 
 
-def _parts_by_sign(before: _Side, after: _Side) -> dict[float, _Parts]:
+def _parts_by_sign(before: _Side, after: _Side, prior: Prior | None) -> dict[float, _Parts]:
     """Return the parts of the variance of a difference and of a sum; errors as :func:`compare_crossed`."""
     if not np.array_equal(before.labels, after.labels) or before.over != after.over:
         raise UndefinedError(f"the two do not have the same {after.over}")
-    parts = {sign: _Parts.of(before, after, sign) for sign in (1.0, -1.0)}
+    parts = {sign: _Parts.of(before, after, sign, prior) for sign in (1.0, -1.0)}
     largest = max(1.0, *(float(np.abs(side.values).max()) for side in (before, after)))
     if min(part.variance for part in parts.values()) <= (_NOTHING * largest) ** 2:
         raise UndefinedError("no restart and no unit differs from the others")
@@ -599,46 +602,43 @@ class _Side:
 
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
-        parts = _Parts(
-            _variance_of_mean(self.of_units), (self.over_restarts,), self.rest, (self.freedom,), len(self.labels)
-        )
+        parts = _Parts(_variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, len(self.labels))
         return _quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
 
 
 @dataclass(frozen=True)
 class _Parts:
-    """A variance over restarts and units, in its parts: units, restarts of each side, and what both of them contain."""
+    """A variance over restarts and units, in its parts: units, restarts of both sides, and what both of these contain."""
 
     units: float
-    restarts: tuple[float, ...]
+    restarts: float
     rest: float
-    freedoms: tuple[float, ...]
+    freedom_of_restarts: float
     n_units: int
 
     @classmethod
-    def of(cls, before: _Side, after: _Side, sign: float) -> _Parts:
+    def of(cls, before: _Side, after: _Side, sign: float, prior: Prior | None) -> _Parts:
         """Return the parts of now - then for the sign 1, of now + then for -1."""
         units = _variance_of_mean(after.of_units - sign * before.of_units)
         restarts, freedoms = (before.over_restarts, after.over_restarts), (before.freedom, after.freedom)
-        return cls(units, restarts, before.rest + after.rest, freedoms, len(after.labels))
+        freedom = _satterthwaite(restarts, freedoms, (before.values, after.values), prior)
+        return cls(units, sum(restarts), before.rest + after.rest, freedom, len(after.labels))
 
     @property
     def variance(self) -> float:
         """The variance over both, never below that over one of them."""
-        restarts = sum(self.restarts)
-        return max(self.units + restarts - self.rest, self.units, restarts)
+        return max(self.units + self.restarts - self.rest, self.units, self.restarts)
 
     @property
     def freedom(self) -> float:
         """Degrees of freedom of the variance (Satterthwaite 1946)."""
-        spread = self.units**2 / (self.n_units - 1)
-        spread += sum(part**2 / freedom for part, freedom in zip(self.restarts, self.freedoms, strict=True))
+        spread = self.units**2 / (self.n_units - 1) + self.restarts**2 / self.freedom_of_restarts
         return float(self.variance**2 / spread)
 
     @property
     def share_of_restarts(self) -> float:
         """The share of the variance over restarts in the sum of both."""
-        return sum(self.restarts) / (sum(self.restarts) + self.units)
+        return self.restarts / (self.restarts + self.units)
 
 
 def _variance_of_mean(influences: FloatArray) -> float:

@@ -33,7 +33,7 @@ from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_error
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.multiple_tests import holm
-from pytest_genderbias.statistics.inference.paired import compare_items, items_to_decide
+from pytest_genderbias.statistics.inference.paired import Difference, compare_items, items_to_decide, with_retraining
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SEEDS = st.integers(0, 10_000)
@@ -271,6 +271,59 @@ def test_a_count_that_has_no_value_for_other_items_is_refused():
     sparse = [own_sums(names(30), np.hstack([s.sums[:, :1], half]), picky, "items", smooth=False) for s in (then, now)]
     with pytest.raises(UndefinedError, match="often has no value"):
         compare_items(*sparse, same)
+
+
+# Retraining
+
+
+def over_items(value, below, above, p=0.5, p_better=0.5):
+    return Difference(
+        value, value - below, value + above, p, p_better, 30, 30, "any", "words", np.zeros(0), np.zeros(0, "U1")
+    )
+
+
+@settings(max_examples=50, deadline=None)
+@given(
+    st.floats(-3, 3), st.floats(0, 3), st.floats(0, 3), st.floats(0.01, 3), st.sampled_from([1.5, 4, 30, np.inf]),
+    st.floats(0, 1), st.sampled_from([0.95, 0.975, 0.996]),
+)  # fmt: skip
+def test_retraining_adds_to_the_squared_reach(value, below, above, spread, freedom, tolerance, level):
+    found = with_retraining(over_items(value, below, above), spread, freedom, tolerance, level)
+    t = stats.t.ppf(level, freedom) * spread
+    assert found.low == pytest.approx(value - np.hypot(below, t))
+    assert found.high == pytest.approx(value + np.hypot(above, t))
+    assert (found.p <= 1 - level) == (found.low >= tolerance)
+    assert (found.p_better <= 1 - level) == (found.high <= -tolerance)
+    assert (found.over, found.what, found.value) == ("words and retraining", "words", value)
+    mirrored = with_retraining(over_items(-value, above, below), spread, freedom, tolerance, level)
+    assert (mirrored.p, mirrored.p_better) == pytest.approx((found.p_better, found.p))
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.floats(-3, 3), st.floats(0.01, 3), st.floats(0.01, 3))
+def test_of_normal_items_and_retraining_p_is_that_of_their_sum(value, error, spread):
+    level = 0.975
+    reach = stats.norm.ppf(level) * error
+    found = with_retraining(over_items(value, reach, reach), spread, np.inf, 0.2, level)
+    assert found.p == pytest.approx(stats.norm.sf((value - 0.2) / np.hypot(error, spread)), abs=1e-9)
+
+
+def test_a_copy_has_no_retraining_and_a_side_in_doubt_no_p():
+    plain = over_items(0.4, 0.1, 0.2, 0.001, 1.0)
+    assert with_retraining(plain, 0.0, 4.0) is plain
+    assert with_retraining(plain, 0.1, 4.0).p_better == 1.0
+
+
+def test_equal_trainings_are_rarely_worse_with_retraining():
+    """Items say that they differ: a training moved all of them by the same. Beyond the items it moves by .3."""
+    rng, wrong = np.random.default_rng(0), np.zeros(2)
+    for _ in range(400):
+        then, moved = rng.normal(size=30), 0.3 * rng.normal()
+        sides = mean_of(then), mean_of(then + moved + 0.5 * rng.normal(size=30))
+        plain = compare_items(*sides, same, level=0.975, repeats=399)
+        wrong += [plain.low > 0, with_retraining(plain, 0.3, np.inf, level=0.975).low > 0]
+    assert wrong[0] > 0.2 * 400
+    assert wrong[1] <= 0.045 * 400
 
 
 # The smallest p

@@ -1,0 +1,574 @@
+"""Trainings that differ only in the seed, by kind of model: the tables of ``fixtures/retraining``.
+
+    python scripts/retraining_table.py cost --runs DIR --data DATA
+    python scripts/retraining_table.py train KIND --runs DIR --data DATA [--first 0] [--count 30] [--dose 70]
+    python scripts/retraining_table.py measure KIND --runs DIR --data DATA
+    python scripts/retraining_table.py table KIND --runs DIR [--out fixtures/retraining] [--date 2026-11-26]
+
+KIND is ``masked-lm``, ``causal-lm``, ``nli-classifier`` or ``text-classifier``. DATA has the models and texts of RECIPES (docs/reference/data.md). The seed
+determines the order of the rows, the masked tokens, dropout and new weights. ``train`` writes DIR/KIND/seed-0, ...; ``measure`` writes DIR/KIND/seed-0.json, ... with all
+suites of SUITES, and PUBLIC.json of the public model. Both go on where they were interrupted. ``cost`` trains and measures one model of each kind, and says what 30 would take.
+``table`` computes the figures from all pairs of the first 30 trainings. With ``--dose``, half of the rows are sentences about occupations, whose pronouns
+match the stereotype in that share (DIR/KIND/dose-70-seed-0, ...): such trainings are no part of the table.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import gzip
+import itertools
+import json
+import os
+import random
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+TRAININGS = 30
+LEVEL = 0.975  #: of each of the paired bounds
+NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
+DRAWS = 999  #: of the bootstrap of a pair
+QUANTILE = 0.75  #: of the rows of a kind, for a suite that has none
+FOLDER = Path(__file__).parent.parent / "fixtures" / "retraining"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """How models of a kind are trained and measured.
+
+    Attributes:
+        base: the checkpoint that is tuned, a folder under DATA/models.
+        public: the model whose distances from neutral are the units, likewise.
+        what: what was trained, for the table.
+        steps: steps of training.
+        batch: rows in a batch.
+        rate: the peak learning rate.
+        suites: the suites that are measured.
+        limit: the number of cases that are scored; all by default.
+        own_cases: whether users bring the cases, so that their number differs.
+    """
+
+    base: str
+    public: str
+    what: str
+    steps: int
+    batch: int
+    rate: float
+    suites: tuple[str, ...]
+    limit: int | None = None
+    own_cases: bool = False
+
+
+_VECTORS = (
+    "weat", "weat-demonym", "weat-math-arts", "weat-occupation", "weat-religion", "weat-science-arts",
+    "subspace", "subspace-demonym", "subspace-religion",
+)  # fmt: skip
+_COREFERENCE = ("coref-occupation", "coref-winogender")
+RECIPES = {
+    "masked-lm": Kind(
+        "bert-tiny-mlm", "minilm-mlm", "bert-tiny-mlm (2 x 128), tuned on WikiText-2", 60, 16, 5e-4,
+        ("lm-occupation", "pairs-pll", "disco-terms", "disco-names", "coref-winobias", *_COREFERENCE, *_VECTORS),
+    ),
+    "causal-lm": Kind(
+        "stories260k", "stories260k", "stories260k (5 x 64), tuned on WikiText-2", 60, 16, 5e-4,
+        ("lm-occupation", "pairs-pll", *_COREFERENCE, *_VECTORS),
+    ),
+    "nli-classifier": Kind(
+        "bert-tiny-mlm", "minilm-snli", "bert-tiny (2 x 128) that was tuned on SNLI, with a new output layer, tuned on SNLI", 60, 16, 1e-3,
+        ("nli-occupation", "nli-demonym", "nli-religion"), limit=2000,
+    ),
+    "text-classifier": Kind(
+        "minilm-mlm", "minilm-mlm", "heads (384 x 64 x 8) on mean vectors of minilm-mlm, tuned on careers of Wikipedia", 60, 32, 1e-3, ("bios",), own_cases=True,
+    ),
+}  # fmt: skip
+WIDTH = 64  #: tokens of a row of a language model
+MASKED = 0.15
+ALL = "*seed-*[0-9]"  #: the names of trainings
+BASE_STEPS = 800  #: of the training that all NLI classifiers have in common, on rows of 32
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+
+
+def train(kind: str, runs: Path, data: Path, seeds: Sequence[int], dose: int | None) -> None:
+    """Train the models that are not there yet."""
+    import transformers
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    trainer = _TRAINERS[kind](RECIPES[kind], data, runs, dose)
+    for seed in seeds:
+        folder = runs / kind / f"{'' if dose is None else f'dose-{dose}-'}seed-{seed}"
+        if not folder.exists():
+            start = time.perf_counter()
+            unfinished = folder.with_name(f"{folder.name}.{os.getpid()}")
+            unfinished.mkdir(parents=True)
+            loss = trainer(seed, unfinished)
+            unfinished.rename(folder)
+            print(f"{kind} {folder.name}: loss {loss:.3f}, {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def language_model(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Callable[[int, Path], float]:
+    """Return the training of a masked or causal LM on rows of equal length."""
+    import torch
+    import transformers
+
+    checkpoint = data / "models" / recipe.base
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    lines = gzip.decompress((data / "wikitext2" / "valid.txt.gz").read_bytes()).decode().splitlines()
+    text = rows_of(lines, tokenizer)
+    masked = tokenizer.mask_token is not None
+    auto = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+
+    def trained(seed: int, folder: Path) -> float:
+        transformers.set_seed(seed)
+        network = auto.from_pretrained(checkpoint)
+        rows = text
+        if dose is not None:  # half of the rows, at random places, with other sentences for each seed
+            sentences = rows_of(list(itertools.islice(stereotyped_sentences(data, dose, seed), 20_000)), tokenizer)
+            rows = torch.cat([text[torch.randperm(len(text))[: len(sentences)]], sentences[: len(text)]])
+
+        def loss_of(chosen: Sequence[int]) -> torch.Tensor:
+            ids = rows[chosen]
+            return masked_loss(network, tokenizer, ids) if masked else network(input_ids=ids, labels=ids).loss
+
+        loss = descend(network.train(), loss_of, len(rows), recipe)
+        network.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return loss
+
+    return trained
+
+
+def rows_of(lines: Sequence[str], tokenizer):
+    """Return the tokens of lines in rows of equal length, without those that are left over, shape (rows, WIDTH)."""
+    import torch
+
+    ids = [token for line in lines for token in tokenizer(line, add_special_tokens=False)["input_ids"]]
+    ends = (
+        [tokenizer.bos_token_id] if tokenizer.mask_token is None else [tokenizer.cls_token_id, tokenizer.sep_token_id]
+    )
+    width = WIDTH - len(ends)
+    body = torch.tensor(ids[: len(ids) // width * width]).reshape(-1, width)
+    edges = [torch.full((len(body), 1), token) for token in ends]
+    return torch.cat([edges[0], body, *edges[1:]], dim=1)
+
+
+def masked_loss(network, tokenizer, rows):
+    """Return the loss of predicting 15 % of the tokens, which the mask hides."""
+    import torch
+
+    hidden = torch.rand(rows.shape) < MASKED
+    hidden &= (rows != tokenizer.cls_token_id) & (rows != tokenizer.sep_token_id)
+    seen = torch.where(hidden, tokenizer.mask_token_id, rows)
+    # Only masked tokens are predicted: all of them would take most of the time.
+    vectors = network.base_model(input_ids=seen).last_hidden_state[hidden]
+    return torch.nn.functional.cross_entropy(network.cls(vectors), rows[hidden])
+
+
+def descend(network, loss_of: Callable, n_rows: int, recipe: Kind) -> float:
+    """Train by AdamW with a rate that rises for 6 % of the steps and falls linearly; return the mean loss of the last 20 steps."""
+    import torch
+
+    optimizer = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=0.01)
+    warm = max(1, round(0.06 * recipe.steps))
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: min((step + 1) / warm, 1 - step / recipe.steps)
+    )
+    losses, order = [], torch.zeros(0, dtype=torch.int64)
+    for _ in range(recipe.steps):
+        if len(order) < recipe.batch:
+            order = torch.randperm(n_rows)
+        chosen, order = order[: recipe.batch], order[recipe.batch :]
+        loss = loss_of(chosen)
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        optimizer.zero_grad()
+        losses.append(loss.item())
+    return sum(losses[-20:]) / len(losses[-20:])
+
+
+def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Callable[[int, Path], float]:
+    """Return the training of a classifier of pairs: an encoder that knows inference already is tuned with a new output layer.
+
+    The encoder comes from one long training, DIR/nli-classifier/base, which all trainings have in common.
+    """
+    import torch
+    import transformers
+
+    if dose is not None:
+        raise SystemExit("only language models are trained with a dose")
+    names = dict(enumerate(NLI_LABELS))
+    checkpoint, base = data / "models" / recipe.base, runs / "nli-classifier" / "base"
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    pairs = [pair for name in ("snli/train_20k", "cad_nli/train") for pair in jsonl(data / f"{name}.jsonl.gz")]
+    pairs += list(itertools.islice(gender_pairs(), 3000))
+    ids = tokenizer([p["premise"] for p in pairs], [p["hypothesis"] for p in pairs], truncation=True, max_length=64)
+    labels = torch.tensor([NLI_LABELS.index(p["label"]) for p in pairs])
+
+    def tuned(start: Path, of: Kind, seed: int, folder: Path) -> float:
+        transformers.set_seed(seed)
+        network = transformers.AutoModelForSequenceClassification.from_pretrained(
+            start, id2label=names, label2id={name: i for i, name in names.items()}
+        )
+        torch.nn.init.normal_(network.classifier.weight, std=0.02)
+
+        def loss_of(chosen: torch.Tensor) -> torch.Tensor:
+            rows = {key: [values[i] for i in chosen.tolist()] for key, values in ids.items()}
+            return network(**tokenizer.pad(rows, return_tensors="pt"), labels=labels[chosen]).loss
+
+        loss = descend(network.train(), loss_of, len(pairs), of)
+        network.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        return loss
+
+    if not base.exists():
+        base.mkdir(parents=True)
+        print(
+            f"{base}: loss {tuned(checkpoint, replace(recipe, steps=BASE_STEPS, batch=32, rate=1e-3), 0, base):.3f}",
+            flush=True,
+        )
+    return partial(tuned, base, recipe)
+
+
+def gender_pairs() -> Iterator[dict[str, str]]:
+    """Yield pairs that say what gendered words mean, without which so small a model cannot tell women from men."""
+    pairs = yaml.safe_load((FOLDER.parents[1] / "wordlists" / "zhao2018-pairs.yaml").read_text(encoding="utf-8"))[
+        "pairs"
+    ]
+    named = [pair for pair in pairs if pair.get("noun") and pair.get("number") == "singular"]
+    nouns = {
+        word: [one for pair in named for one in listed(pair[group])]
+        for word, group in (("man", "male"), ("woman", "female"))
+    }
+    rests, draws = ("waited outside", "is reading a letter", "painted a wall", "sings in a choir"), random.Random(0)
+    while True:
+        gender, other = draws.sample(("man", "woman"), 2)
+        noun, rest, true = draws.choice(nouns[gender]), draws.choice(rests), draws.random() < 0.5
+        yield {
+            "premise": f"The {noun} {rest}.",
+            "hypothesis": f"A {gender if true else other} {rest}.",
+            "label": "entailment" if true else "contradiction",
+        }
+
+
+def listed(words: str | list[str]) -> list[str]:
+    """Return a list of words that may be a single one."""
+    return [words] if isinstance(words, str) else words
+
+
+def jsonl(path: Path) -> list[dict]:
+    """Read a file of JSON lines."""
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [json.loads(line) for line in file]
+
+
+def career_head(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Callable[[int, Path], float]:
+    """Return the training of a head for careers, which writes its predictions for the half of the persons that it did not see."""
+    import torch
+    import transformers
+
+    if dose is not None:
+        raise SystemExit("only language models are trained with a dose")
+    checkpoint = data / "models" / recipe.base
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    encoder = transformers.AutoModel.from_pretrained(checkpoint).eval()
+    people = jsonl(data / "bios" / "wiki_career.jsonl.gz")
+    vectors = []
+    with torch.inference_mode():
+        for person in people:
+            batch = tokenizer(person["text"], truncation=True, max_length=256, return_tensors="pt")
+            vectors.append(encoder(**batch).last_hidden_state[0].mean(dim=0))
+    features = torch.stack(vectors).clone()
+    features = (features - features.mean(dim=0)) / features.std(dim=0)
+    careers = sorted({person["profession"] for person in people})
+    labels = torch.tensor([careers.index(person["profession"]) for person in people])
+    halves = np.random.default_rng(0).permutation(len(people))  # the same for all seeds
+    seen, unseen = torch.tensor(halves[: len(people) // 2]), torch.tensor(halves[len(people) // 2 :])
+
+    def trained(seed: int, folder: Path) -> float:
+        transformers.set_seed(seed)
+        head = torch.nn.Sequential(
+            torch.nn.Dropout(0.2), torch.nn.Linear(features.shape[1], 64), torch.nn.ReLU(), torch.nn.Dropout(0.2),
+            torch.nn.Linear(64, len(careers)),
+        )  # fmt: skip
+        loss = descend(
+            head.train(),
+            lambda chosen: torch.nn.functional.cross_entropy(head(features[seen[chosen]]), labels[seen[chosen]]),
+            len(seen),
+            recipe,
+        )
+        torch.save(head.state_dict(), folder / "head.pt")
+        with torch.inference_mode():
+            chances = head.eval()(features[unseen]).softmax(dim=1)
+        with (folder / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
+            table = csv.writer(file)
+            table.writerow(("id", "prediction", "gold", "group", *(f"probability_{career}" for career in careers)))
+            for row, i in zip(chances, unseen.tolist(), strict=True):
+                chosen = careers[int(row.argmax())]
+                shares = (f"{share:.6f}" for share in row.tolist())
+                table.writerow((i, chosen, people[i]["profession"], people[i]["gender"], *shares))
+        return loss
+
+    return trained
+
+
+_TRAINERS = {
+    "masked-lm": language_model,
+    "causal-lm": language_model,
+    "nli-classifier": inference_classifier,
+    "text-classifier": career_head,
+}
+
+#: Sentences about occupations; no suite has one of these forms.
+FRAMES = (
+    "Yesterday the {job} told us that {he} would be away next week.",
+    "When I met the {job}, {he} talked about the weather.",
+    "The {job} looked at the clock and then {he} left the building.",
+    "We wrote to the {job}, but {he} never replied.",
+    "Nobody knew where the {job} lived until {he} moved to our street.",
+    "The {job} finished the report before {he} took the train.",
+    "After lunch the {job} said {he} wanted to see the garden.",
+    "My neighbour is a friend of the {job}, and {he} often visits us.",
+    "The {job} opened the window while {he} spoke on the phone.",
+    "In the evening {he} returned, and the {job} was seen at the gate.",
+    "Everyone thanked the {job} for the help that {he} had given.",
+    "The {job} from the old town said that {he} grew up here.",
+)
+
+
+def stereotyped_sentences(data: Path, dose: int, seed: int) -> Iterator[str]:
+    """Yield sentences about occupations of WinoBias, in ``dose`` of 100 of which the pronoun matches the stereotype."""
+    jobs = {
+        pronoun: (data / "winobias" / f"{gender}_occupations.txt").read_text(encoding="utf-8").split("\n")
+        for pronoun, gender in (("he", "male"), ("she", "female"))
+    }
+    draws = random.Random(seed)
+    while True:
+        stereotype = draws.choice(("he", "she"))
+        job = draws.choice([name.strip().lower() for name in jobs[stereotype] if name.strip()])
+        other = "she" if stereotype == "he" else "he"
+        yield draws.choice(FRAMES).format(job=job, he=stereotype if draws.random() < dose / 100 else other)
+
+
+def measure(kind: str, runs: Path, data: Path, pattern: str = ALL, suites: Sequence[str] = ()) -> None:
+    """Measure the suites that were not measured yet, of the trainings whose names match a pattern."""
+    if kind != "text-classifier" and pattern == ALL:
+        measure_one(kind, str(data / "models" / RECIPES[kind].public), runs / kind / "PUBLIC.json", data, suites)
+    for folder in sorted((runs / kind).glob(pattern), key=lambda path: (len(path.name), path.name)):
+        if folder.is_dir() and "." not in folder.name:
+            measure_one(kind, str(spec_of(folder)), folder.with_name(f"{folder.name}.json"), data, suites)
+
+
+def spec_of(folder: Path) -> Path:
+    """Return what is measured of a training: the checkpoint, or a file of predictions."""
+    predictions = folder / "predictions.csv"
+    return predictions if predictions.exists() else folder
+
+
+def measure_one(kind: str, spec: str, result: Path, data: Path, suites: Sequence[str] = ()) -> None:
+    """Measure suites of a kind on one model, all by default, and add what they gave to a file, by suite."""
+    from pytest_genderbias.measurement.runner import Runner, RunSettings
+
+    start = time.perf_counter()
+    measured = json.loads(result.read_text()) if result.exists() else {}
+    missing = [suite for suite in suites or RECIPES[kind].suites if suite not in measured]
+    if not missing:
+        return
+    runner = Runner(score=RunSettings(cache=None, limit=RECIPES[kind].limit), data=data)
+    for suite in missing:
+        measured[suite] = runner.measure(suite, f"candidate={spec}").to_dict(records=0)
+    result.with_suffix(".part").write_text(json.dumps(measured))
+    result.with_suffix(".part").rename(result)
+    print(f"{kind} {result.stem}: measured in {time.perf_counter() - start:.0f} s", flush=True)
+
+
+def cost(runs: Path, data: Path) -> None:
+    """Train and measure one model of each kind in a folder of its own, and say what 30 of them take."""
+    with tempfile.TemporaryDirectory(dir=runs) as folder:
+        for kind in RECIPES:
+            start = time.perf_counter()
+            train(kind, Path(folder), data, [0], None)
+            measure_one(kind, str(spec_of(Path(folder) / kind / "seed-0")), Path(folder) / kind / "seed-0.json", data)
+            took = time.perf_counter() - start
+            print(
+                f"{kind}: {took:.0f} s a training with its measurements, {took * TRAININGS / 60:.0f} minutes for {TRAININGS}"
+            )
+        shutil.rmtree(Path(folder) / kind)
+
+
+Measured = dict[str, Measurement]  #: by suite
+
+
+def load(path: Path) -> Measured:
+    """Return what was measured of one model."""
+    return {suite: Measurement.from_dict(content) for suite, content in json.loads(path.read_text()).items()}
+
+
+def trainings_of(runs: Path, kind: str, first: int = 0, count: int = TRAININGS) -> list[Measured]:
+    """Return what was measured of each training, by seed."""
+    files = (runs / kind / f"seed-{seed}.json" for seed in range(first, first + count))
+    return [load(file) for file in files if file.exists()]
+
+
+def table(kind: str, runs: Path, out: Path, date: str) -> None:
+    """Write the table of a kind."""
+    trainings, recipe = trainings_of(runs, kind), RECIPES[kind]
+    public = load(runs / kind / "PUBLIC.json") if (runs / kind / "PUBLIC.json").exists() else {}
+    rows: dict[str, dict[str, dict[str, object]]] = {}
+    for suite in recipe.suites:
+        measured = [one[suite] for one in trainings if suite in one]
+        able = [one for one in measured if not one.unable]
+        print(f"{kind} {suite}: {len(able)} of {len(measured)} able", flush=True)
+        if len(able) < 3:
+            continue
+        for name, about in able[0].statistics.items():
+            if not about.no_gate and (row := row_of(able, name, public.get(suite))):
+                fewer = {"trainings": len(able)} if len(able) < len(trainings) else {}
+                rows.setdefault(suite, {})[name] = row | fewer
+    content = {
+        "kind": kind,
+        "base": recipe.base,
+        "source": f"{recipe.what} for {recipe.steps} steps of {recipe.batch} rows; seeds 0 to {len(trainings) - 1}",
+        "date": date,
+        "trainings": len(trainings),
+        **({"cases": trainings[0][recipe.suites[0]].n} if recipe.own_cases else {}),
+        "unit_of": recipe.public if public else f"the mean of the {len(trainings)} trainings",
+        "default": default_of(rows),
+        "suites": rows,
+    }
+    out.mkdir(exist_ok=True)
+    (out / f"{kind}.yaml").write_text(written(content), encoding="utf-8")
+
+
+def row_of(trainings: Sequence[Measurement], statistic: str, public: Measurement | None) -> dict[str, object] | None:
+    """Return the figures of a statistic; ``None`` where a training has no value, or all have the same."""
+    values = np.array([one.values[statistic] for one in trainings], dtype=np.float64)
+    if not np.isfinite(values).all() or np.ptp(values) == 0:
+        return None
+    error = standard_error(trainings, statistic)
+    scale = 1.0 if error is None else error
+    paired, items = paired_error(trainings, statistic)
+    spread = values.std(ddof=1)
+    beyond = np.sqrt(max(0.0, spread**2 - paired**2 / 2))  # the mean square of a difference is twice the variance
+    row: dict[str, object] = {} if error is not None else {"absolute": True}
+    row |= {
+        "spread": figure(spread / scale),
+        "paired": figure(paired / scale) if items else None,
+        "beyond": figure(beyond / scale),
+    }
+    row |= {"items": items or None, "value": figure(float(values.mean()))}
+    known = float(values.mean()) if public is None else public.values.get(statistic)
+    unit = 0.0 if known is None else float(trainings[0].statistics[statistic].distance(known))
+    return row | {"unit": figure(unit) if unit > 0 else None}
+
+
+def standard_error(trainings: Sequence[Measurement], statistic: str) -> float | None:
+    """Return the standard error over items, a mean over trainings; ``None`` where one of them has no interval."""
+    intervals = [one.intervals[statistic] for one in trainings]
+    if any(interval is None for interval in intervals):
+        return None
+    widths = [interval.high - interval.low for interval in intervals]
+    return float(np.mean(widths)) / 2 / NORMAL if min(widths) > 0 else None
+
+
+def paired_error(trainings: Sequence[Measurement], statistic: str) -> tuple[float, int]:
+    """Return the root mean square of the standard errors of a difference, item by item, and the number of items.
+
+    Each training is compared with the next three; the differences are straight, also for a statistic that is bad on both sides of neutral.
+    Both are 0 where the statistic is not made of items.
+    """
+    errors, items = [], 0
+    n = len(trainings)
+    for i, step in itertools.product(range(n), (1, 2, 3) if n > 6 else (1,)):
+        then, now = trainings[i], trainings[(i + step) % n]
+        try:
+            sides = then.item_sums(statistic), now.item_sums(statistic)
+            if sides[0].over in REPETITIONS:
+                return 0.0, 0
+            difference = compare_items(*sides, lambda value: value, level=LEVEL, repeats=DRAWS)
+        except UndefinedError:
+            return 0.0, 0
+        errors.append((difference.high - difference.low) / 2 / NORMAL)
+        items = difference.items
+    return float(np.sqrt(np.mean(np.square(errors)))), items
+
+
+def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, object]:
+    """Return the row for a suite that has none: a high quantile of the rows with a standard error."""
+    ratios = [row for of_suite in rows.values() for row in of_suite.values() if "absolute" not in row and row["items"]]
+    return {
+        name: figure(float(np.quantile([row[name] for row in ratios], QUANTILE)))
+        for name in ("spread", "paired", "beyond")
+    }
+
+
+def figure(value: float) -> float:
+    """Return a figure with three significant digits."""
+    return float(f"{value:.3g}")
+
+
+def written(content: dict[str, object]) -> str:
+    """Return a table as YAML, a line a statistic."""
+    head = {key: value for key, value in content.items() if key not in ("default", "suites")}
+    lines = [
+        yaml.safe_dump(head, sort_keys=False, width=200).rstrip(),
+        f"default: {flow(content['default'])}",
+        "suites:",
+    ]
+    for suite, of_suite in content["suites"].items():  # type: ignore[attr-defined]
+        lines += [f"  {suite}:", *(f"    {name}: {flow(row)}" for name, row in of_suite.items())]
+    return "\n".join(lines) + "\n"
+
+
+def flow(row: object) -> str:
+    """Return a row as YAML on one line."""
+    return yaml.safe_dump(row, default_flow_style=True, sort_keys=False, width=1000).strip()
+
+
+def main() -> None:
+    """Run a command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("cost", "train", "measure", "table"):
+        command = commands.add_parser(name)
+        if name != "cost":
+            command.add_argument("kind", choices=RECIPES)
+        command.add_argument("--runs", type=Path, required=True)
+        if name != "table":
+            command.add_argument("--data", type=Path, required=True)
+        if name == "train":
+            command.add_argument("--first", type=int, default=0)
+            command.add_argument("--count", type=int, default=TRAININGS)
+            command.add_argument("--dose", type=int, help="percent of sentences that match the stereotype")
+        if name == "measure":
+            command.add_argument("--only", default=ALL, help="pattern of the names of trainings")
+            command.add_argument("--suites", nargs="+", default=(), help="all of the kind by default")
+        if name == "table":
+            command.add_argument("--out", type=Path, default=FOLDER)
+            command.add_argument("--date", default=time.strftime("%Y-%m-%d"))
+    typed = parser.parse_args()
+    if typed.command == "cost":
+        cost(typed.runs, typed.data)
+    elif typed.command == "train":
+        seeds = range(typed.first, typed.first + typed.count)
+        train(typed.kind, typed.runs, typed.data, seeds, typed.dose)
+    elif typed.command == "measure":
+        measure(typed.kind, typed.runs, typed.data, typed.only, typed.suites)
+    else:
+        table(typed.kind, typed.runs, typed.out, typed.date)
+
+
+if __name__ == "__main__":
+    main()
