@@ -49,7 +49,6 @@ from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.refresh import pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
-from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
@@ -96,7 +95,6 @@ class Baseline:
         refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
-        seen: what the gate on each statistic sees, by entry.
         moved: names of the entries of which a judged statistic changed by more than chance explains.
         judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
     """
@@ -110,7 +108,6 @@ class Baseline:
     command: str | None = None
     gates: int = 1
     sees: float | None = None
-    seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -139,7 +136,14 @@ class Baseline:
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
         stored = self.stored(name)
         kept, checkpoints = self._with_what_was(measurement, name, stored)
-        new = entry_of(kept, self.accepted.get(name, ()), self.judged.get(name), self.seen.get(name))
+        sees = {
+            statistic: seen
+            for statistic, margin in self.judged.get(name, {}).items()
+            if (seen := seen_by(kept, statistic, self._tests(), None if margin is None else Allowed(margin)))
+            is not None
+            and math.isfinite(seen.size)
+        }
+        new = entry_of(kept, self.accepted.get(name, ()), self.judged.get(name), sees)
         entry = replace(new.entry, checkpoints=checkpoints)
         return replace(new, entry=accepted_on(_today(), stored, entry, self.reason))
 
@@ -435,7 +439,8 @@ class Baseline:
         if less and not self.reason:
             self.refused.add(name)
             return replace(self._less_able(measurement, less), code=NO_REASON)
-        if too_weak := self._too_weak(measurement, statistic, name, margin):
+        kept, _ = self._with_what_was(measurement, name, entry)
+        if too_weak := self._too_weak(kept, statistic, name, margin):
             return too_weak
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
@@ -492,17 +497,12 @@ class Baseline:
     def _most(self) -> float:
         return MOST if self.sees is None else self.sees
 
-    def _too_weak(self, measurement: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
+    def _too_weak(self, kept: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
         """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
-        tests = self._tests()
-        allowed = _allowed(measurement, statistic, margin, measurement.values[statistic])
-        seen = seen_by(measurement, statistic, tests, allowed)
-        if seen is not None and math.isfinite(seen.size):
-            self.seen.setdefault(name, {})[statistic] = seen
-        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, self._most())):
+        if margin != Margin() or not (why := self.why_too_weak(kept, statistic)):
             return None
         self.refused.add(name)
-        helps = what_would_help(measurement, statistic, self._most(), tests)
+        helps = what_would_help(kept, statistic, self._most(), self._tests())
         advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
         advice += "; or set a margin of your own (margin: 20%), or another bias_sees"
         account = Account(why, advice=advice)
