@@ -4,6 +4,7 @@
     python scripts/retraining_table.py train KIND --runs DIR --data DATA [--first 0] [--count 30] [--dose 70]
     python scripts/retraining_table.py measure KIND --runs DIR --data DATA
     python scripts/retraining_table.py table KIND --runs DIR [--out fixtures/retraining] [--date 2026-11-26]
+    python scripts/retraining_table.py page                 # docs/evidence/retraining.md, from the packaged tables
 
 KIND is ``masked-lm``, ``causal-lm``, ``nli-classifier`` or ``text-classifier``. DATA has the models and texts of RECIPES (docs/reference/data.md). The seed
 determines the order of the rows, the masked tokens, dropout and new weights. ``train`` writes DIR/KIND/seed-0, ...; ``measure`` writes DIR/KIND/seed-0.json, ... with all
@@ -42,6 +43,8 @@ NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
 DRAWS = 999  #: of the bootstrap of a pair
 QUANTILE = 0.75  #: of the rows of a kind, for a suite that has none
 FOLDER = Path(__file__).parent.parent / "fixtures" / "retraining"
+PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "retraining.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 @dataclass(frozen=True)
@@ -78,7 +81,7 @@ _VECTORS = (
 _COREFERENCE = ("coref-occupation", "coref-winogender")
 RECIPES = {
     "masked-lm": Kind(
-        "bert-tiny-mlm", "minilm-mlm", "bert-tiny-mlm (2 x 128), tuned on WikiText-2", 60, 16, 5e-4,
+        "bert-tiny-mlm", "bert-tiny-mlm", "bert-tiny-mlm (2 x 128), tuned on WikiText-2", 60, 16, 5e-4,
         ("lm-occupation", "pairs-pll", "disco-terms", "disco-names", "coref-winobias", *_COREFERENCE, *_VECTORS),
     ),
     "causal-lm": Kind(
@@ -87,7 +90,7 @@ RECIPES = {
     ),
     "nli-classifier": Kind(
         "bert-tiny-mlm", "minilm-snli", "bert-tiny (2 x 128) that was tuned on SNLI, with a new output layer, tuned on SNLI", 60, 16, 1e-3,
-        ("nli-occupation", "nli-demonym", "nli-religion"), limit=2000,
+        ("nli-occupation", "nli-demonym", "nli-religion"), limit=1000,
     ),
     "text-classifier": Kind(
         "minilm-mlm", "minilm-mlm", "heads (384 x 64 x 8) on mean vectors of minilm-mlm, tuned on careers of Wikipedia", 60, 32, 1e-3, ("bios",), own_cases=True,
@@ -96,7 +99,7 @@ RECIPES = {
 WIDTH = 64  #: tokens of a row of a language model
 MASKED = 0.15
 ALL = "*seed-*[0-9]"  #: the names of trainings
-BASE_STEPS = 800  #: of the training that all NLI classifiers have in common, on rows of 32
+BASE_STEPS = 500  #: of the training that all NLI classifiers have in common, on rows of 32
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -213,7 +216,7 @@ def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None)
     checkpoint, base = data / "models" / recipe.base, runs / "nli-classifier" / "base"
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     pairs = [pair for name in ("snli/train_20k", "cad_nli/train") for pair in jsonl(data / f"{name}.jsonl.gz")]
-    pairs += list(itertools.islice(gender_pairs(), 3000))
+    pairs += list(itertools.islice(gender_pairs(), 12_000))
     ids = tokenizer([p["premise"] for p in pairs], [p["hypothesis"] for p in pairs], truncation=True, max_length=64)
     labels = torch.tensor([NLI_LABELS.index(p["label"]) for p in pairs])
 
@@ -537,10 +540,40 @@ def flow(row: object) -> str:
     return yaml.safe_dump(row, default_flow_style=True, sort_keys=False, width=1000).strip()
 
 
+def page(path: Path = PAGE) -> None:
+    """Write the packaged tables into the page."""
+    before, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)
+    path.write_text(f"{before}{BEGIN}\n{shown()}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
+
+
+def shown() -> str:
+    """Return the packaged tables as one table in Markdown: the statistics with a standard error over items, and the defaults."""
+    lines = [
+        "| kind | statistic | trainings | mean | spread | paired | beyond | unit |",
+        "|---|---|---|---|---|---|---|---|",
+    ]
+    for kind in RECIPES:
+        content = yaml.safe_load((FOLDER / f"{kind}.yaml").read_text(encoding="utf-8"))
+        for suite, of_suite in content["suites"].items():
+            for name, row in of_suite.items():
+                if "absolute" not in row:
+                    n = row.get("trainings", content["trainings"])
+                    lines.append(
+                        f"| {kind} | `{suite}` `{name}` | {n} | {row['value']} | {_ratios(row)} | {row['unit'] or '-'} |"
+                    )
+        lines.append(f"| {kind} | default | {content['trainings']} | - | {_ratios(content['default'])} | - |")
+    return "\n".join(lines)
+
+
+def _ratios(row: dict[str, object]) -> str:
+    return " | ".join("-" if row[name] is None else str(row[name]) for name in ("spread", "paired", "beyond"))
+
+
 def main() -> None:
     """Run a command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("page")
     for name in ("cost", "train", "measure", "table"):
         command = commands.add_parser(name)
         if name != "cost":
@@ -559,7 +592,9 @@ def main() -> None:
             command.add_argument("--out", type=Path, default=FOLDER)
             command.add_argument("--date", default=time.strftime("%Y-%m-%d"))
     typed = parser.parse_args()
-    if typed.command == "cost":
+    if typed.command == "page":
+        page()
+    elif typed.command == "cost":
         cost(typed.runs, typed.data)
     elif typed.command == "train":
         seeds = range(typed.first, typed.first + typed.count)

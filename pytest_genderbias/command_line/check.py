@@ -11,6 +11,7 @@ from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.book import read_book, read_items
 from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.files import KINDS, load_file, role_of_file
@@ -22,6 +23,7 @@ from pytest_genderbias.plugin.unread_gates import ENDINGS
 from pytest_genderbias.reports.audit import MANIFEST, check_pack
 from pytest_genderbias.reports.history import read_history
 from pytest_genderbias.reports.run_report import read_report
+from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
 from pytest_genderbias.text.plain_files import read_whole
@@ -82,9 +84,13 @@ def _yaml(path: Path) -> Iterator[str]:
         entries = load_wordlist(str(path.absolute())).entries
         attributes = sorted({name for entry in entries for name in entry.attributes} - {"list"})
         yield f"a word list: {_count(len(entries), 'word')}" + (f" with {', '.join(attributes)}" if attributes else "")
+    elif "controls" in data:
+        controls = read_controls(path)
+        yield f"control items of ability ({controls.name}, language {controls.language}): {_count(len(controls.content), 'item')}"
     else:
         raise DataFileError(
-            f"{path}:1: expected a suite (with the key 'suite'), a word list ('list') or a gate file ('gates', 'mitigate'); got the keys "
+            f"{path}:1: expected a suite (with the key 'suite'), a word list ('list'), control items ('controls') or a gate file ('gates', "
+            "'mitigate'); got the keys "
             f"{', '.join(map(str, data)) or 'none'}"
         )
 
@@ -101,6 +107,9 @@ def _gates(path: Path, data: LocatedMap) -> Iterator[str]:
     reductions = read_mitigations(data) if "mitigate" in data else []
     if not path.name.endswith(ENDINGS):
         raise SettingError(f"pytest collects gate files by their name, and this is none: call it {path.stem}.bias.yaml")
+    for gate in gates:
+        for controls in read_ability(gate.settings.get("ability")).files:
+            read_controls(controls)
     both = [_count(len(gates), "gate")] if gates else []
     both += [_count(len(reductions), "reduction")] if reductions else []
     yield f"a gate file with {' and '.join(both)}"

@@ -170,7 +170,8 @@ class Baseline:
         if before is None or (weights is not None and weights == stored.model.get("fingerprint")):
             return measurement, 1
         if not self.reason and name not in self.moved:
-            return pooled(measurement, before, stored.values, stored.checkpoints), stored.checkpoints + 1
+            both = pooled(measurement, before, stored.values, stored.checkpoints)
+            return both, 1 if both.restarts else stored.checkpoints + 1
         return with_kept_spread(measurement, before, stored.values), 1
 
     def judge(

@@ -26,7 +26,7 @@ from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.sameness import straight_distance
-from pytest_genderbias.gates.verdicts import BETTER, LESS_ABLE, NO_VALUE, NOT_COMPARABLE, WITHIN
+from pytest_genderbias.gates.verdicts import BETTER, LESS_ABLE, NOT_COMPARABLE, WITHIN
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
@@ -35,7 +35,7 @@ from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
-UNDECIDED, SAME = "undecided", "the same"
+UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"
 
 
 def judge_no_worse(
@@ -289,7 +289,7 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
         row = Comparison(other.suite, name, main, first.model, other.model, old, other.values[name], worse)
         if worse is None or _why_not_comparable(other, first, name):
             if main:
-                yield replace(row, better=NO_VALUE)
+                yield replace(row, better=WITHOUT_VALUE)
             continue
         try:
             yield _with_items(row, item_difference(other, name, first, before=old))

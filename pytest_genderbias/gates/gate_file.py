@@ -15,10 +15,11 @@ from pytest_genderbias.errors import BiasError, DataFileError, GateError, Settin
 from pytest_genderbias.gates.limits import Limit
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.measurement.ability_setting import NONE, read_ability
+from pytest_genderbias.measurement.ability_setting import ability_from
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
 from pytest_genderbias.text.plain_files import expand, is_regular
+from pytest_genderbias.text.suggestions import expected_instead
 
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
@@ -246,11 +247,11 @@ def resolve_subject(
     """
     suite = _load(at, name, load)
     if statistic is not None and statistic not in suite.family.statistics:
-        known = ", ".join(suite.family.statistics)
-        raise error_at(at, "statistic", f"{suite.name} has no statistic {statistic!r}; it has {known}")
+        known = expected_instead(statistic, suite.family.statistics, "it has")
+        raise error_at(at, "statistic", f"{suite.name} has no statistic {statistic!r}; {known}")
     if unknown := set(settings) - set(suite.family.options) - set(run_settings):
-        known = ", ".join([*run_settings, *suite.family.options])
-        raise error_at(at, "settings", f"unknown setting {min(unknown)!r}; {suite.name} takes {known}")
+        known = expected_instead(min(unknown), [*run_settings, *suite.family.options], f"{suite.name} takes")
+        raise error_at(at, "settings", f"unknown setting {min(unknown)!r}; {known}")
     return Subject(suite, statistic or suite.main_statistic, dict(settings))
 
 
@@ -285,8 +286,8 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         suite.statistics[statistic].check_gateable(statistic)
     except GateError as error:
         raise error_at(entry, "statistic", f"{suite.name}: {error}") from None
-    if "ability" in entry:
-        settings["ability"] = read_ability_key(entry)
+    if entry.get("ability") is not None:
+        settings["ability"] = _read_ability(entry)
     baseline = take(entry, "baseline", bool, "the gate", default=False)
     against, same = _read_other_model(entry)
     compares = baseline or against is not None
@@ -314,16 +315,12 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
     )
 
 
-def read_ability_key(entry: LocatedMap) -> YamlValue:
+def _read_ability(entry: LocatedMap) -> YamlValue:
     """Return the key ``ability`` of an entry, with the paths of control items from the folder of its file."""
-    written = entry["ability"]
     try:
-        setting = read_ability(written, "'ability'")
+        return ability_from(entry["ability"], Path(entry.file).parent, "'ability'")
     except SettingError as error:
         raise error_at(entry, "ability", str(error)) from None
-    if setting.none is not None:
-        return f"{NONE}: {setting.none}"
-    return [str(Path(entry.file).parent / expand(str(path))) for path in setting.files]
 
 
 def _read_other_model(entry: LocatedMap) -> tuple[str | None, bool]:

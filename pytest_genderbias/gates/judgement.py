@@ -258,8 +258,10 @@ class SettledJudgement:
 
 
 def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a judgement that an earlier version wrote (schema 1) with the code of its verdict."""
+    """Return a judgement that an earlier version wrote (schema 1) with the code of its verdict, and its tolerance as the margin."""
     content = {name: value for name, value in data.items() if name != "verdict"}
+    if isinstance(facts := content.get("facts"), Mapping):
+        content["facts"] = {"margin" if name == "tolerance" else name: fact for name, fact in facts.items()}
     return {**content, "schema": SCHEMA, "code": EARLIER_VERDICTS.get(str(data.get("verdict")), "")}
 
 

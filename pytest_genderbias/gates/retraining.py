@@ -157,4 +157,4 @@ def _read(path: Path) -> _Table:
 
 @cache
 def _largest_default() -> Mapping[str, float | None]:
-    return {name: max(table.default[name] for table in _tables().values()) for name in FIGURES}
+    return {name: max((table.default[name] for table in _tables().values()), default=None) for name in FIGURES}

@@ -13,7 +13,6 @@ import numpy as np
 from pytest_genderbias.statistics.ability import fall_bound
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 
-CANNOT = "cannot do the task"
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 _FALL = 0.1  #: of the distance from chance that was stored: a larger fall, by its lower bound, makes a model worse at its task
 
@@ -52,19 +51,8 @@ class Ability:
         >>> Ability("masked-words", "masked words", 0.91, 0.86, 0.94, 0.25, 200).describe()
         '0.91 of 200 masked words (0.86 to 0.94), guessing 0.25'
         """
-        return f"{self._share} ({self.low:.2f} to {self.high:.2f}), guessing {self.chance:.2g}"
-
-    def brief(self) -> str:
-        """Return the figure without its bounds, for a heading.
-
-        >>> Ability("masked-words", "masked words", 0.91, 0.86, 0.94, 0.25, 200).brief()
-        '0.91 of 200 masked words, guessing 0.25'
-        """
-        return f"{self._share}, guessing {self.chance:.2g}"
-
-    @property
-    def _share(self) -> str:
-        return f"{'none' if self.value is None else f'{self.value:.2f}'} of {self.n:,} {self.what}"
+        share = "none" if self.value is None else f"{self.value:.2f}"
+        return f"{share} of {self.n:,} {self.what} ({self.low:.2f} to {self.high:.2f}), guessing {self.chance:.2g}"
 
     def fall_from(self, then: Ability) -> tuple[float, float] | None:
         """Return how far the share fell since ``then`` and a lower bound of the fall; ``None`` where the items are others."""

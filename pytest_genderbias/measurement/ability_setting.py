@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.text.plain_files import expand
 
 NONE = "none"  #: begins the setting that leaves ability unasked
 
@@ -47,3 +48,15 @@ def read_ability(written: object, where: str = "ability") -> AbilitySetting:
             f'{where} should be "none: REASON" to leave ability unasked, or the path of a YAML file of control items, got {written!r:.80}'
         )
     return AbilitySetting(files=tuple(Path(str(path)) for path in paths))
+
+
+def ability_from(written: object, folder: Path, where: str = "ability") -> str | list[str] | None:
+    """Return the setting ``ability`` of a file, with the paths of control items from the folder of that file.
+
+    Raises:
+        SettingError: as :func:`read_ability`.
+    """
+    setting = read_ability(written, where)
+    if setting.none is not None:
+        return f"{NONE}: {setting.none}"
+    return [str(folder / expand(str(path))) for path in setting.files] or None

@@ -9,7 +9,7 @@ from functools import partial
 import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.measurement.ability import CANNOT, Ability, why_unable
+from pytest_genderbias.measurement.ability import Ability, why_unable
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked, IfAble
 from pytest_genderbias.measurement.measurement import Measurement
@@ -24,6 +24,8 @@ from pytest_genderbias.models.roles import (
     NLI_CLASSIFIER,
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
+    TEXT,
+    TEXT_CLASSIFIER,
     VECTORS,
 )
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
@@ -31,8 +33,10 @@ from pytest_genderbias.statistics.ability import mean_recall, share_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
+from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.query import (
     ChatAnswers,
+    ClassProbabilities,
     PairProbabilities,
     PairSimilarity,
     Query,
@@ -46,8 +50,8 @@ _BY_ROLE: Mapping[str, tuple[str, str]] = {
     NLI_CLASSIFIER: ("inference", "gender-inference"),
     VECTORS: ("related-words", "gender-words"),
     ENCODER: ("related-words", "gender-words"),
-    SENTENCE_ENCODER: ("paraphrases", ""),
-    PAIR_REGRESSOR: ("paraphrases", ""),
+    SENTENCE_ENCODER: ("paraphrases", "gender-words"),
+    PAIR_REGRESSOR: ("paraphrases", "gender-words"),
     COREFERENCE_SCORER: ("antecedents", ""),
 }
 
@@ -79,9 +83,14 @@ class AskedAbilities:
     ) -> Measurement:
         if setting.none is not None:
             return replace(measurement, abilities=(), ability_unasked=setting.none)
-        abilities = (*self.of(asked.plan, asked.model, settings, setting), *measurement.abilities)
+        of_role = self.of(asked.plan, asked.model, settings, setting)
+        abilities = (*of_role, *measurement.abilities)
         why = why_unable(abilities) or _why_not_alive(next(iter(asked.answers.values())))
-        able = replace(measurement, abilities=abilities)
+        notes = (*measurement.notes, *_notes_on_files(setting, [one.name for one in of_role]))
+        unasked = (
+            "" if abilities or asked.model.role.kind == TEXT else f"{asked.model.role.text} is asked no control items"
+        )
+        able = replace(measurement, abilities=abilities, ability_unasked=unasked, notes=notes)
         return able.without_values(why) if why else able
 
     def of(self, plan: Plan, model: Model, settings: ScoreSettings, setting: AbilitySetting) -> tuple[Ability, ...]:
@@ -109,8 +118,9 @@ class AskedAbilities:
         controls = own or packaged_controls(kind, language)
         if controls is None:
             return _missing(kind, language)
+        controls = replace(controls, in_pairs=isinstance(main, PairSimilarity))
         asked = main if isinstance(main, (PairProbabilities, VerbalisedProbabilities)) else None
-        key = (model.name, model.fingerprint, kind, controls.content, repr(asked))
+        key = (model.name, model.fingerprint, kind, controls.content, controls.in_pairs, repr(asked))
         if model.fingerprint is None:
             return ability_of(controls, model, asked, settings)
         if key not in self._known:
@@ -122,6 +132,8 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
     """Yield the kinds of control items that a suite needs from a model of a role."""
     if isinstance(main, ChatAnswers):
         return  # the suite has controls of its own
+    if role == TEXT_CLASSIFIER and not isinstance(main, ClassProbabilities):
+        role = ENCODER  # the suite asks its network, and not its head
     asked_as = {VerbalisedProbabilities: NLI_CLASSIFIER, PairSimilarity: SENTENCE_ENCODER}.get(type(main), role)
     task, gender = _BY_ROLE.get(asked_as, ("", ""))
     if task:
@@ -130,8 +142,17 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
         yield gender
 
 
+def _notes_on_files(setting: AbilitySetting, asked: Sequence[str]) -> list[str]:
+    """Return a note where the user's files hold no control items of a kind that was asked, so that others decided."""
+    own = sorted(read_controls(path).name for path in setting.files)
+    if not own or set(own) & set(asked):
+        return []
+    others = f"the packaged {' and '.join(asked)}" if asked else "those of the suite"
+    return [f"ability: no control items of the file were asked ({', '.join(own)}); such a model is asked {others} here"]
+
+
 def _missing(name: str, language: str) -> Ability:
-    why = f"no control items {name!r} are packaged in the language {language!r}; name your own (ability: FILE.yaml)"
+    why = f"no control items {name!r} are packaged in the language {language!r:.60}; name your own (ability: FILE.yaml)"
     return Ability(
         name, name, None, 0.0, 1.0, 0.5, 0, f'{CANNOT}, as far as is known: {why}, or write ability: "none: REASON"'
     )

@@ -10,7 +10,7 @@ from numbers import Number
 from typing import Any, get_type_hints
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
-from pytest_genderbias.measurement.ability import CANNOT, Ability
+from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.display import Displayed
 from pytest_genderbias.measurement.plain_data import (
     Arrays,
@@ -29,6 +29,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.examples import Example, Examples
+from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import brief
@@ -106,7 +107,8 @@ class Measurement(Displayed):
     def unable(self) -> str:
         """Why the model cannot do the task; empty if it can, or nobody asked."""
         reason = self.reasons.get(self.main, "") if self.value is None else ""
-        return reason if CANNOT in reason else ""
+        _, cannot, why = reason.partition(CANNOT)
+        return cannot + why
 
     @property
     def ability(self) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models.config_entries import entry, hidden_size
+from pytest_genderbias.models.config_entries import entry, hidden_size, promised_positions
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, NLI_CLASSIFIER, PAIR_REGRESSOR
 
 if TYPE_CHECKING:
@@ -35,6 +35,9 @@ _NEAR, _ROUNDINGS = (
     1e-4,
     8,
 )  #: rounding relative to the largest output: at most the first, or so many units of the number format
+_MOST_USUAL = (
+    100  #: how often the median of the outputs the largest one is at most; what is larger is no measure of rounding
+)
 
 
 @dataclass(frozen=True)
@@ -96,15 +99,24 @@ def rounding(network: object) -> float:
 
 
 def moved(one: Tensor, other: Tensor, near: float) -> bool:
-    """Return whether two outputs differ in shape, or somewhere by more than ``near`` times the largest value of the first."""
+    """Return whether two outputs differ in shape, or somewhere by more than ``near`` times the largest value of the first.
+
+    Values far beyond the others do not count as the largest: some networks write -1e9 or less for tokens that they never give.
+
+    >>> import torch
+    >>> logits = torch.tensor([1.0, 2.0, -1e9])
+    >>> moved(logits, logits + torch.tensor([0.1, 0.0, 0.0]), 1e-4), moved(logits, logits * (1 + 1e-6), 1e-4)
+    (True, False)
+    """
     import torch
 
     if one.shape != other.shape:
         return True
     one, other = one.double(), other.double()
-    finite = one[one.isfinite()]
-    scale = float(finite.abs().max()) if finite.numel() else 0.0
-    return not torch.allclose(one, other, rtol=0.0, atol=near * scale, equal_nan=True)
+    sizes = one[one.isfinite()].abs()
+    usual = _MOST_USUAL * float(sizes[sizes > 0].median()) if bool((sizes > 0).any()) else 0.0
+    scale = min(usual, float(sizes.max())) if sizes.numel() else 0.0
+    return not torch.allclose(other, one, rtol=near, atol=near * scale, equal_nan=True)
 
 
 class _Probe:
@@ -148,9 +160,10 @@ class _Probe:
                     "turn off what it draws at random, or measure another model"
                 )
             batches = SINGLE_ROWS
-        elif self._padding_moves(runs, [(short, alone_short), (row, alone)], seen.limit):
+        positions = self._most_tokens(runs) if self._is_graph else self._most_positions(runs, seen.limit)
+        if batches == ANY_ROWS and self._padding_moves(runs, [(short, alone_short), (row, alone)], positions):
             batches = EQUAL_LENGTHS
-        return Behaviour(batches, self._most_tokens(runs) if self._is_graph else seen.limit, self._widths(row))
+        return Behaviour(batches, positions, self._widths(row))
 
     def _refuse_lookahead(self, alone: Tensor, alone_short: Tensor, together: Tensor | None) -> None:
         """Refuse a network whose output at a token depends on later ones: on their number, or on what they are."""
@@ -188,8 +201,9 @@ class _Probe:
 
     def _limit(self, length: int) -> int:
         """Return a length, or the most that config and tokenizer allow if this is less."""
-        promised = (entry(self._network.config, "max_position_embeddings"), self._tokenizer.model_max_length)
-        return min([length, *(int(most) for most in promised if isinstance(most, (int, float)) and most > 0)])
+        told = self._tokenizer.model_max_length
+        promised = [*promised_positions(self._network.config), *([int(told)] if told > 0 else [])]
+        return min([length, *(most for most in promised if most > 0)])
 
     def _widths(self, row: _Row) -> tuple[int, ...]:
         """Return the sizes of the hidden states where they are not all that of the config."""
@@ -213,18 +227,31 @@ class _Probe:
         told = self._tokenizer.model_max_length
         if not isinstance(promised, int) or not _LONGER < promised <= _MOST_TRIED or told < promised:
             return None
-        special = len(self._row(runs, 1).ids) - 1
+        return self._longest_read(runs, promised)
 
-        def reads(length: int) -> bool:
-            return self._tried(lambda: self._output([self._row(runs, length - special)])) is not None
+    def _most_positions(self, runs: list[_Run], seen: int | None) -> int | None:
+        """Return the most tokens for which a network has positions: as it looked them up, or less where it does not read a long row.
 
-        low, high = _LONGER + special, promised
-        if reads(high):
+        Positions may be in the attention, as of MPT, where nothing is looked up.
+        """
+        if (most := self._longest_read(runs, self._padded_length(seen))) is None:
+            return seen
+        fails = all(not self._reads(runs, most + more) for more in (1, 2, 3, most))
+        return most if fails and self._reads(runs, most - 1) else seen  # else it is a matter of other numbers
+
+    def _longest_read(self, runs: list[_Run], most: int) -> int | None:
+        """Return the length of the longest row that is read, or ``None`` if one of ``most`` tokens is, or none of a few tokens."""
+        low, high = len(self._row(runs, _LONGER).ids), most
+        if high <= low or self._reads(runs, high):
             return None
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if reads(middle) else (low, middle)
+            low, high = (middle, high) if self._reads(runs, middle) else (low, middle)
         return low
+
+    def _reads(self, runs: list[_Run], length: int) -> bool:
+        special = len(self._row(runs, 1).ids) - 1
+        return self._tried(lambda: self._output([self._row(runs, length - special)])) is not None
 
     # Rows.
 
@@ -277,13 +304,13 @@ class _Probe:
         try:
             with watched or nullcontext():
                 return self._output([row])
-        except torch.OutOfMemoryError:
+        except (torch.OutOfMemoryError, _NotComputedError):
             raise
         except Exception as error:
             raise _NotComputedError(
                 f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens ({type(error).__name__}: "
                 f"{' '.join(str(error).split())[:300]}); correct the numbers in its config.json, use the device that its weights were made for, "
-                "or copy the whole checkpoint again"
+                "or copy the whole checkpoint again; a network that needs more than token ids cannot be measured"
             ) from None
 
     def _tried(self, compute: Callable[[], Any]) -> Any:
@@ -299,8 +326,21 @@ class _Probe:
 
     def _output(self, rows: Sequence[_Row]) -> Tensor:
         output = self._asked(**self._fed(rows))
-        found: Tensor = output.last_hidden_state if self._by_states else output.logits
+        wanted = "last_hidden_state" if self._by_states else "logits"
+        found: Tensor | None = getattr(output, wanted, None)
+        if found is None:
+            raise self._unfit(f"gives no {wanted}, by which it would be measured")
+        tokens = max(len(row.ids) for row in rows)
+        if self._by_states and found.shape[1] != tokens:
+            raise self._unfit(
+                f"gives {found.shape[1]} vectors for {tokens} tokens, so that none is the vector of a word"
+            )
         return found
+
+    def _unfit(self, what: str) -> _NotComputedError:
+        return _NotComputedError(
+            f"{self._name} cannot be measured: its network ({type(self._asked).__name__}) {what}; measure a network with another head"
+        )
 
     def _fed(self, rows: Sequence[_Row]) -> dict[str, Tensor]:
         """Return what the network is given, in the form in which scorers give it rows."""

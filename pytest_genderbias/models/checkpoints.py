@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.errors import BiasWarning, ModelError
 from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.models.config_entries import promised_positions
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import (
     PROJECTION_FILE,
@@ -198,7 +198,7 @@ def longest_row(
 
     ``positions``: those that the network has. RoBERTa's begin after that of the padding, so its config allows two more than there are.
     """
-    limits: Iterable[object] = (entry(config, "max_position_embeddings"), tokenizer.model_max_length, own, positions)
+    limits: Iterable[object] = (*promised_positions(config), tokenizer.model_max_length, own, positions)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
 
 

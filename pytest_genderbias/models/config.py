@@ -124,7 +124,7 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
         )
     if role.kind == OTHER and not role.labels:
         raise ModelError(
-            f"{name} has no head that can be scored: its architectures are {', '.join(config.architectures or ['none'])}; expected "
+            f"{name} has no head that can be scored: it is {role.text}; expected "
             "an encoder, or a network with a head: ...ForMaskedLM, ...ForCausalLM or ...ForSequenceClassification"
         )
     return role

@@ -9,11 +9,18 @@ if TYPE_CHECKING:
 
 #: Names of the hidden size in transformers configs.
 SIZES = ("hidden_size", "d_model", "dim", "n_embd")
+#: Names of the most tokens in a row, beside aliases.
+_POSITIONS = ("max_position_embeddings", "max_seq_len")
 
 
 def entry(config: PreTrainedConfig, name: str) -> object:
     """Return an entry of a config, under its own name or an alias of its ``attribute_map``, or ``None``."""
     return getattr(config, name, None)  # each architecture has other entries
+
+
+def promised_positions(config: PreTrainedConfig) -> list[int]:
+    """Return the most tokens in a row, by each entry of a config that names them; the network may have more or fewer positions."""
+    return [most for name in _POSITIONS if isinstance(most := entry(config, name), int)]
 
 
 def hidden_size(config: PreTrainedConfig) -> int | None:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.models.behaviour import Behaviour, observe
+from pytest_genderbias.models.behaviour import Behaviour, embedded_tokens, observe
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import batch_details, check_parts, longest_row
 from pytest_genderbias.models.config import role_of_config, settled_role
@@ -224,8 +224,8 @@ def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, lab
         )
     role = settled_role(_role_of_class(network), network.config, name, labels)
     check_parts(network, tokenizer, role, name)
-    rows = network.get_input_embeddings().get_parameter("weight").shape[0]
-    if tokenizer.vocab_size > rows:
+    rows = embedded_tokens(network)
+    if rows is not None and tokenizer.vocab_size > rows:
         raise ModelError(
             f"{name} has embeddings of {rows} tokens, its tokenizer has {tokenizer.vocab_size}; give the tokenizer that it was trained with"
         )

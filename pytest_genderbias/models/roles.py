@@ -85,7 +85,7 @@ def role_of(
         return classifier_role(labels)
     if classes & names["encoder"]:
         return Role(ENCODER, "an encoder without a head")
-    return Role(OTHER, f"none of these (architectures: {', '.join(architectures) or 'none named'})")
+    return Role(OTHER, f"of the class {', '.join(architectures) or 'that its config does not name'}")
 
 
 def _meaning(label: str, names: Mapping[str, str]) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 #: The number of layers in configs of several architectures, and the most that are built.
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 _MOST_LAYERS = 1000
+_MOST_LABELS = 10**6
 #: Entries that count something of which each network has some, and the most that any has; and what is added to variances.
 _COUNTS = ("hidden_size", "d_model", "n_embd", "num_attention_heads", "n_head", "vocab_size", "intermediate_size")
 _MOST_COUNTED = 10**8
@@ -343,10 +344,13 @@ def refuse_size(config: PreTrainedConfig, name: str) -> None:
     for key, (least, most) in ranges.items():
         number = entry(config, key)
         if isinstance(number, (int, float)) and not least <= number <= most:
-            raise ModelError(
-                f"the config of {name} has {key}: {brief(number)}; expected at {f'most {most}' if number > most else f'least {least}'}: copy the "
-                "checkpoint again"
-            )
+            raise _impossible(name, key, number, f"most {most}" if number > most else f"least {least}")
+
+
+def _impossible(name: str, key: str, number: float, bound: str) -> ModelError:
+    return ModelError(
+        f"the config of {name} has {key}: {brief(number)}; expected at {bound}: copy the checkpoint again"
+    )
 
 
 def read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
@@ -357,21 +361,39 @@ def read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
     """
     from transformers import AutoConfig, PreTrainedConfig
 
-    _register_network(spec)
+    _prepare(spec)
     with reading_errors(spec, "config"), quiet_transformers():
         config = AutoConfig.from_pretrained(**read_arguments(spec, settings))
     assert isinstance(config, PreTrainedConfig)
+    if isinstance(config.architectures, str):
+        config.architectures = [config.architectures]
     return config
 
 
-def _register_network(spec: ModelSpec) -> None:
-    """Register the network of a checkpoint with transformers if it is one of this package."""
+def _prepare(spec: ModelSpec) -> None:
+    """Register the network of a checkpoint with transformers if it is one of this package, and refuse numbers that its config would count up to.
+
+    Raises:
+        ModelError: there is one.
+    """
     path = checkpoint_file(spec, "config.json")
+    stated: Any = None
     with suppress(
         OSError, ValueError, AttributeError, TypeError, RecursionError
     ):  # read_config reports an unreadable config
         if path is not None:
-            networks.register(json.loads(path.read_text(encoding="utf-8")).get("model_type"))
+            stated = json.loads(path.read_text(encoding="utf-8"))
+            networks.register(stated.get("model_type"))
+    _refuse_lists(stated, spec.name)
+
+
+def _refuse_lists(stated: object, name: str) -> None:
+    """Refuse numbers for which a config of transformers makes a list as long, when it is made, in any of its parts."""
+    for key, value in stated.items() if isinstance(stated, dict) else ():
+        most = _MOST_LAYERS if key in _LAYERS else _MOST_LABELS if key == "num_labels" else None
+        if most is not None and isinstance(value, int) and value > most:
+            raise _impossible(name, key, value, f"most {most}")
+        _refuse_lists(value, name)
 
 
 def _require_gguf(spec: ModelSpec) -> None:

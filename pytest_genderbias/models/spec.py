@@ -75,7 +75,14 @@ _ADAPTER_PREFIX = "adapter:"
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 #: Ids without an owner that the hub still knows, among those that look like an alias.
 _WITHOUT_OWNER = frozenset(
-    ("xlm-roberta-large", "distilbert-base-cased", *(target.rpartition("/")[2] for target in ALIASES.values()))
+    (
+        "xlm-roberta-large",
+        "distilbert-base-cased",
+        "bert-base-chinese",
+        "xlnet-base-cased",
+        "xlnet-large-cased",
+        *(target.rpartition("/")[2] for target in ALIASES.values()),
+    )
 )
 _ALIKE = 0.8  #: share of the letters of an alias, from which on it is meant
 _FEW_LETTERS = 2  #: by which the lengths of a misspelt alias and the alias differ at most
@@ -362,12 +369,20 @@ def refuse_pointers(path: Path) -> None:
     """Refuse a file, or a folder with files, for which Git LFS left pointers.
 
     Raises:
-        ModelError: it is one, or there are some in the folder or right below.
+        ModelError: it is one, or there are some in the folder or right below that would be read.
     """
     files = [path] if path.is_file() else sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern))
-    found = next((file for file in files if is_pointer(file)), None)
-    if found is not None:
-        raise ModelError(f"{found} {POINTER_ADVICE}")
+    found = [file for file in files if is_pointer(file)]
+    if found and path.is_dir() and (read := _weights_read(path)):  # weights for other libraries need not be fetched
+        found = [file for file in found if file in read or file.suffix in (".json", ".txt", ".model", ".jinja", ".py")]
+    if found:
+        raise ModelError(f"{found[0]} {POINTER_ADVICE}")
+
+
+def _weights_read(folder: Path) -> list[Path]:
+    """Return the files from which transformers reads the weights of a folder: of safetensors, if there are any."""
+    files = [[*folder.glob(f"{part}*")] for part in ("model*.safetensors", "adapter_model.safetensors", "pytorch_model*.bin", "adapter_model.bin")]  # fmt: skip
+    return next((of for of in files if of), [])
 
 
 def _refuse_foreign(path: Path) -> None:

@@ -14,7 +14,7 @@ from pytest_genderbias.errors import DataFileError, GateError, ModelError, Setti
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.margin import Margin, read_margin
-from pytest_genderbias.measurement.ability_setting import NONE, read_ability
+from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
@@ -53,15 +53,13 @@ def models(texts: list[str], origin: Origin) -> tuple[ModelSpec, ...]:
         raise origin.error(str(error)) from None
 
 
-def ability(text: str, origin: Origin) -> str | list[str]:
+def ability(text: str, origin: Origin) -> str | list[str] | None:
     """Parse ``bias_ability``: ``none: REASON``, or paths of control items, separated by commas."""
+    written = text if text.partition(":")[0].strip() == NONE else [part.strip() for part in text.split(",")]
     try:
-        setting = read_ability(text if text.startswith(NONE) else [part.strip() for part in text.split(",")], "the key")
+        return ability_from(written, origin.folder, "the key")
     except SettingError as error:
         raise origin.error(str(error)) from None
-    if setting.none is not None:
-        return text
-    return [str(origin.folder / expand(str(path))) for path in setting.files]
 
 
 def suites(texts: list[str], origin: Origin) -> SuiteSelection:

@@ -35,12 +35,17 @@ def add_measurement(item: pytest.Item, measurement: Measurement) -> None:
 
 
 def add_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> None:
-    """Add a verdict, what the policy of the run made of it, and the figures that it rests on."""
+    """Add a verdict with the code of its reason, what its test made of it, and the figures that it rests on."""
     _add(item, f"{judgement.suite}.{judgement.statistic}", dict(_judged(judgement, outcome)))
 
 
 def _judged(judgement: Judgement, outcome: str) -> Iterator[tuple[str, str]]:
-    yield from (("verdict", judgement.verdict), ("outcome", outcome), ("bound", judgement.bound))
+    yield from (
+        ("verdict", judgement.verdict),
+        ("code", judgement.code),
+        ("outcome", outcome),
+        ("bound", judgement.bound),
+    )
     if judgement.name:
         yield "gate", judgement.name
     if judgement.over:

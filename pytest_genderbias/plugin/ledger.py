@@ -19,7 +19,16 @@ import pytest
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.verdicts import CAUGHT, NO_BASELINE, NOT_STORED, STORED, XFAIL
+from pytest_genderbias.gates.verdicts import (
+    CAUGHT,
+    DIFFERENT,
+    NO_BASELINE,
+    NOT_STORED,
+    OVER_LIMIT,
+    STORED,
+    TOO_FEW,
+    XFAIL,
+)
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
@@ -356,9 +365,12 @@ class Ledger:
             }
 
     def _failed_judgements(self) -> dict[str, list[SettledJudgement]]:
-        """Return the judgements that failed their tests, by node id, without those that an update has yet to give something."""
+        """Return the judgements that keep an update from being stored, by node id.
+
+        A broken or undecided limit does not: it says nothing of what was accepted before.
+        """
         failed = {
-            test: [one for one in judgements if one.failed and one.judgement.code != NO_BASELINE]
+            test: [one for one in judgements if one.failed and one.judgement.code not in _OF_NO_ENTRY]
             for test, judgements in self._judged.items()
         }
         return {test: judgements for test, judgements in failed.items() if judgements}
@@ -470,6 +482,10 @@ class Ledger:
             summary = summary.with_comparisons(self._comparisons, self._not_compared)
         print_summary(summary, terminalreporter)
         count_failures(self._messages.failures, terminalreporter)
+
+
+#: Codes of failures that concern no baseline entry, or one that an update has yet to make.
+_OF_NO_ENTRY = frozenset({NO_BASELINE, OVER_LIMIT, TOO_FEW, DIFFERENT})
 
 
 def _is_repeated(measurement: Measurement) -> bool:

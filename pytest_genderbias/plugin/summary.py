@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.release import growth_of
-from pytest_genderbias.gates.verdicts import FAILED, NOT_STORED, PASSED, STORED
+from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.plugin.acceptance import show_number
@@ -122,11 +122,16 @@ def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
 
 
 def _remarks(summary: RunSummary) -> Iterator[Line]:
-    """Yield accepted values, the age of baselines, and messages of the run."""
+    """Yield accepted values, the age of baselines, which to refresh, and messages of the run."""
     for line in _accepted(summary.judgements):
         yield line, "yellow"
     for line in baseline_history(summary.judgements, datetime.date.today()):
         yield line, ""
+    if better := sum(settled.judgement.code == BETTER for settled in summary.judgements):
+        what = (
+            "1 gate is better than its baseline" if better == 1 else f"{better:,} gates are better than their baselines"
+        )
+        yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
     yield from summary.messages
 
 

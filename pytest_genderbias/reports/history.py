@@ -342,7 +342,7 @@ def _add_judgement(
         low=None if judgement.interval is None else judgement.interval.low,
         high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=with_note(judgement.code),
         outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=_number(facts.get("least")),
-        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("margin", facts.get("tolerance"))),
+        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("margin")),
         anchor=_number(anchor.get("value")) if isinstance(anchor, Mapping) else None, accepted_on=str(facts.get("accepted_on", "")),
         reason=judgement.text.partition("\n")[0],
     )  # fmt: skip
@@ -433,7 +433,7 @@ def _point(rows: Sequence[Sequence[object]]) -> dict[str, object]:
     worst = min(gates, key=lambda gate: _WORST_FIRST.index(gate["outcome"]) if gate["outcome"] in _WORST_FIRST else len(_WORST_FIRST))  # fmt: skip
     point |= {"verdict": worst["verdict"] or "", "outcome": worst["outcome"] or ""}
     compared = next((gate for gate in gates if gate["baseline"] is not None), worst)
-    point |= {name: compared[name] for name in ("baseline", "tolerance", "anchor")}
+    point |= {name: compared[name] for name in ("baseline", "margin", "anchor")}
     for name, tightest in (("least", max), ("most", min)):
         limits = [limit for gate in gates if isinstance(limit := gate[name], float)]
         point[name] = tightest(limits) if limits else None

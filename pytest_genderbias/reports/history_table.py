@@ -56,7 +56,7 @@ def _allowed(trace: Trace) -> str:
     words = []
     if last.baseline is not None:
         words.append(
-            f"baseline {last.baseline:{_NUMBER}}" + ("" if last.tolerance is None else f" {sign} {last.tolerance:.3g}")
+            f"baseline {last.baseline:{_NUMBER}}" + ("" if last.margin is None else f" {sign} {last.margin:.3g}")
         )
     if last.anchor is not None:
         words.append(f"anchor {last.anchor:{_NUMBER}}")

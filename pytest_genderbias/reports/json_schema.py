@@ -15,6 +15,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 from pytest_genderbias.gates import comparison, judgement
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import REASONS
 from pytest_genderbias.measurement import measurement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports import run_report
@@ -74,7 +75,10 @@ def _object(kind: type, definitions: dict[str, Schema]) -> Schema:
 def _settled(definitions: dict[str, Schema]) -> Schema:
     """Return the schema of a judgement with what its test made of it, which is one object in a report."""
     schema, about = _object(Judgement, definitions), _attributes(SettledJudgement)
+    words = list(dict.fromkeys(reason.verdict for reason in REASONS.values()))
     added: Schema = {
+        "verdict": {"type": "string", "enum": words, "description": "the word of the verdict"},
+        "code": {**_mapping(_mapping(schema["properties"])["code"]), "enum": list(REASONS)},
         "test": {"type": "string", **_described(about["test"])},
         "outcome": {"type": "string", **_described(about["outcome"])},
         "failed": {"type": "boolean", "description": "whether the judgement failed its test"},

@@ -14,7 +14,7 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
-from pytest_genderbias.measurement.ability import CANNOT, TASK
+from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
 from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
@@ -22,6 +22,7 @@ from pytest_genderbias.reports.p_values import corrected_p_values
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.verdict import gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.suites.family import CANNOT
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -100,7 +101,9 @@ def overview(
     gates = [one for one in judgements if not is_reduction(one.judgement)]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
     shown = _largest(measurements)
-    titles = {model: _title([one for one in shown if one.model == model]) for model in {one.model for one in shown}}
+    titles = {
+        model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
+    }
     notes = _Notes()
     rows = _gate_rows(gates, everything=detail > 0)
     yield from _table(rows, _JUDGED, titles, width)
@@ -133,8 +136,9 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def _title(measurements: Sequence[Measurement]) -> str:
-    """Return a model's name, with its architecture where it is known, and whether it can do its task."""
-    about = [str(measurements[0].signature["model"].get("architecture") or ""), _ability(measurements)]
+    """Return a model's name, with its architecture where it is known, whether it can do its task, and where that was not asked."""
+    unasked = dict.fromkeys(one.ability for one in measurements if one.ability_unasked)
+    about = [str(measurements[0].signature["model"].get("architecture") or ""), _ability(measurements), *unasked]
     known = ", ".join(one_line(text, _LONGEST_ABILITY) for text in about if text)
     name = one_line(measurements[0].model)
     return f"{name} ({known})" if known else name
@@ -142,13 +146,12 @@ def _title(measurements: Sequence[Measurement]) -> str:
 
 def _ability(measurements: Sequence[Measurement]) -> str:
     """Return whether a model can do its task, by the control items that most suites ask; what only one asks is said in its row."""
-    unasked = next((one.ability for one in measurements if one.ability_unasked), "")
     of_role = [ability for one in measurements for ability in one.abilities if ability.name != TASK]
     if not of_role:
-        return unasked
+        return ""
     usual = Counter(ability.name for ability in of_role).most_common(1)[0][0]
     decisive = next(ability for ability in of_role if ability.name == usual)
-    return f"{CANNOT if decisive.unable else 'able'}: {decisive.brief()}"
+    return f"{CANNOT if decisive.unable else 'able'}: {decisive.describe()}"
 
 
 # Rows.

@@ -44,7 +44,7 @@ class RunInfo:
         models: the models of the run, in the order of the flags.
         commit: hash of the project's commit; empty outside a Git repository.
         modified: whether files of the project differed from that commit.
-        settings: seed, number format, device, largest number of cases, and the models that others are compared or planned with.
+        settings: seed, number format, device, largest number of cases, and the models that others are compared with.
         versions: of Python and of the packages that a score can depend on.
         baselines: folder of the baselines, relative to the project where it lies inside.
         exit_status: of pytest.

@@ -85,7 +85,7 @@ def in_words(trace: Trace) -> str:
     """Return the history of a statistic in one sentence.
 
     >>> point = TracePoint("2026-10-01T00:00:00+00:00", "", "", "a", 0.25)
-    >>> later = TracePoint("2026-11-01T00:00:00+00:00", "", "", "a", 0.3, verdict="regressed", outcome="failed")
+    >>> later = TracePoint("2026-11-01T00:00:00+00:00", "", "", "a", 0.3, verdict="worse", outcome="failed")
     >>> in_words(Trace("m", "s", "{}", "share", True, "higher", 0.0, "", (point, later)))
     '2 runs since 2026-10-01: share 0.25, now 0.3, 0.05 worse; failed in 1 run'
     """
@@ -140,13 +140,13 @@ def _clipped(value: float) -> float:
 def _edges(trace: Trace, point: TracePoint) -> tuple[float | None, float | None]:
     """Return the smallest and the largest value that a gate allows in a run; ``None`` for an open side."""
     least, most = point.least, point.most
-    if point.baseline is not None and point.tolerance is not None:
+    if point.baseline is not None and point.margin is not None:
         if trace.direction == "higher":
-            most = point.baseline + point.tolerance
+            most = point.baseline + point.margin
         elif trace.direction == "lower":
-            least = point.baseline - point.tolerance
+            least = point.baseline - point.margin
         else:
-            reach = abs(point.baseline - trace.neutral) + point.tolerance
+            reach = abs(point.baseline - trace.neutral) + point.margin
             least, most = trace.neutral - reach, trace.neutral + reach
     return least, most
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, PASSED, with_note
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
 from pytest_genderbias.text.printable import brief
 
@@ -33,7 +34,7 @@ class TracePoint:
         least: smallest value that a limit allowed; ``None`` without one, as the rest of these.
         most: largest value that a limit allowed.
         baseline: value of the baseline entry.
-        tolerance: how much worse than the baseline the value was allowed to be, in units of the statistic.
+        margin: how much worse than the baseline the value was allowed to be, in units of the statistic; ``None`` where nothing was but chance.
         anchor: value that was accepted first, where the baseline has left it.
     """
 
@@ -50,7 +51,7 @@ class TracePoint:
     least: float | None = None
     most: float | None = None
     baseline: float | None = None
-    tolerance: float | None = None
+    margin: float | None = None
     anchor: float | None = None
 
     @property
@@ -149,15 +150,35 @@ class Trace:
 
     @classmethod
     def from_dict(cls, data: object, where: str = "history") -> Trace:
-        """Return what :meth:`to_dict` wrote.
+        """Return what :meth:`to_dict` wrote, or what an earlier version wrote, whose verdicts have other words.
 
         Raises:
             DataFileError: a key is missing, unknown or of another type, or there are no points.
         """
-        trace = read_dataclass(cls, from_plain(data, where), where)
+        trace = read_dataclass(cls, _of_earlier(from_plain(data, where)), where)
         if not trace.points:
             raise DataFileError(f"{where}: expected at least one point of {brief(trace.statistic)}, got none")
         return trace
+
+
+def _of_earlier(data: object) -> object:
+    """Return a trace as plain values, in the words of today: the margin was a tolerance, and a verdict could warn."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("points"), list):
+        return data
+    return {**data, "points": [_point_of_earlier(point) for point in data["points"]]}
+
+
+def _point_of_earlier(point: object) -> object:
+    if not isinstance(point, Mapping):
+        return point
+    content = dict(point)
+    if "margin" not in content and "tolerance" in content:
+        content["margin"] = content.pop("tolerance")
+    if isinstance(verdict := content.get("verdict"), str) and verdict in EARLIER_VERDICTS:
+        content["verdict"] = with_note(EARLIER_VERDICTS[verdict])
+    if content.get("outcome") == "warned":
+        content["outcome"] = PASSED
+    return content
 
 
 def _block(value: float, low: float, high: float) -> str:

@@ -80,9 +80,9 @@ def write_gates(report: RunReport, path: Path) -> None:
     several = len({measurement.model for measurement in subjects}) > 1
     entries = [_entry(measurement, suites, several) for measurement in subjects]
     if not any(line.startswith("  - ") for entry in entries for line in entry):
-        raise GateError(
-            f"{path} is not written: nothing was measured that a limit can judge; measure suites, as --bias-suite=all"
-        )
+        unable = next((f"{one.model} {one.unable}" for one in subjects if one.unable), "")
+        why = unable or "nothing was measured that a limit can judge; measure suites, as --bias-suite=all"
+        raise GateError(f"{path} is not written: {why}")
     head = _HEAD.format(
         version=report.run.version, date=report.run.date[:10], command=shortened(_command(report, path), 2000)
     )

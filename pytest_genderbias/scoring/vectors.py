@@ -184,13 +184,18 @@ class HiddenStates:
 
         def step(rows: IntArray) -> None:
             longest = int(lengths[rows].max())
-            ids = np.zeros((len(rows), longest), dtype=np.int64)
+            ids = np.full((len(rows), longest), int(self._checkpoint.tokenizer.pad_token_id or 0), dtype=np.int64)
             weight = np.zeros((len(rows), len(keys[0][1]), longest), dtype=np.float32)
             for i, row in enumerate(rows):
                 ids[i, : lengths[row]] = self._ids(encodings[row], keys[row][2])
                 weight[i, :, : lengths[row]] = weights[row]
             mask = np.arange(longest) < lengths[rows][:, None]
             hidden = self._hidden(torch.as_tensor(ids, device=device), torch.as_tensor(mask, device=device).long())
+            if hidden.shape[1] != longest:
+                raise ModelError(
+                    f"layer {self._where} has {hidden.shape[1]} vectors for {longest} tokens, so that none is the vector of a word; name another "
+                    "layer (where: last, or 0 for the embeddings)"
+                )
             by_token = torch.as_tensor(weight, device=device)
             if largest:
                 vectors = hidden[:, None].float().masked_fill(by_token[..., None] == 0, -torch.inf).amax(2)

@@ -20,6 +20,7 @@ IntArray = NDArray[np.int64]
 
 LEAST_SHARE = 0.02  #: a smaller group may be left out of the ratios (6 RCNY section 5-301 (d))
 _STEPS = 60  #: halvings of the range in which a bound is searched: 80 / 2**60 in its logarithm
+_FEW = 10  #: persons that are selected, or that are not, below which bounds are exact
 _REACH = 40.0  #: bounds are searched between exp(-40) and exp(40)
 
 
@@ -74,7 +75,7 @@ def impact_ratios(
     The bounds hold for other persons of the same groups, and allow for the choice of the most selected group, which chance decides, too. A
     ratio is the smallest of the group's ratios to all groups, so its lower bound is the smallest lower bound of those, each at the full
     level. Its upper bound is their smallest upper bound, at the level of Bonferroni. The bounds of the ratio of two rates are those of
-    Miettinen and Nurminen (1985), from the score test.
+    :func:`ratio_bounds`, which are exact where few persons are selected, or few are not.
 
     Args:
         selected: whether each person is selected, shape (n,).
@@ -132,7 +133,11 @@ def above_median(scores: ArrayLike) -> NDArray[np.bool_]:
 def ratio_bounds(
     hits: ArrayLike, persons: ArrayLike, other_hits: ArrayLike, other_persons: ArrayLike, tail: float = 0.025
 ) -> tuple[FloatArray, FloatArray]:
-    """Return bounds of the ratio of two rates, from the score test (Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226).
+    """Return bounds of the ratio of two rates.
+
+    They are those of the score test (Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226). Where fewer than ten persons of a group
+    are selected, or fewer than ten are not, they are no narrower than the ratio of the exact bounds of both rates (Clopper and Pearson 1934),
+    which share the probability ``tail``, most of it for the smaller group.
 
     Args:
         hits: selected persons of the group, an array of any shape, as all of these.
@@ -145,8 +150,12 @@ def ratio_bounds(
         Lower and upper bounds, 0 to infinity.
 
     Example:
+        Three of ten, by six of ten: the score test alone says .157 to 1.338.
+
         >>> [float(bound.round(3)) for bound in ratio_bounds(30, 100, 60, 100)]
         [0.353, 0.695]
+        >>> [float(bound.round(3)) for bound in ratio_bounds(3, 10, 6, 10)]
+        [0.062, 2.946]
     """
     x, n, y, m = np.broadcast_arrays(
         *(np.asarray(counts, dtype=np.float64) for counts in (hits, persons, other_hits, other_persons))
@@ -154,7 +163,19 @@ def ratio_bounds(
     reach = float(-special.ndtri(tail))
     low = np.where(x == 0, 0.0, np.exp(_crossing(x, n, y, m, reach)))
     high = np.where(y == 0, np.inf, np.exp(_crossing(x, n, y, m, -reach)))
-    return low, high
+    few = np.minimum.reduce([x, n - x, y, m - y]) < _FEW
+    part = tail * np.sqrt(m) / (np.sqrt(n) + np.sqrt(m))  # a rate of fewer persons is less certain
+    rates, others = _exact(x, n, part), _exact(y, m, tail - part)
+    with np.errstate(divide="ignore"):
+        exact = rates[0] / others[1], rates[1] / others[0]
+    return np.where(few, np.minimum(low, exact[0]), low), np.where(few, np.maximum(high, exact[1]), high)
+
+
+def _exact(hits: FloatArray, persons: FloatArray, tail: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the bounds of rates (Clopper and Pearson 1934), each of which is wrong with the probability ``tail`` at most."""
+    low = special.betaincinv(np.maximum(hits, 1), persons - hits + 1, tail)
+    high = special.betaincinv(hits + 1, np.maximum(persons - hits, 1), 1 - tail)
+    return np.where(hits == 0, 0.0, low), np.where(hits == persons, 1.0, high)
 
 
 def group_bounds(hits: IntArray, persons: IntArray, level: float = 0.95) -> tuple[FloatArray, FloatArray]:

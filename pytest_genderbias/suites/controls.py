@@ -6,6 +6,7 @@ of its name.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -29,6 +30,7 @@ from pytest_genderbias.suites.query import (
 )
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.suggestions import expected_instead
 
 LABELS = ("entailment", "neutral", "contradiction")
 BLANK = "___"
@@ -44,18 +46,20 @@ class Controls:
     """Control items of one kind.
 
     ``content``: the texts of each item. ``classes``: the class of each item, by which recalls are computed; the same for all where there are
-    none. Shape (n,).
+    none. Shape (n,). ``in_pairs``: whether triples are asked as two similarities of texts, of a model that need not have vectors of words.
     """
 
     name: str
     language: str
     content: tuple[Item, ...]
     classes: NDArray[np.str_]
+    in_pairs: bool = False
 
     @property
     def kind(self) -> _Kind:
         """What is asked and how answers are read."""
-        return _KINDS[self.name]
+        kind = _KINDS[self.name]
+        return replace(kind, ask=_ask_paraphrases, read=_read_pairs) if self.in_pairs else kind
 
     @property
     def chance(self) -> float:
@@ -105,8 +109,9 @@ class _Kind:
 @cache
 def packaged_controls(name: str, language: str) -> Controls | None:
     """Return the packaged items of a kind in a language; ``None`` if there are none."""
-    path = packaged.folder("fixtures") / "controls" / language / f"{name}.yaml"
-    return read_controls(path) if path.is_file() else None
+    folder = packaged.folder("fixtures") / "controls"
+    path = folder / language / f"{name}.yaml"
+    return read_controls(path) if language in os.listdir(folder) and path.is_file() else None
 
 
 def read_controls(path: Path) -> Controls:
@@ -121,7 +126,7 @@ def read_controls(path: Path) -> Controls:
     name = take(data, "controls", str, what)
     if name not in _KINDS:
         raise DataFileError(
-            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r}; expected one of {', '.join(sorted(_KINDS))}"
+            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r:.80}; {expected_instead(name, sorted(_KINDS))}"
         )
     language = take(data, "language", str, what)
     rows = take(data, "items", LocatedList, what)
@@ -130,7 +135,12 @@ def read_controls(path: Path) -> Controls:
     content = tuple(_KINDS[name].item(row, f"{path}:{line}") for row, line in zip(rows, rows.lines, strict=True))
     if len(set(content)) < len(content):
         raise DataFileError(f"{path}:{data.lines['items']}: an item stands twice; expected each once")
-    return Controls(name, language, content, np.asarray(_classes(name, content)))
+    classes = _classes(name, content)
+    if name == "inference" and (lacking := set(LABELS) - set(classes)):
+        raise DataFileError(
+            f"{path}:{data.lines['items']}: no item has the label {min(lacking)}; expected items of each label, or one answer to all would be right"
+        )
+    return Controls(name, language, content, np.asarray(classes))
 
 
 def _classes(name: str, content: Sequence[Item]) -> list[str]:
@@ -167,7 +177,7 @@ def _in_order(value: object, where: str) -> tuple[str, str]:
     inside, closed, after = rest.partition("]")
     words = inside.split(" ")
     if not (opened and closed) or "[" in after or "]" in after or len(words) != 2 or not all(words):
-        raise DataFileError(f"{where}: expected two neighbouring words in square brackets, got {text!r}")
+        raise DataFileError(f"{where}: expected two neighbouring words in square brackets, got {text!r:.80}")
     return before + inside + after, f"{before}{words[1]} {words[0]}{after}"
 
 
@@ -178,7 +188,9 @@ def _fill(value: object, where: str) -> tuple[str, ...]:
     wrong = row["wrong"] if isinstance(row["wrong"], list) else [row["wrong"]]
     words = [_text(word, where, "a word") for word in (row["right"], *wrong)]
     if text.count(BLANK) != 1 or len(set(words)) < len(words):
-        raise DataFileError(f"{where}: expected one {BLANK} and different words, got {text!r} with {', '.join(words)}")
+        raise DataFileError(
+            f"{where}: expected one {BLANK} and different words, got {text!r:.80} with {', '.join(words):.80}"
+        )
     return (text, *words)
 
 
@@ -200,7 +212,7 @@ def _labelled(value: object, where: str) -> tuple[str, str, str]:
     row = _row(value, where, ("premise", "hypothesis", "label"))
     label = _text(row["label"], where, "a label")
     if label not in LABELS:
-        raise DataFileError(f"{where}: unknown label {label!r}; expected one of {', '.join(LABELS)}")
+        raise DataFileError(f"{where}: unknown label {label!r:.80}; expected one of {', '.join(LABELS)}")
     return _text(row["premise"], where, "a text"), _text(row["hypothesis"], where, "a text"), label
 
 
@@ -215,7 +227,7 @@ def _antecedent(value: object, where: str) -> tuple[str, str, str, str]:
     text, pronoun, right, wrong = (_text(row[key], where, "a text") for key in ("text", "pronoun", "right", "wrong"))
     for part in (pronoun, right, wrong):
         if len(_places(text, part)) != 1:
-            raise DataFileError(f"{where}: expected {part!r} once in {text!r}")
+            raise DataFileError(f"{where}: expected {part!r:.80} once in {text!r:.80}")
     return text, pronoun, right, wrong
 
 

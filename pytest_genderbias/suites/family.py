@@ -19,6 +19,7 @@ from pytest_genderbias.text.located_yaml import LocatedMap
 
 #: The groups of suites that ask about gender.
 GENDERS = frozenset({"female", "male"})
+CANNOT = "cannot do the task"  #: begins the reason why a model that is not able has no value
 BodyT = TypeVar("BodyT")
 OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 

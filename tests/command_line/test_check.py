@@ -43,6 +43,28 @@ def test_each_kind_of_file_is_named(project: pytest.Pytester, monkeypatch: pytes
     ]
 
 
+CONTROLS = "controls: word-order\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nitems:\n" + "".join(
+    f"- The [old house] number {k} stood.\n" for k in range(20)
+)
+
+
+def test_control_items_are_read_alone_and_with_the_gates_that_name_them(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project.path / "items.yaml").write_text(CONTROLS)
+    (project.path / "own.bias.yaml").write_text(GATE.replace("baseline", "ability: items.yaml, baseline"))
+    printed = type_command(project, monkeypatch, "check", "items.yaml", "own.bias.yaml")
+    assert printed.status == 0
+    assert printed.out.splitlines()[:2] == [
+        "items.yaml: control items of ability (word-order, language en): 20 items",
+        "own.bias.yaml: a gate file with 1 gate",
+    ]
+    (project.path / "items.yaml").write_text(CONTROLS.replace("[old", "old"))
+    printed = type_command(project, monkeypatch, "check", "own.bias.yaml")
+    assert printed.status == 1
+    assert "items.yaml:7: expected two neighbouring words" in printed.out
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

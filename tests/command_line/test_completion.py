@@ -51,14 +51,13 @@ def test_every_shell_gets_every_command(pytester: pytest.Pytester, monkeypatch: 
 
 
 def test_every_flag_of_a_run_is_an_argument_of_measure_or_of_a_command_of_its_own() -> None:
-    measure = commands_of(make_parser())["measure"].format_help() + commands_of(make_parser())["plan"].format_help()
+    measure = commands_of(make_parser())["measure"].format_help()
     commands = {
         "--bias-model",
         "--bias-suite",
         "--bias-list",
         "--bias-show",
         "--bias-compare",
-        "--bias-plan",
         "--bias-cache-info",
     }
     missing = {

@@ -1,4 +1,4 @@
-"""``genderbias measure``, ``compare``, ``plan``, ``list`` and ``show``: what pytest is called with, and what comes of it."""
+"""``genderbias measure``, ``compare``, ``list`` and ``show``: what pytest is called with, and what comes of it."""
 
 from __future__ import annotations
 
@@ -47,11 +47,6 @@ def called_with(*typed: str) -> list[str]:
             "compare a=demo-lm b=demo-lm --suite lm-occupation",
             ["--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-compare", "--bias-suite=lm-occupation"],
         ),
-        ("plan demo-lm", ["--bias-model=demo-lm", "--bias-plan"]),
-        (
-            "plan a=demo-lm b=demo-lm --plan-with b --suite weat",
-            ["--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-plan", "--bias-plan-with=b", "--bias-suite=weat"],
-        ),
         ("list", ["--bias-list"]),
         ("list demo-lm --data D", ["--bias-list", "--bias-model=demo-lm", "--bias-data=D"]),
         ("show weat bios --bias-data=D", ["--bias-show=weat", "--bias-show=bios", "--bias-data=D"]),
@@ -65,7 +60,7 @@ def test_pytest_is_called_with_the_flags_of_the_plugin(typed: str, called: list[
     ("typed", "alone"),
     [
         ("measure demo-lm", True), ("measure demo-lm --gates=release.bias.yaml", False), ("compare a=gpt2 b=gpt2 --suite=weat", True),
-        ("plan demo-lm", False), ("plan demo-lm --suite=weat", True), ("list", False), ("show weat", False),
+        ("list", False), ("show weat", False),
     ],
 )  # fmt: skip
 def test_files_are_collected_only_where_gates_are_asked_for(typed: str, alone: bool) -> None:
@@ -120,6 +115,7 @@ def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkey
         ("measure demo-lm --lim 3", "unrecognized arguments: --lim 3"),
         ("show weat -- -v", "genderbias: show takes nothing behind --"),
         ("frobnicate", "invalid choice: 'frobnicate'"),
+        ("plan demo-lm", "invalid choice: 'plan'"),
         ("measure demo-lm --bias-limit=none", "--bias-limit: expected a whole number"),
         ("", "the following arguments are required: COMMAND"),
     ],
@@ -153,6 +149,5 @@ def test_the_module_runs_as_the_command() -> None:
         "init",
     ]
     assert all(
-        f"\n    {name} " in done.stdout
-        for name in ("measure", "compare", "plan", "list", "show", "report", "check", "init")
+        f"\n    {name} " in done.stdout for name in ("measure", "compare", "list", "show", "report", "check", "init")
     )

@@ -47,7 +47,7 @@ def test_without_a_flag_the_verdicts_are_printed(stored: pytest.Pytester, monkey
     assert printed.status == 0
     lines = printed.out.splitlines()
     assert lines[0] == "run of 2026-11-22T10:00:00+00:00 on m"
-    assert lines[-1].split() == ["bias", "1", "regressed", "·", "1", "passed", "·", "1", "not", "run"]
+    assert lines[-1].split() == ["bias", "1", "worse", "·", "1", "passed", "·", "1", "not", "run"]
     assert "not run on m: weat: needs vectors" in lines
     assert "a record" not in printed.out
     assert "a record" in report(stored, monkeypatch, "-vv").out

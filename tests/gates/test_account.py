@@ -46,7 +46,7 @@ def test_a_regression_says_what_moved_what_was_allowed_and_what_to_type(tmp_path
         line.startswith("  scored    ") and "those of the baseline of 20" in line and "(of today)" in line
         for line in lines
     )
-    assert lines[-2] == "  do        mend the model, or accept what is measured now:"
+    assert lines[-2] == "  do        fix the model, or accept what is measured now:"
     assert lines[-1].strip() == 'pytest --bias-model=m=runs/tiny --bias-update --bias-reason="why"'
     assert judged.movement is not None and (judged.movement.items, judged.movement.moved) == (12, 12)
     first = judged.movement.most[0]

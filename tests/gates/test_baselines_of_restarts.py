@@ -58,21 +58,21 @@ def test_restarts_keep_the_sums_of_each(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shift", "margin", "verdict"),
+    ("shift", "margin", "code"),
     [
-        (0.03, 0.0, "inconclusive"),  # .01 worse than the mean, and one more may be .0994 worse
-        (0.03, 0.11, "pass"),
-        (0.11, 0.0, "inconclusive"),
+        (0.03, 0.0, "too_few"),  # .01 worse than the mean, and one more may be .0994 worse
+        (0.03, 0.11, "within"),
+        (0.11, 0.0, "too_few"),
         (0.12, 0.0, "regressed"),  # .1 worse
         (0.2, 0.08, "regressed"),
     ],
 )
 def test_one_checkpoint_is_judged_by_the_prediction_bound(
-    tmp_path: Path, shift: float, margin: float, verdict: str
+    tmp_path: Path, shift: float, margin: float, code: str
 ) -> None:
     stored(tmp_path, retrained(*SHIFTS))
     found = judged(tmp_path, one(shift), margin)
-    assert (found.verdict, found.over) == (verdict, "restarts")
+    assert (found.code, found.over) == (code, "restarts")
     low, high = prediction_bounds([0.25, 0.27, 0.29], 0.975)
     assert found.interval is not None and found.interval.high - 0.25 - shift == pytest.approx(high - 0.54)
     assert (
@@ -102,7 +102,7 @@ def test_restarts_are_judged_by_one_checkpoint(tmp_path: Path) -> None:
 def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
     stored(tmp_path, retrained(*SHIFTS))
     found = judged(tmp_path, retrained(0.2, 0.21, 0.22, 0.23))
-    assert (found.verdict, found.over) == ("regressed", "restarts and items")
+    assert (found.code, found.over) == ("regressed", "restarts and items")
     assert "over restarts and items (12 items, 12 moved; two-way error of restarts and items, Student's t" in found.text
     rows, _ = compare_models([one(0.0, "a"), retrained(0.2, 0.21, 0.22, model="b")], ["a", "b"])
     assert [(row.better, row.over) for row in rows] == [("a", "restarts")]
@@ -116,7 +116,7 @@ def test_a_baseline_without_the_sums_of_each_restart_says_what_is_missing(tmp_pa
     early = replace(then, sums=type(then.sums)({"share": "the values of its restarts are compared, and not its units"}))
     stored(tmp_path, early)
     found = judged(tmp_path, retrained(0.2, 0.21, 0.22))
-    assert (found.verdict, found.over) == ("regressed", "restarts")
+    assert (found.code, found.over) == ("regressed", "restarts")
     assert (
         "Welch's t over restarts, on these items: the sums of each restart were not stored; --bias-update stores them"
         in found.text
@@ -133,18 +133,26 @@ def test_items_that_give_other_values_than_their_restarts_are_not_used(tmp_path:
     assert "the value of a restart is not that of its items" in found.text
 
 
-def test_an_update_says_that_restarts_are_lost(tmp_path: Path) -> None:
+def test_an_update_joins_restarts_that_chance_explains(tmp_path: Path) -> None:
     stored(tmp_path, retrained(*SHIFTS))
-    updating = Baseline(tmp_path, "m", "t.py", update="all")
-    found = updating.judge(one(0.01), 0.0)
-    assert found.code == "stored"
-    assert (
-        "accepted; the entry had 3 restarts, and now has one checkpoint: run with --bias-seeds=3 to keep what retraining gives"
-        in found.text
-    )
-    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(0.0, 0.01), 0.0)
-    assert "the entry had 3 restarts, and now has 2" in again.text
-    assert "the entry had" not in Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.0).text
+    for now, restarts, mean in ((one(0.01), 4, 0.2675), (retrained(0.0, 0.01), 5, 0.264)):
+        updating = Baseline(tmp_path, "m", "t.py", update="all")
+        found = updating.judge(now, 0.0)
+        assert found.code == "stored"
+        assert f"; chance explains the change, so that both are pooled ({restarts} restarts)" in found.text
+        entry = updating.entries()["tiny"].entry
+        assert entry.values["share"] == pytest.approx(mean) and entry.checkpoints == 1
+    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.0)
+    assert "pooled" not in again.text, "the same restarts count once"
+
+
+def test_an_update_with_a_reason_keeps_the_spread_of_restarts_around_one_checkpoint(tmp_path: Path) -> None:
+    stored(tmp_path, retrained(*SHIFTS))
+    updating = Baseline(tmp_path, "m", "t.py", update="all", reason="another tokenizer")
+    assert "pooled" not in updating.judge(one(0.2), 0.0).text
+    write_entries(tmp_path, "m", "t.py", updating.entries())
+    found = Baseline(tmp_path, "m", "t.py").judge(one(0.25))
+    assert found.code == "within" and "3 restarts of the baseline: 0.43 to 0.47, mean 0.45" in found.text
 
 
 def test_a_restart_without_a_number_is_no_pass(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ import json
 import subprocess
 import sys
 import threading
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,21 +17,14 @@ import pytest
 
 from pytest_genderbias import Baseline, Limit, Measurement, measure
 from pytest_genderbias.errors import DataFileError, GateFailure
-from pytest_genderbias.gates.assertions import GateWarning, settle, settle_all
+from pytest_genderbias.gates.assertions import settle, settle_all
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_no_worse
 from pytest_genderbias.gates.judgement import Finding, Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.gates.policy import (
-    FAILED,
-    PASSED,
-    WARNED,
-    Policy,
-    Referee,
-    active_referee,
-    refereed_by,
-)
+from pytest_genderbias.gates.policy import FAILED, PASSED, Policy, Referee, active_referee, refereed_by
+from pytest_genderbias.gates.verdicts import REASONS
 
 
 class Neutral:
@@ -66,7 +58,7 @@ def baseline_of(folder: Path, measurement: Measurement, **settings: str) -> Base
 
 
 def judges(folder: Path, now: Measurement, better: Measurement) -> list[Callable[[], Judgement]]:
-    """Return one judge of each kind, with an inconclusive, a stale and a regressed verdict among them."""
+    """Return one judge of each kind, one that is undecided, better, stored and worse among them."""
     before = baseline_of(folder / "before", now)
     updated = baseline_of(folder / "updated", better, update="all", reason="why")
     return [
@@ -80,16 +72,14 @@ def judges(folder: Path, now: Measurement, better: Measurement) -> list[Callable
 def test_a_judgement_does_not_depend_on_what_ran_before(now: Measurement, better: Measurement, tmp_path: Path) -> None:
     every = judges(tmp_path, now, better)
     first = [judge() for judge in every]
-    assert {"inconclusive", "stale", "updated", "regressed"} == {judgement.verdict for judgement in first}
+    assert {"too_few", "better", "stored", "regressed"} == {judgement.code for judgement in first}
     recorded: list[tuple[Judgement, str]] = []
-    lenient = Policy(inconclusive="warn", stale="fail", correct_for=100)
-    with refereed_by(Referee(lenient, lambda *settled: recorded.append(settled))):
+    with refereed_by(Referee(Policy(correct_for=100), lambda *settled: recorded.append(settled))):
         for judge in every:
-            with suppress(GateFailure), warnings.catch_warnings():
-                warnings.simplefilter("ignore", GateWarning)
+            with suppress(GateFailure):
                 settle(judge())
         under_policy = [judge() for judge in every]
-    assert [outcome for _, outcome in recorded] == [WARNED, FAILED, PASSED, FAILED]
+    assert [outcome for _, outcome in recorded] == [FAILED, PASSED, PASSED, FAILED]
     again = [judge() for judge in every]
     for judgements in ([judgement for judgement, _ in recorded], under_policy, again):
         assert [vars(judgement) for judgement in judgements] == [vars(judgement) for judgement in first]
@@ -112,7 +102,7 @@ def test_judgements_and_findings_travel_as_plain_data(now: Measurement, better: 
     for judge in judges(tmp_path, now, better):
         judgement = judge()
         assert Judgement.from_dict(json.loads(json.dumps(judgement.to_dict()))) == judgement
-        settled = SettledJudgement(judgement, WARNED)
+        settled = SettledJudgement(judgement, PASSED)
         assert SettledJudgement.from_dict(json.loads(json.dumps(settled.to_dict()))) == settled
         assert settled.to_dict()["failed"] is False
     finding = Finding("within", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts={"x": [1]})
@@ -128,37 +118,36 @@ def test_comparisons_travel_as_plain_data(now: Measurement, better: Measurement)
     assert [LeftOut.from_dict(json.loads(json.dumps(suite.to_dict()))) for suite in left_out] == left_out
 
 
-def test_the_policy_holds_in_other_threads(now: Measurement, better: Measurement, tmp_path: Path) -> None:
-    stale = baseline_of(tmp_path, now).judge(better, margin=0.0)
+def test_the_referee_holds_in_other_threads(now: Measurement, better: Measurement, tmp_path: Path) -> None:
+    worse = baseline_of(tmp_path, better).judge(now)
     recorded: list[tuple[Judgement, str]] = []
-    referee = Referee(Policy(stale="fail"), lambda *settled: recorded.append(settled))
     with ThreadPoolExecutor(1) as pool:
-        with refereed_by(referee), pytest.raises(GateFailure, match=r"^stale: "):
-            pool.submit(settle, stale).result()
-        assert recorded == [(stale, FAILED)]
-        with pytest.warns(GateWarning, match=r"^stale: "):
-            pool.submit(settle, stale).result()
+        with (
+            refereed_by(Referee(record=lambda *settled: recorded.append(settled))),
+            pytest.raises(GateFailure, match=r"^worse: "),
+        ):
+            pool.submit(settle, worse).result()
+        assert recorded == [(worse, FAILED)]
+        pool.submit(settle, judge_limit(now, Limit(at_least=0.01))).result()
     assert len(recorded) == 1
 
 
-def test_tests_side_by_side_in_threads_have_their_own_referees(
-    now: Measurement, better: Measurement, tmp_path: Path
-) -> None:
-    stale = baseline_of(tmp_path, now).judge(better, margin=0.0)
-    recorded: dict[str, list[str]] = {"fail": [], "warn": []}
+def test_tests_side_by_side_in_threads_have_their_own_referees(now: Measurement) -> None:
+    judged = {limit: judge_limit(now, Limit(at_least=limit)) for limit in (0.01, 0.99)}
+    recorded: dict[float, list[str]] = {limit: [] for limit in judged}
     of_the_run = active_referee()
     both = threading.Barrier(2)
 
-    def test(action: str) -> None:
-        with refereed_by(Referee(Policy(stale=action), lambda _, outcome: recorded[action].append(outcome))):
+    def test(limit: float) -> None:
+        with refereed_by(Referee(record=lambda _, outcome: recorded[limit].append(outcome))):
             both.wait(5)  # until the other thread has set its referee, too
-            with suppress(GateFailure), pytest.warns() if action == "warn" else nullcontext():
-                settle(stale)
+            with suppress(GateFailure):
+                settle(judged[limit])
             both.wait(5)
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(test, recorded))
-    assert recorded == {"fail": [FAILED], "warn": [WARNED]}
+    assert recorded == {0.01: [PASSED], 0.99: [FAILED]}
     assert active_referee() is of_the_run
 
 
@@ -166,19 +155,19 @@ def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Mea
     bad, good = judge_limit(now, Limit(at_least=0.99)), judge_limit(now, Limit(at_least=0.01))
     recorded: list[tuple[Judgement, str]] = []
     referee = Referee(Policy(), lambda *settled: recorded.append(settled))
-    with refereed_by(referee), pytest.raises(GateFailure, match=r"^over the limit: "):
+    with refereed_by(referee), pytest.raises(GateFailure, match=r"^limit broken: "):
         settle_all([bad, good])
     assert recorded == [(bad, FAILED), (good, PASSED)]
 
 
 def test_referees_nest_and_end_in_any_order() -> None:
     of_the_run = active_referee()
-    first, second = refereed_by(Referee(Policy(stale="fail"))), refereed_by(Referee(Policy(inconclusive="warn")))
+    first, second = refereed_by(Referee(Policy("none"))), refereed_by(Referee(Policy("module")))
     first.__enter__()
     second.__enter__()
-    assert active_referee().policy.inconclusive == "warn"
+    assert active_referee().policy.correct_for == "module"
     first.__exit__(None, None, None)
-    assert active_referee().policy.inconclusive == "warn"
+    assert active_referee().policy.correct_for == "module"
     second.__exit__(None, None, None)
     assert active_referee() is of_the_run
 
@@ -188,26 +177,13 @@ def test_a_policy_is_set_without_numpy() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_only_known_verdicts_pass(now: Measurement) -> None:
+def test_each_code_passes_or_fails(now: Measurement) -> None:
     judgement = judge_limit(now, Limit(at_least=0.1))
-    outcomes = {
-        verdict: Policy(stale="fail").outcome(replace(judgement, verdict=verdict))
-        for verdict in (
-            "pass",
-            "unchanged",
-            "updated",
-            "reduced",
-            "regressed",
-            "stale",
-            "no value",
-            "superficial",
-            "a verdict of the future",
-        )
-    }
-    assert [verdict for verdict, outcome in outcomes.items() if outcome == PASSED] == [
-        "pass",
-        "unchanged",
-        "updated",
-        "reduced",
-    ]
-    assert {outcome for outcome in outcomes.values() if outcome != PASSED} == {FAILED}
+    judged = {code: replace(judgement, code=code) for code in REASONS}
+    assert {code for code, one in judged.items() if Policy().outcome(one) == PASSED} == {
+        "within", "unchanged", "better", "same", "stored", "reduced",
+    }  # fmt: skip
+    for one in judged.values():
+        assert Policy().fails(one) == (one.verdict != "pass")
+    with pytest.raises(DataFileError, match=r"^judgement\.code: expected one of within, .*, got 'of the future'"):
+        Judgement.from_dict({**judgement.to_dict(), "code": "of the future"})

@@ -35,7 +35,7 @@ def test_a_limit_and_a_baseline_pass_at_the_same_level() -> None:
     assert limited.interval.level == compared.interval.level == 0.95
     assert compared.interval.low + 0.25 == pytest.approx(limited.interval.low)
     assert compared.interval.high + 0.25 == pytest.approx(limited.interval.high)
-    assert (limited.verdict, compared.verdict) == ("pass", "pass")
+    assert (limited.code, compared.code) == ("within", "within")
     strict = float(np.nextafter(compared.interval.high - 1e-5, 0))
     assert judge_no_worse(*without_items, margin=strict).code == "too_few"
     assert judge_limit(now, Limit(at_most=0.25 + strict)).code == "too_few"

@@ -18,6 +18,7 @@ from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, REFUSED, UPDATED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
 from pytest_genderbias.measurement.control_questions import ability_of
+from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.controls import packaged_controls, read_controls
 
@@ -99,6 +100,16 @@ def test_a_classifier_that_says_neutral_to_everything_has_no_value(intact):
     assert "cannot do the task" in measure("nli-religion", with_network(model, network, "neutral"), **FEW).unable
 
 
+@pytest.mark.parametrize("harm", ["mean_embeddings", "int2", "shuffled_vocabulary"])
+def test_a_classifier_of_other_labels_is_asked_what_an_encoder_is_where_a_suite_reads_its_network(intact, harm):
+    model = intact("minilm-snli")
+    other = replace(model, role=classifier_role(("physician", "nurse", "teacher")), fingerprint=None)
+    measurement = measure("weat-occupation", other, cache=None)
+    assert [one.name for one in measurement.abilities] == ["related-words", "gender-words"]
+    assert measurement.ability.startswith("able: ")
+    assert measure("weat-occupation", damage.damaged(other, harm), cache=None).unable
+
+
 def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
     import torch
 
@@ -119,6 +130,24 @@ def test_a_model_whose_he_is_its_she_has_no_bias_and_no_value(intact):
     assert not task.unable
     assert gender.unable
     assert measurement.value is None
+
+
+def test_a_sentence_encoder_whose_man_is_its_woman_has_no_value(intact):
+    """Of what reads sentences: its words are asked as sentences are."""
+    import torch
+
+    from pytest_genderbias.models.saving import copied, with_network
+
+    model = intact("minilm-mlm")
+    encoder = replace(model, role=Role(ENCODER, "an encoder without a head"), fingerprint=None)
+    network, ids = copied(model.backend.network), model.backend.tokenizer.convert_tokens_to_ids
+    with torch.no_grad():
+        weight = network.get_input_embeddings().weight
+        for of_men, of_women in [("he", "she"), ("him", "her"), ("his", "her"), ("man", "woman")]:
+            weight[ids(of_men)] = weight[ids(of_women)]
+    for one, able in ((encoder, True), (with_network(encoder, network, "one gender"), False)):
+        _, gender = measure("sts-occupation", one, **FEW).abilities
+        assert (gender.name, not gender.unable) == ("gender-words", able)
 
 
 class Memoriser:
@@ -194,6 +223,14 @@ def test_items_of_the_user_take_the_place_of_the_packaged_ones(intact, tmp_path)
     task, gender = measurement.abilities
     assert (task.name, task.n, gender.name) == ("word-order", 20, "gender")
     assert gender.n >= 200
+    assert not [note for note in measurement.notes if note.startswith("ability:")]
+
+
+def test_a_file_of_items_that_are_not_asked_is_noted(intact, tmp_path):
+    measurement = measure("lm-occupation", intact("bert-tiny-mlm"), ability=of_user(tmp_path), **FEW)
+    [note] = [note for note in measurement.notes if note.startswith("ability:")]
+    assert "(word-order)" in note
+    assert "masked-words and gender" in note
 
 
 @pytest.mark.parametrize(
@@ -204,6 +241,13 @@ def test_items_of_the_user_take_the_place_of_the_packaged_ones(intact, tmp_path)
         ({"items": [f"A b c {k}." for k in range(30)]}, "square brackets"),
         ({"items": ["The [old house] stood."] * 30}, "stands twice"),
         ({"more": 1}, "more"),
+        (
+            {
+                "controls": "inference",
+                "items": [{"premise": f"It is {k}.", "hypothesis": "It is.", "label": "neutral"} for k in range(30)],
+            },
+            "no item has the label contradiction",
+        ),
     ],
 )
 def test_a_file_that_breaks_a_rule_is_one_error(tmp_path, changes, message):
@@ -211,14 +255,24 @@ def test_a_file_that_breaks_a_rule_is_one_error(tmp_path, changes, message):
         read_controls(of_user(tmp_path, **changes))
 
 
-def test_a_suite_in_a_language_without_items_says_so(intact, tmp_path):
+@pytest.mark.parametrize("language", ["xx", "x" * 300, "../controls/en"])
+def test_a_suite_in_a_language_without_items_says_so(intact, language):
     from pytest_genderbias import load_suite
 
-    suite = replace(load_suite("lm-occupation"), language="xx")
+    suite = replace(load_suite("lm-occupation"), language=language)
     measurement = measure(suite, intact("stories260k"), **FEW)
     assert measurement.value is None
-    assert "'xx'" in measurement.unable
-    assert packaged_controls("word-order", "xx") is None
+    assert f"'{language[:20]}" in measurement.unable
+    assert packaged_controls("word-order", language) is None
+
+
+def test_what_answers_no_control_items_says_so_and_a_text_has_none(shared_data, tmp_path):
+    file = shared_data / "coref_predictions" / "neuralcoref_winogender.jsonl.gz"
+    stored = measure("coref-winogender", str(file), data=shared_data, cache=None)
+    assert stored.value is not None
+    assert stored.ability == "ability not asked: a file of a coreference system's output is asked no control items"
+    (tmp_path / "t.txt").write_text("The woman sang and the man danced.\n" * 40)
+    assert measure("corpus-cooccurrence", f"text:{tmp_path / 't.txt'}", cache=None).ability == ""
 
 
 # Against what was.
@@ -247,11 +301,11 @@ def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(in
     assert then.abilities[0].value > now.abilities[0].value
     for judge in (judge_no_worse, judge_same):
         judgement = judge(now, then, 0.6)
-        assert judgement.verdict == LESS_ABLE
+        assert judgement.code == LESS_ABLE
         assert "fell by" in judgement.text
     with pytest.raises(GateFailure, match="worse at its task"):
         assert_no_worse(now, then, 0.6)
-    assert judge_no_worse(then, now, 0.6).verdict != LESS_ABLE
+    assert judge_no_worse(then, now, 0.6).code != LESS_ABLE
 
 
 def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tmp_path):
@@ -260,14 +314,14 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
 
     then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
     first = book(update="new")
-    assert first.judge(then, 0.1).verdict == UPDATED
+    assert first.judge(then, 0.1).code == UPDATED
     write_entries(tmp_path, "m", "test_it.py", first.entries())
     stored = book().stored("nli-demonym")
     assert stored.abilities == then.abilities
     assert_no_regression(then, book(), 0.1)
-    assert book().judge(now, 0.6).verdict == LESS_ABLE
+    assert book().judge(now, 0.6).code == LESS_ABLE
     without_reason = book(update="all")
-    assert without_reason.judge(now, 0.6).verdict == REFUSED
+    assert without_reason.judge(now, 0.6).code == REFUSED
     assert not without_reason.entries()
     accepted = book(update="all", reason="a smaller model")
     assert "a smaller model" in accepted.judge(now, 0.6).text
@@ -277,7 +331,7 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
 def test_no_update_accepts_a_model_that_cannot_do_the_task(intact, tmp_path):
     dead = measure("lm-occupation", damage.damaged(intact("stories260k"), "mean_embeddings"), cache=None)
     book = Baseline(tmp_path, "m", "test_it.py", update="all", reason="it is smaller")
-    assert book.judge(dead, 0.1).verdict == NO_VALUE
+    assert book.judge(dead, 0.1).code == NO_VALUE
     assert not book.entries()
 
 

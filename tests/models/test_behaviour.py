@@ -198,6 +198,34 @@ def test_a_run_from_records_knows_that_padding_moves_scores(tmp_path):
     assert model.backend.in_memory is None
 
 
+def hides_a_token(self, *args, **kwargs):
+    """Write a number near the least for a token that is never given, as networks with unused tokens do."""
+    output = t.FNetForMaskedLM.forward(self, *args, **kwargs)
+    output.logits[..., 1] = -1e9
+    return output
+
+
+def test_padding_is_seen_beside_logits_that_are_far_beyond_the_others():
+    made = subclass(fnet(), t.FNetForMaskedLM, hides_a_token)
+    model = load_model(made, tokenizer=tokenizer("bert"), name="m")
+    assert model.backend.batches == EQUAL_LENGTHS
+    one_value("lm-occupation", model)
+
+
+def reads_padding_ids(self, input_ids=None, attention_mask=None, **kwargs):
+    """Find the padding by its token, whatever the mask says."""
+    return t.BertModel.forward(self, input_ids=input_ids, attention_mask=(input_ids != 7).long(), **kwargs)
+
+
+def test_vectors_are_padded_with_the_tokens_of_the_padding():
+    made = subclass(t.BertModel(t.BertConfig(vocab_size=len(tokenizer("bert")), **SMALL)).eval(), t.BertModel, reads_padding_ids)  # fmt: skip
+    words = t.BertTokenizer(vocab=tokenizer("bert").get_vocab())
+    words.pad_token = words.convert_ids_to_tokens(7)
+    model = load_model(made, tokenizer=words, name="m")
+    assert model.backend.batches == ANY_ROWS
+    one_value("sts-occupation", model)
+
+
 # Later tokens
 
 
@@ -293,6 +321,69 @@ def test_a_row_has_as_many_tokens_as_the_network_has_positions(made, positions):
     row = torch.tensor([[2, *[7] * (positions - 2), 3]])
     with torch.no_grad():
         model.backend.network(input_ids=row)  # the longest one is read
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda n: t.MptForCausalLM(t.MptConfig(vocab_size=n, d_model=16, n_layers=2, n_heads=2, max_seq_len=64)),
+        lambda n: t.ReformerModelWithLMHead(
+            t.ReformerConfig(vocab_size=n, hidden_size=16, num_attention_heads=2, attention_head_size=8, feed_forward_size=32, is_decoder=True,
+                             attn_layers=["local"], local_attn_chunk_length=8, axial_pos_shape=[8, 8], axial_pos_embds_dim=[8, 8])
+        ),
+    ],
+    ids=["in the attention", "of two axes"],
+)  # fmt: skip
+def test_positions_that_are_no_rows_of_a_table_are_found(made):
+    words = t.BertTokenizer(vocab=tokenizer("bert").get_vocab())
+    words.model_max_length = int(1e30)
+    torch.manual_seed(0)
+    model = load_model(made(len(words)).eval(), tokenizer=words, name="m")
+    assert (model.backend.max_length, model.backend.batches) == (64, ANY_ROWS)
+
+
+def test_what_cannot_be_read_for_another_reason_is_no_limit_of_positions():
+    made = make_network("bert")
+    made.config.chunk_size_feed_forward = 1
+    for layer in made.bert.encoder.layer:
+        layer.chunk_size_feed_forward = 11  # rows of eleven tokens, and multiples
+    model = load_model(made, tokenizer=tokenizer("bert"), name="m")
+    assert model.backend.max_length == made.config.max_position_embeddings
+
+
+# Networks that give something else
+
+
+@pytest.mark.parametrize(
+    ("name", "config", "changes", "said"),
+    [
+        ("FunnelBaseModel", "FunnelConfig", {"block_sizes": [1, 1], "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}, "gives 6 vectors for 11 tokens"),
+        ("DPRQuestionEncoder", "DPRConfig", {}, "gives no last_hidden_state"),
+        ("TapasForMaskedLM", "TapasConfig", {}, "a network that needs more than token ids cannot be measured"),
+    ],
+)  # fmt: skip
+def test_a_network_that_gives_no_vector_or_logits_of_each_token_is_refused_in_one_line(
+    tmp_path, name, config, changes, said
+):
+    made = getattr(t, name)(getattr(t, config)(vocab_size=len(tokenizer("bert")), **(changes or {**SMALL, "pad_token_id": 0})))  # fmt: skip
+    with pytest.raises(ModelError, match=said) as error:
+        load_model(saved(tmp_path / "m", made))
+    assert "\n" not in str(error.value)
+
+
+def test_a_layer_with_fewer_vectors_than_tokens_is_refused():
+    made = t.FunnelModel(t.FunnelConfig(vocab_size=len(tokenizer("bert")), block_sizes=[1, 1], d_model=16, n_head=2, d_head=8, d_inner=32)).eval()  # fmt: skip
+    model = load_model(made, tokenizer=tokenizer("bert"), name="m")
+    with pytest.raises(ModelError, match="so that none is the vector of a word"):
+        measure("weat", model, cache=None, where=2)
+
+
+def test_a_network_that_embeds_characters_without_a_table_of_tokens_is_read():
+    made = t.CanineModel(t.CanineConfig(**SMALL)).eval()
+    assert (
+        measure("sts-occupation", load_model(made, tokenizer=tokenizer("bert"), name="m"), limit=20, cache=None).suite
+        == "sts-occupation"
+    )
 
 
 def test_texts_are_cut_to_the_positions_of_the_network(tmp_path):

@@ -51,6 +51,18 @@ def test_a_pointer_in_the_place_of_any_file_of_a_checkpoint_is_named(folder, nam
     assert refused(folder) == f"{folder / name} is a Git LFS pointer, not the file itself; fetch the file: git lfs pull"
 
 
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "onnx/model.onnx", "tf_model.h5", "figure.png", "eval/scores.csv"])  # fmt: skip
+def test_a_pointer_in_the_place_of_a_file_that_is_not_read_is_no_fault(folder, name):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / name).write_text(POINTER)
+    load_model(folder)
+
+
+def test_a_shard_that_was_not_fetched_is_named(folder):
+    (folder / "model-00002-of-00002.safetensors").write_text(POINTER)
+    assert "model-00002-of-00002.safetensors is a Git LFS pointer" in refused(folder)
+
+
 @pytest.mark.parametrize("name", ["m.gguf", "m.onnx", "m.vec", "m.npz", "m.csv", "m.jsonl", "m.parquet"])
 def test_a_pointer_in_the_place_of_a_model_that_is_one_file_is_named(tmp_path, name):
     (tmp_path / name).write_text(POINTER)
@@ -102,6 +114,34 @@ def test_weights_of_another_library_are_named(folder, name, library):
     assert f"has its weights for {library} ({name}), which torch does not read" in refused(folder)
     weights.rename(folder / "model.safetensors")
     load_model(folder)
+
+
+# Configs
+
+
+@pytest.mark.parametrize("kind", ["bert", "qwen2", "modernbert", "t5"])
+@pytest.mark.parametrize("entry", [{"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text_config": {"num_hidden_layers": 10**9}}])  # fmt: skip
+def test_numbers_that_a_config_would_count_up_to_are_one_line(tmp_path, kind, entry):
+    config = {"model_type": kind, "architectures": ["BertForMaskedLM"], **entry}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    assert "expected at most 1000" in refused(tmp_path)
+
+
+def test_one_architecture_may_stand_outside_a_list(folder):
+    edit(folder, architectures="BertForMaskedLM")
+    assert load_model(folder).role.kind == "masked-lm"
+
+
+def test_a_network_without_a_head_that_can_be_scored_is_called_by_its_class():
+    made = transformers.BertForQuestionAnswering(make_network("bert").config)
+    with pytest.raises(ModelError, match="it is of the class BertForQuestionAnswering; expected"):
+        load_model(made, tokenizer=tokenizer("bert"), name="m")
+
+
+@pytest.mark.parametrize("name", ["bert-base-chinese", "xlnet-base-cased", "xlnet-large-cased", "xlm-roberta-large", "gpt2-xl"])  # fmt: skip
+def test_an_old_name_of_the_hub_is_no_misspelt_alias(name):
+    assert parse_spec(name).target == name
 
 
 # Labels

@@ -23,8 +23,8 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
             "E * means     mean probability of neutral; lower is worse, neutral is 1",
             "E * worst     * 0.*, of * premise words",
             "E * scored    264 of 264 cases; judged for the suite's cases, all of them",
-            "E * do        mend the model, or move the limit",
-            "  tiny-nli  net_neutral *at least 0.85 *over the limit *",
+            "E * do        fix the model, or change the limit",
+            "  tiny-nli  net_neutral *at least 0.85 *limit broken *",
         ]
     )
     assert "worst records" not in result.stdout.str()
@@ -39,7 +39,7 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
             "*264 of 264 cases scored*",
             "*worst records:*",
             "*slice: *",
-            "  tiny-nli  net_neutral *at least 0.85 *over the limit *",
+            "  tiny-nli  net_neutral *at least 0.85 *limit broken *",
         ]
     )
 

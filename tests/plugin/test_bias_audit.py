@@ -24,7 +24,7 @@ def test_a_run_leaves_a_pack_with_the_verdicts_of_its_gates(gated: pytest.Pytest
     for pack in packs:
         with (pack / "verdicts.csv").open(newline="") as file:
             verdicts += [(row["verdict"], row["margin"]) for row in csv.DictReader(file)]
-    assert verdicts == [("updated", ""), ("regressed", "0.01")]
+    assert verdicts == [("pass (stored)", ""), ("worse", "0.01")]
 
 
 def test_predictions_have_impact_ratios_by_group_and_intersection(pytester: pytest.Pytester) -> None:

@@ -18,7 +18,7 @@ def test_each_test_has_its_outcome_place_and_time(project: pytest.Pytester) -> N
     assert summary["start"] < summary["stop"]
     tests = {test["name"]: test for test in results["tests"]}
     over = tests["release.bias.yaml::tiny-nli.net_neutral.at_least:m"]
-    assert (over["status"], over["rawStatus"], over["line"]) == ("failed", "over the limit", 3)
+    assert (over["status"], over["rawStatus"], over["line"]) == ("failed", "limit broken", 3)
     assert over["message"].startswith("limit broken: tiny-nli on m: ")
     assert over["parameters"] == {"model": "m"}
     error = tests["release.bias.yaml::tiny-lm.signed_bias.within:m"]

@@ -44,10 +44,10 @@ def test_failed_gates_are_annotated_in_their_files(project: pytest.Pytester, act
     annotations = sorted(line for line in result.outlines if line.startswith("::"))
     assert len(annotations) == 2
     assert annotations[0].startswith(
-        f"::error file={folder}/release.bias.yaml,line=3,title=tiny-nli on m%3A over the limit::over the limit: "
+        f"::error file={folder}/release.bias.yaml,line=3,title=tiny-nli on m%3A limit broken::limit broken: "
     )
     assert annotations[1].startswith(
-        f"::error file={folder}/test_release.py,line=6,title=tiny-nli on m%3A over the limit::"
+        f"::error file={folder}/test_release.py,line=6,title=tiny-nli on m%3A limit broken::"
     )
     text = actions.read_text(encoding="utf-8")
     assert text.startswith("of an earlier command\n<!-- pytest-genderbias -->\n## ❌ Bias: 2 of 4 gates failed\n")

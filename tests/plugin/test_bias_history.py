@@ -14,14 +14,14 @@ from pytest_genderbias.reports.history import read_history
 FLAGS = ("--bias-history=bias.db", "--bias-json=report.json")
 
 
-def test_runs_follow_each_other_with_verdict_baseline_and_tolerance(gated: pytest.Pytester) -> None:
+def test_runs_follow_each_other_with_verdict_baseline_and_margin(gated: pytest.Pytester) -> None:
     path = gated.path / "bias.db"
     gated.runpytest(model(gated, "good"), "--bias-update-new", *FLAGS).assert_outcomes(passed=1)
     gated.runpytest(model(gated, "worse"), *FLAGS).assert_outcomes(failed=1)
     trace = next(trace for trace in read_history(path) if trace.main)
     assert (trace.model, trace.suite, trace.statistic) == ("m", "tiny-nli", "net_neutral")
     assert [point.value for point in trace.points] == pytest.approx([0.9, 0.825])
-    assert [point.verdict for point in trace.points] == ["updated", "regressed"]
+    assert [point.verdict for point in trace.points] == ["pass (stored)", "worse"]
     assert (trace.last.outcome, trace.last.baseline, trace.last.margin) == ("failed", trace.points[0].value, 0.01)
     assert trace.worsening() == pytest.approx(0.075)
     report = json.loads((gated.path / "report.json").read_text())

@@ -36,7 +36,7 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     assert measured[64]["values"]["net_neutral"] == pytest.approx(0.9)
     assert measured[64]["signature"]["sample"] == {"n": 64, "of": 264, "seed": 0, "stopped": True}
     assert measured[264]["signature"]["model"]["fingerprint"] == "0.9 0.0"
-    assert {j["verdict"] for j in report["judgements"]} == {"pass", "over the limit"}
+    assert {j["verdict"] for j in report["judgements"]} == {"pass", "limit broken"}
     properties = {p.get("name"): p.get("value") for p in ET.parse(project.path / "junit.xml").iter("property")}
     assert float(properties["bias.tiny-nli.net_neutral"] or "nan") == pytest.approx(0.9)
     assert (properties["bias.tiny-nli.net_neutral.worse"], properties["bias.tiny-nli.net_neutral.neutral"]) == (
@@ -48,7 +48,8 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
     assert properties["bias.tiny-nli.net_neutral.bound"] == "at least 0.99"
     assert properties["bias.tiny-nli.cases"] == "264 of 264"
     assert (properties["bias.tiny-nli.model"], properties["bias.tiny-nli.fingerprint"]) == ("m", "0.9 0.0")
-    assert properties["bias.tiny-nli.net_neutral.verdict"] == "over the limit"
+    key = "bias.tiny-nli.net_neutral"
+    assert (properties[f"{key}.verdict"], properties[f"{key}.code"]) == ("limit broken", "over_limit")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
@@ -83,7 +84,7 @@ def test_the_file_is_read_back_as_it_was_written(project: pytest.Pytester) -> No
     assert [m.name for m in report.run.models] == ["m"]
     assert "--bias-json=report.json" in report.run.arguments
     assert {m.suite for m in report.measurements} == {"tiny-nli"}
-    assert [j.judgement.verdict for j in report.judgements if j.failed] == ["over the limit"]
+    assert [j.judgement.verdict for j in report.judgements if j.failed] == ["limit broken"]
 
 
 @pytest.mark.parametrize(

@@ -12,17 +12,15 @@ SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 
 def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None:
     models = model(jobs, "good", "a"), model(jobs, "worse", "b"), model(jobs, "better", "c")
-    result = jobs.runpytest(
-        "--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-margin=0", "--bias-stale=fail"
-    )
+    result = jobs.runpytest("--bias-suite=tiny-nli.yaml", *models, "--bias-no-worse-than=a", "--bias-margin=0")
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
             "worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0",
             "  moved     all * premise words; most: * 0.9 -> 0.*",
             "  scored    * of * cases, those of a; judged for other premise words*",
-            "  do        mend the model, or allow more (margin)",
-            "  tiny-nli  net_neutral *0.075 worse, the same in every item *a 0.9 - 0 *regressed *",
+            "  do        fix the model, or allow more (margin)",
+            "  tiny-nli  net_neutral *0.075 worse, the same in every item *a 0.9 - 0 *worse *",
             "  tiny-nli  net_neutral *0.050 better, the same in every item *a 0.9 - 0 *pass *",
         ]
     )
@@ -42,7 +40,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
         jobs.runpytest(SUITES, *arguments, "--bias-no-worse-than=a", "--bias-margin=0", f"--bias-json={name}.json")
         found[name] = json.loads((jobs.path / f"{name}.json").read_text())
     judged = found["whole"]["judgements"]
-    assert [(one["verdict"], one["tests"]) for one in judged] == [("inconclusive", 2)]  # two suites, one other model
+    assert [(one["code"], one["tests"]) for one in judged] == [("too_few", 2)]  # two suites, one other model
     assert all(one["judgements"] == judged for one in found.values())
     assert found["whole"]["comparisons"] == found["workers"]["comparisons"] != []
 
@@ -82,5 +80,5 @@ def test_a_baseline_is_judged_where_the_reference_cannot_be(jobs: pytest.Pyteste
 
 
 def test_the_flag_is_an_ini_key(jobs: pytest.Pytester) -> None:
-    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_tolerance = 0\nbias_suite = tiny-nli.yaml")
+    jobs.makeini("[pytest]\nbias_no_worse_than = a\nbias_margin = 0\nbias_suite = tiny-nli.yaml")
     jobs.runpytest(model(jobs, "good", "a"), model(jobs, "worse", "b")).assert_outcomes(passed=1, failed=1)

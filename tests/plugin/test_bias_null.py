@@ -110,7 +110,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
     result.stdout.fnmatch_lines(
         [
             "*  null control (*; 200 shuffles): mean *, <= 0.5 % at least as bad",
-            "  lm-occupation *within 0.1 *over the limit*",
+            "  lm-occupation *within 0.1 *limit broken*",
         ]
     )
     (judged, *_) = json.loads((pytester.path / "r.json").read_text())["judgements"]

@@ -55,8 +55,8 @@ def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pyteste
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         ["*net_neutral 0.6947 -> 0.6447: 0.05 worse, and no reason is given",
-         "nothing was stored, since 1 test that measures failed (g.bias.yaml::wide.net_neutral.baseline:m: refused): *",
-         "bias  1 refused · 2 not stored"]
+         "nothing was stored, since 1 test that measures failed (g.bias.yaml::wide.net_neutral.baseline:m: worse (no reason given)): *",
+         "bias  1 worse (no reason given) · 2 cannot judge (not stored)"]
     )  # fmt: skip
     assert {path.name: path.read_bytes() for path in stored_book(wide_project).parent.iterdir()} == before
 
@@ -153,7 +153,7 @@ def test_reasons_are_listed_while_the_value_needs_them(wide_project: pytest.Pyte
     wide_project.runpytest(model(wide_project, "bad"), "--bias-update", REASON).assert_outcomes(passed=1)
     assert "accepted on" in wide_project.runpytest(model(wide_project, "bad")).stdout.str()
     result = wide_project.runpytest(model(wide_project, "usual"))
-    result.stdout.fnmatch_lines(["*  stale *"])
+    result.stdout.fnmatch_lines(["*  pass (better: refresh) *"])
     assert "accepted on" not in result.stdout.str()
 
 

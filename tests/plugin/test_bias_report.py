@@ -13,7 +13,7 @@ def test_a_run_writes_the_page(project: pytest.Pytester) -> None:
     page = project.path.joinpath("out/report.html").read_text()
     assert "1 of 2 gates failed, 1 test failed without a verdict" in page
     assert "not judged: tiny-lm needs a causal LM or a masked LM" in page
-    assert "over the limit" in page
+    assert "limit broken" in page
     assert "--bias-report=out/report.html" in page
 
 

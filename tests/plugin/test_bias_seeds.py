@@ -45,19 +45,19 @@ def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
         ":seed_{seed}"
     )
     result, verdicts, (found,) = judge(wide_project, model(wide_project, "late_{seed}"), "--bias-seeds=3")
-    assert sorted(verdicts.values()) == ["inconclusive", "regressed"]
+    assert sorted(verdicts.values()) == ["regressed", "too_few"]
     assert found["values"]["net_neutral"] == pytest.approx(0.7 - 0.1 - 0.0053, abs=1e-3)
     assert found["notes"] == ["mean over 3 restarts, seeds 0, 1, 2"]
     result.stdout.fnmatch_lines(
         ["* moved  *all 20 premise words; most: *", "  scored    1,760 of 1,760 cases, those of the baseline of *"]
     )
     result, verdicts, _ = judge(wide_project, model(wide_project, "seed_{seed}"), "--bias-seeds=2")
-    assert sorted(verdicts.values()) == ["inconclusive", "pass"], "their number may differ"
+    assert sorted(verdicts.values()) == ["too_few", "within"], "their number may differ"
     result.stdout.fnmatch_lines(
         ["*no interval for other restarts: fewer than three restarts", "* do * to decide: three restarts that differ*"]
     )
     _, verdicts, _ = judge(wide_project, model(wide_project, "seed_{seed}"), "--bias-seeds=3")
-    assert sorted(verdicts.values()) == ["pass", "unchanged"]
+    assert sorted(verdicts.values()) == ["unchanged", "within"]
 
 
 def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide_project: pytest.Pytester) -> None:
@@ -66,7 +66,7 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
     restarts = model(wide_project, "seed_{seed}"), "--bias-seeds=3"
     wide_project.runpytest(*restarts, "--bias-update").assert_outcomes(passed=1)
     assert stored_book(wide_project).exists()
-    for checkpoint, margin, expected in (("seed_1", 0.05, "pass"), ("late_1", 0.04, "regressed")):
+    for checkpoint, margin, expected in (("seed_1", 0.05, "within"), ("late_1", 0.04, "regressed")):
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, checkpoint))
         assert list(verdicts.values()) == [expected]
@@ -79,7 +79,7 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
     for margin, advice in ((0.03, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, "seed_0"))
-        assert list(verdicts.values()) == ["inconclusive"]
+        assert list(verdicts.values()) == ["too_few"]
         result.stdout.fnmatch_lines([f"* do *to decide: {advice} *"])
 
 

@@ -39,9 +39,9 @@ def test_the_summary_of_a_failed_run(jobs: pytest.Pytester) -> None:
         "<!-- pytest-genderbias -->",
         "## ❌ Bias: 1 of 3 gates failed, 1 test failed without a verdict",
     ]
-    assert lines[3].strip() == "1 pass · 1 regressed · 1 over the limit (xfail)"
+    assert lines[3].strip() == "1 pass · 1 worse · 1 limit broken (xfail)"
     assert "- `baseline of m: accepted today`" in lines
-    assert re.search(r"^\*\*`tiny-nli`\*\* on `m`: regressed \(`test_release.py:8`\)$", text, re.MULTILINE)
+    assert re.search(r"^\*\*`tiny-nli`\*\* on `m`: worse \(`test_release.py:8`\)$", text, re.MULTILINE)
     assert re.search(
         r"^\*\*`test_release.py::test_error\[m\]`\*\* failed without a verdict\n\n```text\n.*nowhere",
         text,

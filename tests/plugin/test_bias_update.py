@@ -23,7 +23,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
         [
             "*cannot judge (no baseline): tiny-nli on m: no baseline entry 'tiny-nli' in *",
             "*pytest *--bias-update-new",
-            "*  missing *",
+            "*  cannot judge (no baseline) *",
         ]
     )
     assert not book(gated).exists()
@@ -31,7 +31,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result = gated.runpytest(model(gated, "good"), "--bias-update-new")
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(
-        ["*  updated *", "baseline written: *test_gate.py.json", "*tiny-nli.net_neutral: 0.9 (new)*"]
+        ["*  pass (stored) *", "baseline written: *test_gate.py.json", "*tiny-nli.net_neutral: 0.9 (new)*"]
     )
     accepted = book(gated).read_bytes()
 
@@ -41,7 +41,7 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         [
             "*worse: tiny-nli on m: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
-            "* do *mend the model, or accept what is measured now:",
+            "* do *fix the model, or accept what is measured now:",
             "* pytest *--bias-model=m=*:worse *test_gate.py::test_neutral?m??* --bias-update --bias-reason=*",
         ]
     )
@@ -50,7 +50,9 @@ def test_the_life_of_a_baseline(gated: pytest.Pytester) -> None:
 
     result = gated.runpytest(model(gated, "better"))
     result.assert_outcomes(passed=1)
-    result.stdout.fnmatch_lines(["*  stale *", "stale: *0.9 -> 0.95, 0.05 better*refresh it with --bias-update*"])
+    result.stdout.fnmatch_lines(
+        ["*  pass (better: refresh) *", "1 gate is better than its baseline: refresh with --bias-update, *"]
+    )
 
     result = gated.runpytest(model(gated, "worse"), "--bias-update")
     result.assert_outcomes(failed=1)
@@ -276,7 +278,9 @@ def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_c
         ]
     )
     refused = gated.runpytest(model(gated, "at_0_885"), "--bias-update")
-    refused.stdout.fnmatch_lines(["*refused: *0.015 worse than the anchor of 2026-01-31, and no reason is given"])
+    refused.stdout.fnmatch_lines(
+        ["*worse (no reason given): *0.015 worse than the anchor of 2026-01-31, and no reason is given"]
+    )
     accepted = gated.runpytest(model(gated, "at_0_885"), "--bias-update", "--bias-reason=a smaller model")
     accepted.assert_outcomes(passed=1)
     accepted.stdout.fnmatch_lines(["  tiny-nli: the anchor of 2026-01-31 moves: net_neutral 0.9 -> 0.885"])
@@ -293,7 +297,6 @@ SPOILERS = {
         "test_other.py",
         "import pytest\n@pytest.fixture\ndef broken(bias_measure): 1 / 0\ndef test_other(broken): pass\n",
     ),
-    "a broken limit": ("limit.bias.yaml", "gates: [{suite: ./tiny-nli.yaml, at_least: 0.99}]\n"),
     "a suite that does not apply": (
         "other.bias.yaml",
         "gates: [{suite: ./tiny-disco.yaml, baseline: true, margin: 0}]\n",
@@ -312,11 +315,21 @@ def test_an_update_is_stored_whole_or_not_at_all(gated: pytest.Pytester, spoiler
     result = gated.runpytest(model(gated, "better"), update)
     assert files(gated) == before
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["nothing was stored, since 1 test that measures failed (*", "bias * not stored*"])
+    result.stdout.fnmatch_lines(
+        ["nothing was stored, since 1 test that measures failed (*", "bias * cannot judge (not stored)*"]
+    )
     result.stdout.no_fnmatch_line("baseline written*")
     gated.path.joinpath(name).unlink()
     gated.runpytest(model(gated, "better"), update)
     assert files(gated).keys() > before.keys()
+
+
+def test_a_broken_limit_keeps_no_update_out(gated: pytest.Pytester) -> None:
+    gated.path.joinpath("limit.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.99}]\n")
+    result = gated.runpytest(model(gated, "good"), "--bias-update-new")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*limit broken: tiny-nli on m: *", "baseline written*"])
+    assert book(gated).exists()
 
 
 def test_one_refused_entry_keeps_the_books_of_all_files_and_models_as_they_were(gated: pytest.Pytester) -> None:
@@ -331,7 +344,7 @@ def test_one_refused_entry_keeps_the_books_of_all_files_and_models_as_they_were(
     models = next(gated.path.glob("models_*.py"))
     models.write_text(models.read_text() + "\ndef mixed(): return Classifier(0.8, 0.0)\n")
     result = gated.runpytest(model(gated, "mixed"), model(gated, "better", "other"), "--bias-update")
-    result.stdout.fnmatch_lines(["*refused: *", "nothing was stored, since *"])
+    result.stdout.fnmatch_lines(["*worse (no reason given): *", "nothing was stored, since *"])
     assert {path: path.read_bytes() for path in gated.path.glob("bias_baselines/*/*")} == before
 
 

@@ -12,6 +12,7 @@ from support.hand_made import hand_made
 from support.small_projects import model
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.reports.written_gates import write_gates
@@ -56,17 +57,6 @@ def test_restarts_are_gated_as_restarts(wide_project: pytest.Pytester) -> None:
     models = model(wide_project, "seed_{seed}")
     wide_project.runpytest(models, "--bias-suite=wide.yaml", "--bias-seeds=3", WRITE)
     assert "settings: {seeds: 3}" in keep(wide_project, models, gates=1)
-
-
-def test_margins_are_the_planned_ones(wide_project: pytest.Pytester) -> None:
-    models = model(wide_project, "usual")
-    wide_project.runpytest(models, "--bias-suite=wide.yaml", "--bias-update-new", "--bias-plan", WRITE)
-    planned = keep(wide_project, models, gates=1)
-    assert "is the planned one (--bias-plan), which equal models keep in 95 %." in planned
-    (wide_project.path / FILE).unlink()
-    wide_project.runpytest(models, "--bias-suite=wide.yaml", WRITE)
-    again = keep(wide_project, models, gates=1)
-    assert again.partition("gates:")[2] == planned.partition("gates:")[2], "what is stored holds later, too"
 
 
 def test_the_command_at_the_top_runs_as_it_is_written(
@@ -122,6 +112,15 @@ def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(
         ["--bias-write-gates: *new.bias.yaml is not written: nothing was measured that a limit *"]
     )
+
+
+def test_a_model_that_cannot_do_the_task_is_named_as_the_reason(tmp_path: Path) -> None:
+    dead = measure("weat-names", load_model("demo-mlm"), cache=None).without_values("cannot do the task: 0 of 9")
+    run = RunInfo("2026-11-22T10:00:00+01:00", "1", models=(ReportedModel("m", "demo-mlm"),))
+    dead = replace(dead, model="m", reasons=dict.fromkeys(dead.values, "no direction; cannot do the task: 0 of 9"))
+    assert dead.unable == "cannot do the task: 0 of 9"
+    with pytest.raises(GateError, match="is not written: m cannot do the task: 0 of 9"):
+        write_gates(RunReport(run, (dead,)), tmp_path / "h.bias.yaml")
 
 
 def test_hostile_names_leave_a_file_that_can_be_read(tmp_path: Path) -> None:

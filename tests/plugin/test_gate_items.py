@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.abilities import UNASKED
 from support.small_projects import GATES, NLI, model
 
 
@@ -29,7 +30,15 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
         ("gates:\n  - suite: nope\n    at_most: 1", "*release.bias.yaml:2: no suite 'nope'*"),
         (
             "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: nope\n    at_most: 1",
-            "*release.bias.yaml:3: tiny-nli has no statistic 'nope'*",
+            "*release.bias.yaml:3: tiny-nli has no statistic 'nope'; it has net_neutral, *",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    statistic: net-neutrl\n    at_most: 1",
+            "*release.bias.yaml:3: tiny-nli has no statistic 'net-neutrl'; did you mean net_neutral[?]",
+        ),
+        (
+            "gates:\n  - suite: ./tiny-nli.yaml\n    at_least: 0.5\n    settings: {limt: 9}",
+            "*release.bias.yaml:4: unknown setting 'limt'; did you mean limit[?]",
         ),
         ("gates:\n  - suite: ./tiny-nli.yaml", "*release.bias.yaml:2: a gate without a limit*"),
         (
@@ -105,3 +114,10 @@ def test_a_limit_that_no_model_can_break_is_refused_in_python(project: pytest.Py
     result = project.runpytest(model(project, "good"), *flags)
     result.assert_outcomes(failed=8)
     result.stdout.fnmatch_lines(["E *GateError: no model can break *"] * 8)
+
+
+def test_an_empty_key_ability_asks_as_the_run_does(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit="0.8\n    ability: null"))
+    result = project.runpytest(model(project, "good"), *UNASKED, "-m", "bias")
+    result.stdout.no_fnmatch_line("*SettingError*")
+    result.assert_outcomes(passed=2, failed=1)

@@ -12,7 +12,6 @@ import pytest
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import BaselineError, BiasError, DataFileError, GateFailure, UnknownNameError
-from pytest_genderbias.gates.assertions import GateWarning
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports.json_report import write_json
@@ -23,11 +22,10 @@ from pytest_genderbias.reports.run_report import RunInfo, RunReport
 HOSTILE = "<b onclick=x>|`*[a](b) & \x1b[31m\x9b2J\r\u202e\u2066 \u2028 \x7f\x07 ]]> \ufffe"
 WORST = f"{HOSTILE} \x00 \ud800 é😀" + "x\x1b" * 50_000  #: and a NUL, a lone surrogate, 100,000 characters
 TESTS = """
-import json, warnings
+import json
 from dataclasses import replace
 from pathlib import Path
 from pytest_genderbias import assert_at_least, load_model, measure
-from pytest_genderbias.gates.assertions import GateWarning
 from pytest_genderbias.plugin.unjudged import for_other_models
 
 WORST = json.loads(Path("worst.json").read_text())
@@ -37,9 +35,6 @@ def test_error():
 
 def test_skip(request):
     for_other_models(request.node, WORST)
-
-def test_warning():
-    warnings.warn(WORST, GateWarning)
 
 def test_gate(bias_measure):
     measurement = bias_measure("tiny-nli.yaml")
@@ -67,7 +62,7 @@ def test_a_run_shows_texts_of_others_escaped(project: pytest.Pytester) -> None:
         "-rA", "-v", "-p", "no:cacheprovider", "--bias-json=out.json", "--junitxml=out.xml",
         "--bias-summary=out.md", "--bias-ctrf=out-ctrf.json", "--bias-records=out.csv", "--bias-model-card=README.md",
     )  # fmt: skip
-    result.assert_outcomes(failed=3, skipped=1, passed=1, warnings=1)
+    result.assert_outcomes(failed=3, skipped=1)
     refuse_obeyed(result.stdout.str())
     refuse_obeyed(result.stderr.str())
     assert r"\x1b[31m\x9b2J" in result.stdout.str()
@@ -98,9 +93,8 @@ def test_errors_are_shown_in_one_line(kind: type[BiasError]) -> None:
     assert str(kind("x.yaml:1: é")) == "x.yaml:1: é"
 
 
-@pytest.mark.parametrize("kind", [GateFailure, GateWarning])
-def test_verdicts_keep_their_lines(kind: type[Exception]) -> None:
-    assert str(kind("a\nb\x1b")) == "a\nb\\x1b"
+def test_verdicts_keep_their_lines() -> None:
+    assert str(GateFailure("a\nb\x1b")) == "a\nb\\x1b"
 
 
 class _Tags(HTMLParser):

@@ -68,7 +68,7 @@ def run(project: pytest.Pytester, body: str, decorator: str = "") -> pytest.RunR
 def test_a_gate_that_fails_aside_fails_the_test(project: pytest.Pytester, how: str) -> None:
     result = run(project, LOST[how])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines(["*GateFailure: limit broken: tiny-nli on m: *", "bias  1 over the limit*"])
+    result.stdout.fnmatch_lines(["*GateFailure: limit broken: tiny-nli on m: *", "bias  1 limit broken*"])
 
 
 @pytest.mark.parametrize("how", KNOWN)

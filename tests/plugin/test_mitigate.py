@@ -363,7 +363,7 @@ MISTAKES = [
      ":6: superficial compares new heads*the recipe edge-probe left it as it was*for coreference the recipe coreference"),
     ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' is a share of 0 or more, got -1"),
     ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: a budget is a share of 0 or more, as 0.05 or 5%, got -1 for perplexity"),
-    ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; lm-occupation takes limit*"),
+    ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; did you mean seed?"),
     ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1"),
     ("by: 0.3", "by: 0.3, settings: {single_word_only: 3}", ":6: option 'single_word_only' of lm-occupation should be true or false, got 3"),
     ("suite: lm-occupation", "suite: lm-job", ":6: *lm-job*"),
@@ -494,8 +494,8 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
             f"{name}.by_0.9:m FAILED*",
             "release.bias.yaml:7: limit broken (not reduced): lm-occupation on m with wed & projection: aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*",
             "  suite *model *statistic *before *after *control *gone *95 % bounds *over *asked *verdict",
-            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to *occupations  reduced by 30 %  reduced",
-            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90 %  not reduced",
+            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to *occupations  reduced by 30 %  pass (reduced)",
+            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90 %  limit broken (not reduced)",
             "--bias-compare: no suite was measured on two models",
         ]
     )
@@ -508,7 +508,7 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
     case = cases["wed+projection.lm-occupation.aggregate_bias.by_0.3:m"]
     properties = {one.get("name"): one.get("value") for one in case.iter("property")}
     key = "bias.lm-occupation.aggregate_bias"
-    assert properties["bias_suite"] == "lm-occupation" and properties[f"{key}.verdict"] == "reduced"
+    assert properties["bias_suite"] == "lm-occupation" and properties[f"{key}.code"] == "reduced"
     assert float(properties[f"{key}.before"] or 0) == pytest.approx(0.29202, abs=1e-4)
     assert float(properties[f"{key}.reduction"] or 0) == pytest.approx(0.782, abs=1e-3)
 
@@ -529,8 +529,8 @@ def test_the_fixture_is_judged_like_the_file(project: pytest.Pytester) -> None:
     result = project.runpytest(MODEL)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["  lm-occupation  m with marked *aggregate_bias  0.29*  perplexity 8 to 8 *2 *reduced by 30 %, perplexity 5 % worse at most  not reduced",
-         "  lm-occupation  m with wed & projection *reduced"]
+        ["  lm-occupation  m with marked *aggregate_bias  0.29*  perplexity 8 to 8 *2 *reduced by 30 %, perplexity 5 % worse at most  limit broken (not reduced)",
+         "  lm-occupation  m with wed & projection *pass (reduced)"]
     )  # fmt: skip
 
 

@@ -57,7 +57,7 @@ def test_a_pack_holds_verdicts_values_signatures_digests_and_versions(tmp_path: 
     assert made.name == pack_name(of)
     assert made.name.startswith("2026-11-22T190000Z-")
     verdict, skipped = table(made / "verdicts.csv")
-    assert (verdict["outcome"], verdict["verdict"], verdict["gate"]) == ("failed", "over the limit", "kept low")
+    assert (verdict["outcome"], verdict["verdict"], verdict["gate"]) == ("failed", "limit broken", "kept low")
     assert float(verdict["value"]) == pytest.approx(0.35)
     assert verdict["reason"] == of.judgements[0].judgement.text
     assert verdict["accepted with a reason"] == "2026-10-01: share 0.2 -> 0.25: a new tokenizer"
@@ -71,7 +71,7 @@ def test_a_pack_holds_verdicts_values_signatures_digests_and_versions(tmp_path: 
     assert data["models"]["m"]["fingerprint"] == "f0.1"
     assert json.loads((made / "run.json").read_text())["versions"] == {"numpy": "2"}
     assert read_report(made / "report.json").to_dict() == of.to_dict()
-    assert "over the limit" in (made / "report.html").read_text()
+    assert "limit broken" in (made / "report.html").read_text()
     assert not (made / "impact-ratios.csv").exists()
     assert not (made / "figures").exists(), "nothing was measured that has a picture"
 

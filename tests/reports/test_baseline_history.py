@@ -11,7 +11,7 @@ TODAY = datetime.date(2026, 11, 22)
 
 
 def settled(model: str, value: float | None = 0.28, **facts: object) -> SettledJudgement:
-    judgement = Judgement("tiny", model, "share", value, None, 12, 12, "b", "pass", "text", facts=facts)
+    judgement = Judgement("tiny", model, "share", value, None, 12, 12, "b", "within", "text", facts=facts)
     return SettledJudgement(judgement, "passed", "t")
 
 

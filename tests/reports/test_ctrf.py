@@ -47,7 +47,7 @@ def test_tests_verdicts_and_times_are_written(tmp_path: Path) -> None:
     assert results["summary"]["stop"] - results["summary"]["start"] == 2500
     assert results["summary"]["stop"] == 1795341600000
     failed, passed, skipped, beside = results["tests"]
-    assert (failed["status"], failed["rawStatus"], failed["duration"]) == ("failed", "regressed", 1250)
+    assert (failed["status"], failed["rawStatus"], failed["duration"]) == ("failed", "worse", 1250)
     assert (failed["filePath"], failed["line"], failed["suite"]) == ("g.bias.yaml", 3, ["g.bias.yaml", "tiny"])
     assert failed["message"] == "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02"
     [figures] = failed["extra"]["judgements"]

@@ -84,11 +84,11 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
         "anchor": {"value": 0.25, "worsening": 0.1},
     }
     moved = replace(over, code="regressed", facts=facts, name="entry")
-    judgements = (SettledJudgement(over, "warned", "a"), SettledJudgement(moved, "failed", "b"))
+    judgements = (SettledJudgement(over, "passed", "a"), SettledJudgement(moved, "failed", "b"))
     write_history(on(1, measurement, judgements=judgements), tmp_path / "bias.db")
     (trace,) = read_history(tmp_path / "bias.db")
     point = trace.last
-    assert (point.verdict, point.outcome) == ("regressed", "failed"), "the worst of several"
+    assert (point.verdict, point.outcome) == ("worse", "failed"), "the worst of several"
     assert (point.least, point.most) == (None, 0.3)
     assert (point.baseline, point.margin, point.anchor, point.started) == (0.3, 0.02, 0.25, 0.25)
     assert trace.is_gated
@@ -102,7 +102,7 @@ def test_limits_stand_beside_values_that_they_did_not_decide(tmp_path: Path) -> 
     settled = SettledJudgement(judge_limit(nothing, Limit(within=0.2)), "failed")
     write_history(on(1, nothing, judgements=(settled,)), tmp_path / "bias.db")
     point = read_history(tmp_path / "bias.db")[0].last
-    assert (point.verdict, point.least, point.most) == ("no value", -0.2, 0.2)
+    assert (point.verdict, point.least, point.most) == ("cannot judge (no value)", -0.2, 0.2)
 
 
 def test_values_that_cannot_be_compared_are_not_joined(tmp_path: Path) -> None:

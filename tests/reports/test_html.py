@@ -68,8 +68,7 @@ def texts_of(report: RunReport) -> str:
         ((regressed(), judged()), (), "1 of 2 gates failed"),
         ((judged(), judged()), (), "All 2 gates passed"),
         ((judged(),), (), "The gate passed"),
-        ((judged("inconclusive", "warned"), judged()), (), "1 of 2 gates warned, none failed"),
-        ((judged("planned"),), (), "1 gate planned, none judged"),
+        ((judged("better"), judged()), (), "All 2 gates passed"),
         ((judged("regressed", "xfail"), judged()), (), "1 of 2 gates passed, 1 failed as expected"),
         ((judged(),), ("unused baseline entries: a",), "1 failure beside the tests"),
         ((), (), "1 measured, 0 gated: nothing here can fail yet"),
@@ -88,9 +87,9 @@ def test_the_first_table_has_every_gate_with_its_figures_and_those_that_failed_f
     page = render_report(gated_report([judged(), failing]))
     table = page[page.index('id="gates-table"') : page.index("</table>")]
     rows = [Reader(row + "</tr>").texts for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
-    assert [row[3] for row in rows] == ["✕ regressed", "✓ pass"]
+    assert [row[3] for row in rows] == ["✕ worse", "✓ pass"]
     assert rows[0] == [
-        "tiny (gate 1)", "share", "a share", "✕ regressed", "candidate", "0.38", "baseline 0.25 + 0.01", "0.13 worse",
+        "tiny (gate 1)", "share", "a share", "✕ worse", "candidate", "0.38", "baseline 0.25 + 0.01", "0.13 worse",
         "0.12 to 0.14", "higher", "neutral is 0", "baseline of 2026-10-22", "since 2026-08-01: 0.2 → 0.38, 0.18 worse",
         "accepted on 2026-09-01: another corpus",
     ]  # fmt: skip

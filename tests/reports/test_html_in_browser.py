@@ -33,7 +33,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     judgements = [
         judged(name="limit", value=0.3),
         *(regressed(i, i / 100) for i in range(1, 4)),
-        judged("stale", "warned"),
+        judged("better"),
     ]
     records = [{"item": f"item {i}", "score": i / 10, "slice": "all"} for i in range(20)]
     measured = hand_made(model="candidate", records=records, notes=("a note",), suite="tiny", signature=_SIGNATURE)

@@ -59,6 +59,10 @@ def spoil_number(report: dict[str, Any]) -> None:
     report["judgements"][0]["value"] = "0.4"
 
 
+def spoil_verdict(report: dict[str, Any]) -> None:
+    report["judgements"][0]["verdict"] = "regressed"
+
+
 def spoil_value(report: dict[str, Any]) -> None:
     report["measurements"][0]["values"]["share"] = "high"
 
@@ -67,7 +71,7 @@ def old_schema(report: dict[str, Any]) -> None:
     report["schema"] = 1
 
 
-@pytest.mark.parametrize("change", [remove_schema, add_key, spoil_number, spoil_value, old_schema])
+@pytest.mark.parametrize("change", [remove_schema, add_key, spoil_number, spoil_verdict, spoil_value, old_schema])
 def test_what_is_no_report_is_not_valid(change: Callable[[dict[str, Any]], None]) -> None:
     report = copy.deepcopy(json.loads(json.dumps(run_report().to_dict())))
     change(report)

@@ -20,14 +20,14 @@ from pytest_genderbias.statistics.inference.variance_shares import VarianceShare
 def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tables() -> None:
     lines = summary_text(run_report()).splitlines()
     assert lines[:3] == [MARKER, "## ❌ Bias: 1 of 2 gates failed", ""]
-    assert lines[3].strip() == "1 regressed · 1 pass · 1 not judged"
+    assert lines[3].strip() == "1 worse · 1 pass · 1 not judged"
     assert lines[4] == "`m` · commit `0123456789ab` · 2026-11-22 10:00 · pytest-genderbias 0.1.0"
     order = [
         "- `baseline of m: accepted 31 days ago`",
-        "**`tiny (release)`** on `m`: regressed (`g.bias.yaml:3`)",
+        "**`tiny (release)`** on `m`: worse (`g.bias.yaml:3`)",
         "  items that moved most, then and now: item 1 0.1 -> 0.9",
         'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"',
-        "| ❌ | `tiny (release)` | `m` | `share` | 0.4 | `baseline 0.25 + 0.02` | 0.15 worse (0.05 to 0.25) | regressed |",
+        "| ❌ | `tiny (release)` | `m` | `share` | 0.4 | `baseline 0.25 + 0.02` | 0.15 worse (0.05 to 0.25) | worse |",
         "| ✅ | `tiny` | `m` | `other` | 0.1 | `at most 0.3` |  | pass |",
         "| `tiny` | `m` | `share` | 0.25 | 0.15 to 0.35 | 0 | higher | 12 |",
         "genderbias::weat:m: weat needs vectors",
@@ -51,8 +51,8 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
         ),
         ({"judgements": (), "tests": ()}, "❌ Bias: no gate was judged, and another test of the run failed"),
         (
-            {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, code="better"), "warned")), "tests": ()},
-            "⚠️ Bias: 1 of 2 gates warned, none failed",
+            {"judgements": (settled(PASSED, "passed"), settled(replace(PASSED, code="better"), "passed")), "tests": ()},
+            "✅ Bias: all 2 gates passed",
         ),
         ({"judgements": (), "tests": ()}, "Bias: 1 measured, 0 gated: nothing here can fail yet"),
         ({"judgements": (), "tests": (), "measurements": ()}, "Bias: nothing was measured"),
@@ -78,9 +78,8 @@ def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: 
     ("judgement", "outcome", "command"),
     [
         (REGRESSED, "failed", 'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"'),
-        (replace(REGRESSED, code="better"), "warned", "pytest --bias-model=m=runs/m --bias-update"),
-        (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "missing", "t"), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
-        (Judgement("s", "m", "t", 1.0, None, 1, 1, "no plan", "missing", "t"), "failed", "pytest --bias-model=m=runs/m --bias-plan"),
+        (replace(REGRESSED, code="better"), "passed", "pytest --bias-model=m=runs/m --bias-update"),
+        (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "no_baseline", "t"), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
     ],
 )  # fmt: skip
 def test_it_says_what_to_type(judgement: Judgement, outcome: str, command: str) -> None:
@@ -128,7 +127,7 @@ def test_tables_of_other_kinds_are_folded() -> None:
     )
     for title in ("Mitigations", "Models compared", "Sources of variance"):
         assert f"<summary>{title}</summary>" in text
-    assert "| `s` | `` m\\|`@x` `` | `t` | 1.0000 | 0.5000 | - | 50 % | `reduced by 30 %` | `reduced` |" in text
+    assert "| `s` | `` m\\|`@x` `` | `t` | 1.0000 | 0.5000 | - | 50 % | `reduced by 30 %` | `pass (reduced)` |" in text
     assert "| 25.0 % | 12.5 % |" in text
 
 

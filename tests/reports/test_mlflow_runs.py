@@ -33,12 +33,12 @@ def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
     own, other = model_runs(report())
     assert (own.name, other.name) == ("m", "other")
     assert own.metrics == pytest.approx({
-        "gates/failed": 1, "gates/warned": 0, "gates/passed": 0, "gates/without_verdict": 0, "tiny/share": 0.35,
+        "gates/failed": 1, "gates/passed": 0, "gates/without_verdict": 0, "tiny/share": 0.35,
         "tiny/share.low": 0.25, "tiny/share.high": 0.45,
     })  # fmt: skip
     assert own.params == {"spec": "runs/m", "seed": "0", "fingerprint": "f0.1"}
     assert own.tags["mlflow.source.git.commit"] == "c0ffee"
-    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "over the limit"}
+    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken"}
     assert other.metrics["tiny/share"] == pytest.approx(0.45)
     assert json.loads(other.tags["pytest_genderbias.verdicts"]) == {}
 
@@ -51,7 +51,7 @@ def test_no_gate_hides_another_and_no_failure_is_left_out() -> None:
     )
     broken = FinishedTest("t", "gone", outcome="failed", text="no such model")
     own, _, gone = model_runs(report(judgements=gates, tests=(broken,)))
-    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "over the limit, pass"}
+    assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken, pass"}
     assert (gone.name, gone.metrics["gates/without_verdict"]) == ("gone", 1)
 
 
@@ -59,13 +59,13 @@ def test_values_that_are_no_numbers_are_left_out() -> None:
     none = replace(hand_made(), values={"share": None}, intervals={"share": None})
     for measurement in (none, hand_made(float("nan")), hand_made(float("inf"))):
         (run,) = model_runs(RunReport(RunInfo("", ""), (measurement,)))
-        assert set(run.metrics) == {"gates/failed", "gates/warned", "gates/passed", "gates/without_verdict"}
+        assert set(run.metrics) == {"gates/failed", "gates/passed", "gates/without_verdict"}
 
 
 def test_every_name_is_one_that_mlflow_takes_and_none_hides_another() -> None:
     suites = ("a b", "a?b", "a|b", "x" * 300, "x" * 301, HOSTILE, "\ud800", "é", "è", "/", "..")
     (run, _) = model_runs(report(*suites))
-    assert len(run.metrics) == 4 + 3 * len(suites)
+    assert len(run.metrics) == 3 + 3 * len(suites)
     for name in run.metrics:
         assert re.fullmatch(r"[A-Za-z0-9_\-. /]{1,250}", name), name
         assert not {"", ".", ".."} & set(name.split("/")), name
@@ -101,7 +101,7 @@ def test_a_real_store_has_the_run_of_each_model(tmp_path: Path, monkeypatch: pyt
     assert largest.info.end_time - largest.info.start_time == 60_000
     stored = mlflow.artifacts.load_text(f"{largest.info.artifact_uri}/bias/report.json")
     assert RunReport.from_dict(json.loads(stored)).to_dict() == many.to_dict()
-    assert "over the limit" in mlflow.artifacts.load_text(f"{largest.info.artifact_uri}/bias/verdicts.txt")
+    assert "limit broken" in mlflow.artifacts.load_text(f"{largest.info.artifact_uri}/bias/verdicts.txt")
     client.delete_experiment(experiment.experiment_id)
     with pytest.raises(WriteError, match="the experiment was deleted"):
         write_mlflow(report(), "bias")

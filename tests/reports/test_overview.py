@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import pytest
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.blocks import rows_or_blocks
 from pytest_genderbias.reports.chance import chance_of
@@ -41,12 +43,12 @@ def measured(
 
 
 def judged(
-    verdict: str, outcome: str, model: str = "m", suite: str = "nli-occupation", name: str = ""
+    code: str, outcome: str, model: str = "m", suite: str = "nli-occupation", name: str = ""
 ) -> SettledJudgement:
     interval = Interval(0.129, 0.131, 0.95, "occupations", "")
     bound = "baseline 0.858 - 0.01"
     return SettledJudgement(
-        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, verdict, "text", difference=0.13, name=name), outcome
+        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, code, "text", difference=0.13, name=name), outcome
     )  # fmt: skip
 
 
@@ -105,7 +107,7 @@ def test_every_line_fits_the_terminal(width: int) -> None:
     ]
     gates = [
         judged("regressed", "failed", name="other-occupations"),
-        judged("pass", "passed", HOSTILE, HOSTILE, HOSTILE),
+        judged("within", "passed", HOSTILE, HOSTILE, HOSTILE),
     ]
     for detail in (0, 1, 2):
         shown = lines(suites, gates, width=width, detail=detail)
@@ -116,22 +118,20 @@ def test_every_line_fits_the_terminal(width: int) -> None:
 
 def test_gates_that_failed_come_first_and_change_stands_with_its_bounds_where_there_is_room() -> None:
     gates = [
-        judged("pass", "passed", suite="a"),
-        judged("stale", "warned"),
+        judged("within", "passed", suite="a"),
+        judged("better", "passed"),
         judged("regressed", "failed", name="release"),
     ]
     wide = [line for line in lines([], gates, width=160) if "net_neutral" in line]
     assert ["0.130 worse (0.129 to 0.131)" in line for line in wide] == [True] * 3
-    assert [("regressed" in line, "stale" in line, "pass" in line) for line in wide] == [
-        (True, False, False), (False, True, False), (False, False, True)
-    ]  # fmt: skip
-    assert [colour for text, colour in overview([], gates, 160) if "net_neutral" in text] == ["red", "yellow", ""]
-    narrow = [line for line in lines([], gates, width=80) if "regressed" in line]
-    assert narrow == ["  release         net_neutral  0.728  baseline 0.858 - 0.01  regressed"]
+    assert [re.split(" {2,}", line)[-2] for line in wide] == ["worse", "pass (better: refresh)", "pass"]
+    assert [colour for text, colour in overview([], gates, 160) if "net_neutral" in text] == ["red", "", ""]
+    narrow = [line for line in lines([], gates, width=80) if " 0.858 " in line and "release" in line]
+    assert narrow == ["  release         net_neutral  0.728  baseline 0.858 - 0.01  worse"]
 
 
 def test_many_gates_that_passed_are_counted() -> None:
-    gates = [judged("pass", "passed", suite=f"s{i:03}") for i in range(1000)] + [judged("regressed", "failed")]
+    gates = [judged("within", "passed", suite=f"s{i:03}") for i in range(1000)] + [judged("regressed", "failed")]
     shown = lines([], gates)
     assert sum("net_neutral" in line for line in shown) == 61
     assert "           and 940 more that passed: -v" in shown
@@ -205,3 +205,13 @@ def test_rows_of_one_name_stand_below_it() -> None:
         "  bios  m",
         "    words   1 %",
     ]
+
+
+def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
+    able = Ability("masked-words", "masked words", 0.85, 0.8, 0.9, 0.25, 224)
+    asked = measured("lm-occupation", {"aggregate_bias": 0.2}, abilities=(able,))
+    unasked = measured("lm-occupation", {"aggregate_bias": 0.2}, ability_unasked="a random network")
+    [heading] = [line for line in lines([asked, unasked], []) if line.startswith("m (")]
+    assert heading == (
+        "m (GPT2LMHeadModel, able: 0.85 of 224 masked words (0.80 to 0.90), guessing 0.25, ability not asked: a random network)"
+    )

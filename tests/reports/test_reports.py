@@ -16,7 +16,7 @@ from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
 
-JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n")
+JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n")
 
 
 def settled(*judgements: Judgement) -> list[SettledJudgement]:
@@ -45,12 +45,12 @@ def test_reasons_are_said_once_with_all_their_suites() -> None:
 def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": None, "seeds": [0, 1, 2], "over": ""}
     facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
-    judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "inconclusive", "text", name="n", facts=facts)
+    judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n", facts=facts)
     without = replace(judgement, facts={})
     headers, [row] = reduction_rows(settled(judgement, without))
     assert dict(zip(headers, row, strict=True)) == {
         "suite": "s| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
-        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "inconclusive",
+        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "cannot judge (too few cases)",
     }  # fmt: skip
     assert reduction_rows(settled(without))[1] == []
     overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
@@ -68,7 +68,7 @@ def test_p_values_of_all_judgements_are_corrected_together() -> None:
 
 
 def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
-    for outcome, shown in (("xfail", "regressed (xfail)"), ("caught", "regressed (caught by the test)")):
+    for outcome, shown in (("xfail", "worse (xfail)"), ("caught", "worse (caught by the test)")):
         forgiven = SettledJudgement(replace(JUDGEMENT, code="regressed"), outcome, "t.py::test")
         assert any(shown in text for text, _ in overview([], [forgiven], 100))
         written = forgiven.to_dict()
@@ -87,8 +87,24 @@ def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     )
     report = json.loads((tmp_path / "r.json").read_text())
     [written] = report["judgements"]
-    assert (written["failed"], written["outcome"], written["verdict"]) == (True, "failed", "inconclusive")
+    verdict = [written[key] for key in ("failed", "outcome", "verdict", "code")]
+    assert verdict == [True, "failed", "cannot judge", "too_few"]
     assert written["accepted"] == [{"statistic": "t", "date": "2026-01-01", "old": None, "new": 0.5, "reason": "why"}]
     assert written["facts"] == {"before": None}
     assert (report["run"]["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
     assert report["not_compared"][0]["models"] == ["a"]
+
+
+def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
+    facts = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02}
+    judgements = settled(*(replace(JUDGEMENT, facts=facts, code=code) for code in ("too_few", "regressed", "better")))
+    content = RunReport(RunInfo("2026-01-02T10:00:00+00:00", "0"), judgements=tuple(judgements)).to_dict()
+    earlier = (("inconclusive", "warned"), ("regressed", "failed"), ("stale", "warned"))
+    for one, (verdict, outcome) in zip(content["judgements"], earlier, strict=True):  # type: ignore[call-overload]
+        del one["code"]
+        one |= {"schema": 1, "verdict": verdict, "outcome": outcome}
+    now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
+    assert [(one.verdict, one.outcome) for one in now] == [
+        ("cannot judge (too few cases)", "passed"), ("worse", "failed"), ("pass (better: refresh)", "passed"),
+    ]  # fmt: skip
+    assert now[0].judgement.facts == {"accepted_on": "2026-01-01", "baseline": 0.3, "margin": 0.02}

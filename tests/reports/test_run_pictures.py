@@ -86,7 +86,7 @@ def test_mitigations_are_drawn_with_their_controls() -> None:
     assert named(picture, "control").x == (1.8, None)
     assert named(picture, "single controls").x == (1.7, 1.9)
     assert (named(picture, "before").x, named(picture, "after").x) == ((2.0, 2.0), (1.0, 1.0))
-    assert "one 2 to 1, control 1.8 (reduced); two 2 to 1 (reduced)" in picture.alt
+    assert "one 2 to 1, control 1.8, pass (reduced); two 2 to 1, pass (reduced)" in picture.alt
     assert picture.panels[0].x.neutral == 0
     assert runs.mitigations([judged("one", before=None)]) is None
 
@@ -126,7 +126,7 @@ def test_sources_of_variance_fill_the_whole(measured: Measurement) -> None:
 def test_drift_is_a_share_of_the_distance_at_the_anchor() -> None:
     about = FAMILIES["nli"].plain_statistics()["net_neutral"]  # neutral 1, lower is worse
     anchor = {"date": "2026-01-02", "value": 0.8, "worsening": 0.05}
-    moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "pass", "", facts={"anchor": anchor})
+    moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "within", "", facts={"anchor": anchor})
     picture = runs.drift([moved, replace(moved, facts={})], {("s", "net_neutral"): about})
     assert picture is not None
     assert named(picture, "worse").x == (25.0,)

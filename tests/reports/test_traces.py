@@ -41,10 +41,10 @@ def judged(of: Trace, **last: object) -> Trace:
 
 
 def test_a_row_says_how_far_a_value_has_come_and_what_is_allowed() -> None:
-    of = judged(trace(0.25, 0.3, 0.35), code="regressed", baseline=0.3, margin=0.02, anchor=0.25, most=0.5)
+    of = judged(trace(0.25, 0.3, 0.35), verdict="worse", baseline=0.3, margin=0.02, anchor=0.25, most=0.5)
     assert row(of) == {
         "model": "m", "suite": "tiny", "statistic": "share", "runs": "3", "since": "2026-01-01", "values": "▁▅█", "first": "0.25",
-        "last": "0.35", "change": "0.1 worse", "allowed": "baseline 0.3 + 0.02, anchor 0.25, at most 0.5", "verdict": "regressed",
+        "last": "0.35", "change": "0.1 worse", "allowed": "baseline 0.3 + 0.02, anchor 0.25, at most 0.5", "verdict": "worse",
     }  # fmt: skip
     assert row(trace(0.25))["change"] == ""
     assert row(trace(0.25, 0.25))["change"] == "none"
@@ -62,7 +62,7 @@ def test_options_stand_where_two_traces_have_others() -> None:
 
 def test_a_table_shows_main_statistics_and_gated_ones() -> None:
     side = trace(0.1, main=False)
-    gated = judged(side, code="within")
+    gated = judged(side, verdict="pass")
     assert shown_traces([trace(0.1), side, gated]) == [trace(0.1), gated]
     assert shown_traces([side], all_statistics=True) == [side]
 
@@ -143,3 +143,26 @@ def test_of_several_samples_in_a_run_the_judged_one_is_drawn() -> None:
 def test_a_trace_without_points_is_refused() -> None:
     with pytest.raises(DataFileError, match="expected at least one point of 'share', got none"):
         Trace.from_dict({**trace(0.1).to_dict(), "points": []})
+
+
+def test_what_an_earlier_version_wrote_has_the_words_of_today() -> None:
+    of = trace(0.25, 0.3)
+    before = of.to_dict()
+    for point, verdict, outcome in zip(
+        before["points"], ("inconclusive", "regressed"), ("warned", "failed"), strict=True
+    ):  # type: ignore[call-overload]
+        del point["margin"]
+        point |= {"verdict": verdict, "outcome": outcome, "baseline": 0.25, "tolerance": 0.02}
+    now = Trace.from_dict(before)
+    assert [(point.verdict, point.outcome) for point in now.points] == [
+        ("cannot judge (too few cases)", "passed"), ("worse", "failed"),
+    ]  # fmt: skip
+    assert row(now)["allowed"] == "baseline 0.25 + 0.02"
+    with pytest.raises(DataFileError, match="tolerance"):
+        Trace.from_dict({**before, "points": [{**now.last.__dict__, "tolerance": 0.1}]})
+
+
+def test_without_a_margin_nothing_but_the_baseline_is_drawn() -> None:
+    of = judged(trace(0.25, 0.3), verdict="pass", outcome="passed", baseline=0.25)
+    assert row(of)["allowed"] == "baseline 0.25"
+    assert not drawn(of).findall(f"{SVG}rect")

@@ -19,22 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import LEVEL
-from pytest_genderbias.gates.regression import verdict_on
-from pytest_genderbias.gates.verdicts import PASS, STALE, UNCHANGED
+from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.regression import code_of_worsening, level_together
+from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 
 RELEASES, ITEMS, REPEATS = 10, 60, 999
 LABELS: NDArray[np.str_] = np.array([f"item {i}" for i in range(ITEMS)])
-PASSED = frozenset({PASS, STALE, UNCHANGED})
 
 
 class Case(NamedTuple):
-    """A drift to simulate: the step and the tolerance in units of the statistic, and the standard deviation of an item between trainings."""
+    """A drift to simulate: the step and the margin in units of the statistic, and the standard deviation of an item between trainings."""
 
     step: float
-    tolerance: float
+    margin: float
     spread: float
 
 
@@ -65,21 +64,22 @@ def release_row(case: Case, anchored: bool, rng: np.random.Generator) -> Row:
         now = base + true + rng.normal(0, case.spread, ITEMS)
         left = stored is not first
         against = [stored, first] if anchored and left else [stored]
-        if all(_passes(then, now, case.tolerance, len(against)) for then in against):
+        if all(_passes(then, now, case.margin, len(against)) for then in against):
             stored, accepted = now, true
         else:
             failed += 1
     return Row(failed, accepted)
 
 
-def _passes(then: FloatArray, now: FloatArray, tolerance: float, tests: int) -> bool:
+def _passes(then: FloatArray, now: FloatArray, margin: float, tests: int) -> bool:
     sums = (mean_sums(LABELS, values, np.ones(ITEMS), "items") for values in (then, now))
-    difference = compare_items(*sums, lambda value: value, tolerance, LEVEL, FLOAT_NOISE, repeats=REPEATS)
-    return verdict_on(difference, tolerance, tests) in PASSED
+    level = level_together(tests)
+    difference = compare_items(*sums, lambda value: value, margin, level, FLOAT_NOISE, repeats=REPEATS)
+    return passes(code_of_worsening(difference, Allowed(margin)))
 
 
 def simulate(rows: int, seed: int, cases: tuple[Case, ...] = CASES) -> list[tuple[Case, bool, float, float, float]]:
-    """Return for each case, without and with the anchor: share of failed releases, mean drift, and share of rows beyond the tolerance."""
+    """Return for each case, without and with the anchor: share of failed releases, mean drift, and share of rows beyond the margin."""
     table = []
     for case in cases:
         for anchored in (False, True):
@@ -87,7 +87,7 @@ def simulate(rows: int, seed: int, cases: tuple[Case, ...] = CASES) -> list[tupl
             outcomes = [release_row(case, anchored, rng) for _ in range(rows)]
             drift = np.array([row.drift for row in outcomes])
             failed = sum(row.failed for row in outcomes) / (rows * RELEASES)
-            table.append((case, anchored, failed, float(drift.mean()), float((drift > case.tolerance + 1e-9).mean())))
+            table.append((case, anchored, failed, float(drift.mean()), float((drift > case.margin + 1e-9).mean())))
     return table
 
 
@@ -99,12 +99,12 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.monotonic()
     print(
-        "| worse each release | tolerance | items vary by | anchor | releases that fail | drift of what was accepted | beyond the tolerance |"
+        "| worse each release | margin | items vary by | anchor | releases that fail | drift of what was accepted | beyond the margin |"
     )
     print("|---|---|---|---|---|---|---|")
     for case, anchored, failed, drift, beyond in simulate(arguments.rows, arguments.seed):
         print(
-            f"| {case.step:g} | {case.tolerance:g} | {case.spread:g} | {'yes' if anchored else 'no'} | {100 * failed:.1f} % | {drift:.3f} | "
+            f"| {case.step:g} | {case.margin:g} | {case.spread:g} | {'yes' if anchored else 'no'} | {100 * failed:.1f} % | {drift:.3f} | "
             f"{100 * beyond:.1f} % |",
             flush=True,
         )

@@ -5,11 +5,9 @@ docs/evidence/mitigation-verdicts.md (one to three minutes each).
 """
 
 import sys
-from contextlib import contextmanager
 
 import numpy as np
 
-from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items, compare_weighted_restarts
 
@@ -18,20 +16,10 @@ SEEDS = (3, 5)
 TRUE = (0.0, 0.15, 0.3, 0.5, 0.8)
 KEPT = 0.7  #: correlation of an item's bias before and after
 SPREAD = 0.1  #: standard deviation of a restart, as a share of the distance before
-RESAMPLES = 499  #: fewer than a comparison draws, so that thousands of them take minutes
 
 
 def as_it_is(value):
     return value
-
-
-@contextmanager
-def fewer_resamples():
-    kept, paired._RESAMPLES = paired._RESAMPLES, RESAMPLES
-    try:
-        yield
-    finally:
-        paired._RESAMPLES = kept
 
 
 def normal(rng, n, reduction):
@@ -51,10 +39,9 @@ def of_items(draw, reduction, n, by, runs):
     """Return the shares of runs called reduced, not reduced, and neither."""
     rng, labels, ones = np.random.default_rng([7, n, round(100 * reduction)]), np.arange(n).astype(str), np.ones(n)
     found = np.zeros(3)
-    with fewer_resamples():
-        for _ in range(runs):
-            sides = [[mean_sums(labels, x, ones, "items")] for x in draw(rng, n, reduction)]
-            found[decided(compare_weighted_items(*sides, as_it_is, kept=1 - by), by)] += 1
+    for _ in range(runs):
+        sides = [[mean_sums(labels, x, ones, "items")] for x in draw(rng, n, reduction)]
+        found[decided(compare_weighted_items(*sides, as_it_is, kept=1 - by), by)] += 1
     return found / runs
 
 

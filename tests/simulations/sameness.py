@@ -14,13 +14,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))  # beside the script of the one-sided gate, whose populations these are
 import paired_coverage as populations
 
-from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED
-from pytest_genderbias.gates.sameness import verdict_of_sameness
+from pytest_genderbias.gates.judgement import ONE_SIDED
+from pytest_genderbias.gates.sameness import code_of_change
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.paired import compare_items
 
 Make = Callable[[np.random.Generator, int], list[ItemSums]]
-VERDICTS = ("same", "different", "inconclusive", "unchanged")
+CODES = ("same", "different", "too_few", "unchanged")
 #: Statistics with their true change from then to now.
 SMOOTH: dict[str, tuple[Make, float]] = {
     "r, .3 to .6": populations.SMOOTH["r, .3 to .6"],
@@ -30,46 +30,46 @@ SMOOTH: dict[str, tuple[Make, float]] = {
 }
 
 
-def verdicts(make: Make, tolerance: float, items: int, runs: int, seed: int = 0) -> np.ndarray:
-    """Return the shares of the verdicts, in the order of ``VERDICTS``."""
-    rng, found = np.random.default_rng([seed, items]), dict.fromkeys(VERDICTS, 0)
+def codes(make: Make, margin: float, items: int, runs: int, seed: int = 0) -> np.ndarray:
+    """Return the shares of the codes, in the order of ``CODES``."""
+    rng, found = np.random.default_rng([seed, items]), dict.fromkeys(CODES, 0)
     for _ in range(runs):
         difference = compare_items(
-            *make(rng, items), populations.as_it_is, tolerance, ONE_SIDED, repeats=populations.RESAMPLES
+            *make(rng, items), populations.as_it_is, margin, ONE_SIDED, repeats=populations.RESAMPLES
         )
-        found[verdict_of_sameness(difference, tolerance, 1 - LEVEL)] += 1
-    return np.array([found[verdict] for verdict in VERDICTS]) / runs
+        found[code_of_change(difference, margin)] += 1
+    return np.array([found[code] for code in CODES]) / runs
 
 
 def errors_rows(runs: int = 1000) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Yield verdicts where the true change equals the tolerance: each ``same`` or ``unchanged``, and each ``different``, is an error."""
+    """Yield verdicts where the true change equals the margin: each ``same`` or ``unchanged``, and each ``different``, is an error."""
     for draw, change in populations.MEANS.items():
-        if change:  # a mean that does not change has no tolerance that it equals
+        if change:  # a mean that does not change has no margin that it equals
             make = populations.mean_pair(draw)
-            yield draw.__name__, [verdicts(make, change, n, runs) for n in populations.ITEMS]
+            yield draw.__name__, [codes(make, change, n, runs) for n in populations.ITEMS]
     for label, (make, change) in SMOOTH.items():
-        yield label, [verdicts(make, change, n, max(1, runs // 2)) for n in populations.ITEMS]
+        yield label, [codes(make, change, n, max(1, runs // 2)) for n in populations.ITEMS]
 
 
 def counts_rows(runs: int = 200) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Yield verdicts on counts of significant tests, whose true change equals the tolerance."""
+    """Yield verdicts on counts of significant tests, whose true change equals the margin."""
     for label in ("new effects", "larger effects"):
         then, now = populations.EFFECTS[label]
         cells = []
         for n in populations.ITEMS[1:]:
             change = populations.expected_count(now, n) - populations.expected_count(then, n)
-            cells.append(verdicts(populations.count_pair(then, now), change, n, runs))
+            cells.append(codes(populations.count_pair(then, now), change, n, runs))
         yield label, cells
 
 
-def power_rows(runs: int = 1000, tolerance: float = 0.25) -> Iterator[tuple[str, list[np.ndarray]]]:
+def power_rows(runs: int = 1000, margin: float = 0.25) -> Iterator[tuple[str, list[np.ndarray]]]:
     """Yield verdicts on means whose items change by about one standard deviation, by their true change."""
     for change in (0.0, 0.1, 0.25, 0.4, 0.5, 0.75):
 
         def draw(rng: np.random.Generator, n: int, change: float = change) -> np.ndarray:
             return rng.normal(change, 1.0, n)
 
-        yield f"{change:g}", [verdicts(populations.mean_pair(draw), tolerance, n, runs) for n in populations.ITEMS]
+        yield f"{change:g}", [codes(populations.mean_pair(draw), margin, n, runs) for n in populations.ITEMS]
 
 
 def erred(found: np.ndarray) -> str:
@@ -79,9 +79,9 @@ def erred(found: np.ndarray) -> str:
 
 
 def decided(found: np.ndarray) -> str:
-    """Return the shares of same, different and inconclusive."""
-    same, different, inconclusive, unchanged = found
-    return f"{same + unchanged:.0%} / {different:.0%} / {inconclusive:.0%}"
+    """Return the shares of same, different and undecided."""
+    same, different, undecided, unchanged = found
+    return f"{same + unchanged:.0%} / {different:.0%} / {undecided:.0%}"
 
 
 TABLES = {"errors": (errors_rows, erred), "counts": (counts_rows, erred), "power": (power_rows, decided)}

@@ -42,7 +42,6 @@ from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_b
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.drift import entry_at_anchor
 from pytest_genderbias.gates.gate_file import read_gates
-from pytest_genderbias.gates.margin import PlannedMargin
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.hidden_layers import (
@@ -58,6 +57,7 @@ from pytest_genderbias.reports.history import read_history, write_history
 from pytest_genderbias.reports.model_card import Card
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.scoring.store import ScoreStore
+from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
@@ -191,6 +191,15 @@ def _packaged_lists() -> tuple[tuple[str, bytes], ...]:
     return (*_LISTS.items(), *((path.name, path.read_bytes()) for path in small))
 
 
+def _control_items() -> tuple[tuple[str, bytes], ...]:
+    files = sorted((packaged.folder("fixtures") / "controls" / "en").glob("*.yaml"))
+    contents = {path.name: yaml.safe_load(path.read_bytes()) for path in files}
+    return tuple(
+        (name, yaml.safe_dump(content | {"items": content["items"][:24]}).encode())
+        for name, content in contents.items()
+    )
+
+
 def _suite_meaning(path: Path) -> object:
     """Return the digest, the first sentences of each question that needs no data, and the paraphrases."""
     suite = load_suite(path)
@@ -209,6 +218,11 @@ def _suite_meaning(path: Path) -> object:
 def _list_meaning(path: Path) -> object:
     words = load_wordlist(str(path))
     return [(entry.word, dict(entry.attributes)) for entry in words.entries], words.title
+
+
+def _control_meaning(path: Path) -> object:
+    controls = read_controls(path)
+    return controls.name, controls.language, controls.content, controls.classes.tolist()
 
 
 def _gate_meaning(path: Path) -> object:
@@ -422,8 +436,7 @@ def _stored(folder: Path) -> Path:
     """Write a book with one entry into a folder and return its path."""
     new = entry_of(_measurement(), gated={"aggregate_bias": 0.1})
     anchor = Anchor(new.entry.values, new.entry.signature, None, "2026-01-31", "f")
-    planned = {"aggregate_bias": PlannedMargin(0.02, "2026-02-28", {"power": 0.8})}
-    entry = replace(new.entry, date="2026-03-31", planned=planned, anchor=anchor)
+    entry = replace(new.entry, date="2026-03-31", anchor=anchor)
     return write_entries(folder, "m", "t.py", {"lm-occupation": replace(new, entry=entry)})
 
 
@@ -626,6 +639,7 @@ def formats(folder: Path) -> dict[str, Format]:
     known = [
         Format("suite", _packaged_suites(), _suite_meaning, YAML, _LISTS, (_bom, _carriage_returns, _block_style)),
         Format("word-list", _packaged_lists(), _list_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
+        Format("control-items", _control_items(), _control_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
         Format("gates", (("g.bias.yaml", yaml.safe_dump({"gates": [_GATES]}).encode()),), _gate_meaning, YAML, suites, (_bom, _block_style)),
         Format(
             "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING, _TRIED]}).encode()),), _gate_meaning, YAML, suites,
@@ -661,7 +675,7 @@ def formats(folder: Path) -> dict[str, Format]:
 
 #: The names of the formats; pyarrow is optional.
 NAMES = (
-    "suite", "word-list", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
+    "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
     "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "bbq", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus", "corpus-documents",
     "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
     "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",

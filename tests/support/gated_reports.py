@@ -8,6 +8,7 @@ from typing import Any
 from support.hand_made import hand_made
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -26,11 +27,11 @@ RUN = RunInfo(
 )
 
 
-def judged(verdict: str = "pass", outcome: str = "passed", **changes: Any) -> SettledJudgement:
+def judged(code: str = "within", outcome: str = "passed", **changes: Any) -> SettledJudgement:
     """Return a judgement of ``share`` of the suite ``tiny`` on ``candidate``, against a limit."""
     content: dict[str, Any] = {
         "suite": "tiny", "model": "candidate", "statistic": "share", "value": 0.25, "interval": Interval(0.2, 0.3, 0.95, "items", ""),
-        "n": 12, "n_total": 12, "bound": "at most 0.4", "verdict": verdict, "text": f"{verdict}: tiny on candidate: share is 0.25\n  share = 0.25",
+        "n": 12, "n_total": 12, "bound": "at most 0.4", "code": code, "text": f"{with_note(code)}: tiny on candidate: share is 0.25\n  share = 0.25",
     }  # fmt: skip
     return SettledJudgement(Judgement(**{**content, **changes}), outcome, "release.bias.yaml::tiny")
 

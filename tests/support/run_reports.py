@@ -31,7 +31,7 @@ PASSED = Judgement(
     12,
     12,
     "at most 0.3",
-    "pass",
+    "within",
     "pass: tiny on m: other is 0.1, expected at most 0.3",
 )
 
@@ -53,9 +53,7 @@ def run_report(**changes: Any) -> RunReport:
         (settled(REGRESSED, "failed"), settled(PASSED, "passed", "g.bias.yaml::other:m")),
         not_judged=(NotJudged("genderbias::weat:m", "m", "inapplicable", "weat needs vectors"),),
         tests=(
-            FinishedTest(
-                "g.bias.yaml::gate:m", "m", "tiny", "g.bias.yaml", 3, "failed", 1.25, "g.bias.yaml:3: regressed"
-            ),
+            FinishedTest("g.bias.yaml::gate:m", "m", "tiny", "g.bias.yaml", 3, "failed", 1.25, "g.bias.yaml:3: worse"),
             FinishedTest("g.bias.yaml::other:m", "m", "tiny", "g.bias.yaml", 7, "passed", 0.5),
             FinishedTest("genderbias::weat:m", "m", "weat", "", 0, "skipped", 0.001, "weat needs vectors"),
         ),
@@ -73,7 +71,7 @@ def hostile_report() -> RunReport:
     )
     report = run_report(
         measurements=(measurement,),
-        judgements=(settled(judgement, "failed", WORST), settled(replace(judgement, code="better"), "warned", WORST)),
+        judgements=(settled(judgement, "failed", WORST), settled(replace(judgement, code="better"), "passed", WORST)),
         not_judged=(NotJudged(WORST, WORST, "inapplicable", WORST),),
         failures=(WORST,),
         tests=(

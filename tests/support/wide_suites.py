@@ -83,14 +83,14 @@ def gates(project: pytest.Pytester, *lines: str) -> None:
 def judge(
     project: pytest.Pytester, *arguments: str, apart: bool = False
 ) -> tuple[Any, dict[tuple[str, ...], str], list]:
-    """Run; return the result, the verdict of each gate, and the measurements."""
+    """Run; return the result, the code of each gate's verdict, and the measurements."""
     run = project.runpytest_subprocess if apart else project.runpytest
     result = run("-p", "no:cacheprovider", "--bias-json=report.json", *arguments)
     report = json.loads(project.path.joinpath("report.json").read_text())
     assert report["run"]["exit_status"] == result.ret
-    verdicts = {(j["model"], j["suite"], j["statistic"], j["bound"]): j["verdict"] for j in report["judgements"]}
-    assert len(verdicts) == len(report["judgements"])
-    return result, verdicts, report["measurements"]
+    codes = {(j["model"], j["suite"], j["statistic"], j["bound"]): j["code"] for j in report["judgements"]}
+    assert len(codes) == len(report["judgements"])
+    return result, codes, report["measurements"]
 
 
 def stored_book(project: pytest.Pytester) -> Path:

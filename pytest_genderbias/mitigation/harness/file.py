@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Subject, resolve_subject
-from pytest_genderbias.measurement.ability_setting import read_ability
+from pytest_genderbias.measurement.ability_setting import ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.written import (
@@ -215,12 +215,13 @@ def _declared_grid(
     def load_beside(name: str) -> Suite:
         return resolve_subject(grid.place, name, None, {}, (), load).suite
 
+    settings = _from_file(grid.settings_place, grid.settings)
     with _located(grid.place):
-        plan = plan_grid(method, recipe, grid.values, grid.rule, grid.settings, load_beside)
+        plan = plan_grid(method, recipe, grid.values, grid.rule, settings, load_beside)
         seeds_to_try(plan, seeds, grid.choose_on)
     suites = {suite.name: suite for suite in plan.suites.values()}
     for name in suites:
-        subject = resolve_subject(grid.settings_place, name, None, grid.settings, _RUN_SETTINGS, suites.__getitem__)
+        subject = resolve_subject(grid.settings_place, name, None, settings, _RUN_SETTINGS, suites.__getitem__)
         _check_settings(grid.settings_place, subject)
     return DeclaredGrid(plan, grid.choose_on)
 
@@ -229,7 +230,8 @@ def _declared_reduction(
     item: WrittenReduction, entry: WrittenMitigation, mitigation: DeclaredMitigation, load: LoadSuite
 ) -> DeclaredReduction:
     """Load the suite of a reduction, and check its statistic, settings and budget against it."""
-    subject = resolve_subject(item.place, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
+    settings = _from_file(item.settings_place, item.settings)
+    subject = resolve_subject(item.place, item.suite, item.statistic, settings, _RUN_SETTINGS, load)
     _check_settings(item.settings_place, subject)
     if item.superficial and mitigation.recipe is None:
         raise item.place.error_at(
@@ -261,10 +263,17 @@ def _label(method: Method) -> str:
     return "+".join(part.name for part in methods)
 
 
+def _from_file(place: Place, settings: Mapping[str, YamlValue]) -> Mapping[str, YamlValue]:
+    """Return settings of a measurement, with the paths of control items from the folder of their file."""
+    if "ability" not in settings:
+        return settings
+    with _located(place):
+        return {**settings, "ability": ability_from(settings["ability"], Path(place.file).parent)}
+
+
 def _check_settings(place: Place, subject: Subject) -> None:
     """Reject settings that the measurement would reject, which comes after the training."""
     with _located(place):
-        read_ability(subject.settings.get("ability"))
         scoring = {name for name in _RUN_SETTINGS if name != "ability"}
         ScoreSettings(**{name: value for name, value in subject.settings.items() if name in scoring})
         options = {name: value for name, value in subject.settings.items() if name not in _RUN_SETTINGS}

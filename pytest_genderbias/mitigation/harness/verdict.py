@@ -88,7 +88,7 @@ def assert_reduced(
     Arguments as :func:`judge_reduction`.
 
     Raises:
-        GateFailure: any verdict but ``reduced`` (``inconclusive`` only warns with ``--bias-inconclusive=warn``).
+        GateFailure: the code of the judgement is not ``reduced``.
     """
     __tracebackhide__ = True
     return settle(judge_reduction(run, suite, by, budget, statistic, superficial, back, overshoot, name, **settings))
@@ -108,16 +108,16 @@ def judge_reduction(
 ) -> Judgement:
     """Judge whether a mitigation lowers bias, at what price, and whether the reduction lasts.
 
-    ``destroyed``: a model could do its task before and cannot after, whatever its bias did.
+    The verdict is that of one of these codes. ``destroyed``: a model could do its task before and cannot after, whatever its bias did.
 
     ``reduced``, by one-sided 95 % bounds of paired differences: D(after) - (1 - by) D(before) is at most 0, and D(after) is below that of
     the control, where D is the distance from neutral on the worse side. The bounds are over the suite's items where nothing is trained, or
     trained once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
 
-    Otherwise the verdict is the first of these that holds: ``not comparable``, the models were measured on different things; ``no value``; ``accuracy lost``, a figure of the task is worse than before by
-    more than its budget, by the bound of the ratio; ``over-corrected``, the bias now leans to the other side; ``not reduced``, the other
-    bound says so; ``inconclusive``, the bounds do not decide, or a new head shows no bias on the encoder before either;
-    ``superficial``, the bias comes back with a new head. The text names everything that was found. Equal arguments give
+    Otherwise the code is the first of these that holds: ``not_comparable``, the models were measured on different things; ``no_value``;
+    ``task_lost``, a figure of the task is worse than before by more than its budget, by the bound of the ratio; ``over_corrected``, the
+    bias now leans to the other side; ``not_reduced``, the other bound says so; ``too_few``, the bounds do not decide, or a new head shows
+    no bias on the encoder before either; ``superficial``, the bias comes back with a new head. The text names everything that was found. Equal arguments give
     equal judgements; nothing is recorded.
 
     Args:
@@ -172,7 +172,7 @@ def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """A partial finding: its verdict (``reduced`` if it raises no objection), text, report lines, what would settle it, and figures.
+    """A partial finding: the code of its verdict (``reduced`` if it raises no objection), text, report lines, what would settle it, and figures.
 
     ``brief`` is the line that a failing test shows; by default the first of ``lines``.
     """
@@ -243,7 +243,7 @@ def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
 
 
 def _verdict_on(excess: Difference, noise: float, strict: bool) -> str:
-    """Return the verdict on what should be 0 or less, or below 0 if ``strict``; ``no value`` on what is no number."""
+    """Return the code of what should be 0 or less, or below 0 if ``strict``; ``no_value`` of what is no number."""
     if np.isnan([excess.value, excess.low, excess.high]).any():
         return NO_VALUE
     if excess.high < -noise if strict else excess.high <= noise:

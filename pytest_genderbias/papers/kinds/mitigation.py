@@ -25,6 +25,7 @@ import numpy as np
 from scipy import stats
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import search
@@ -169,7 +170,7 @@ def _judged(
         )  # fmt: skip
         change = judge_reduction(run, entry["suite"], by=0.0, statistic=statistic, **_options(entry))
         verdict = {
-            "suite": suite, "statistic": statistic, "verdict": judgement.verdict, "text": judgement.text.partition("  worst records:")[0].rstrip(),
+            "suite": suite, "statistic": statistic, "verdict": with_note(judgement.code), "text": judgement.text.partition("  worst records:")[0].rstrip(),
             "difference": change.difference, "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
             "over": change.over,
         }  # fmt: skip

@@ -9,6 +9,7 @@ import numpy as np
 
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.release import Part
+from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL
@@ -116,9 +117,7 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
         Series("after", "points", numbers(after), numbers(places), labels=labels),
     ]  # fmt: skip
     words = [
-        f"{label} {shown(b)} to {shown(a)}"
-        + ("" if c is None else f", control {shown(c)}")
-        + (f" ({j.verdict})" if j.verdict else "")
+        f"{label} {shown(b)} to {shown(a)}" + ("" if c is None else f", control {shown(c)}") + f", {with_note(j.code)}"
         for label, b, a, c, j in list(zip(labels, before, after, control, known, strict=True))[:6]
     ]
     neutral = None if about is None else about.neutral
@@ -380,7 +379,7 @@ def over_releases(trace: Trace) -> Picture | None:
         return None
     sign = -1.0 if trace.direction == "lower" else 1.0
     places = [float(place) for place in range(len(points))]
-    allowed = [_sum(p.baseline, sign * p.tolerance) if p.tolerance is not None and trace.direction != "away" else None for p in points]  # fmt: skip
+    allowed = [_sum(p.baseline, sign * p.margin) if p.margin is not None and trace.direction != "away" else None for p in points]  # fmt: skip
     series = [
         Series("95 % interval", "spans", numbers(places), (), numbers([p.low for p in points]), numbers([p.high for p in points]), colour="muted"),
         Series("accepted first", "line", numbers(places), numbers([p.started for p in points]), colour="text", hollow=True),

@@ -38,6 +38,8 @@ class ItemSums:
         templates: names of the templates, shape (T,); ``None`` where sums have the shape (G, K). The last of several sums is the number
             of cases then.
         across: what the units are crossed with, in the plural, where that is no templates but other words.
+        clusters: the cluster of each unit, shape (G,), where units are no independent samples (occupations of one field): bounds are for
+            other clusters then. ``None``: each unit is a sample of its own.
     """
 
     labels: NDArray[np.str_]
@@ -48,6 +50,7 @@ class ItemSums:
     columns: tuple[str, ...] | None = None
     templates: NDArray[np.str_] | None = None
     across: str = "templates"
+    clusters: NDArray[np.str_] | None = None
 
     def __post_init__(self) -> None:
         """Check that shapes and names agree.
@@ -59,6 +62,8 @@ class ItemSums:
             raise ValueError("expected a label for each row of sums")
         if len(set(self.labels.tolist())) != len(self.labels):
             raise ValueError("the labels of units should differ")
+        if self.clusters is not None and self.clusters.shape != self.labels.shape:
+            raise ValueError("expected a cluster for each unit")
         if self.templates is not None and self.templates.shape != self.sums.shape[1:2]:
             raise ValueError("expected a name for each template")
         if self.columns is not None and not len(self.columns) == len(set(self.columns)) == self.sums.shape[-1]:
@@ -125,7 +130,31 @@ class ItemSums:
         if function.by_unit is None:
             return self
         labels, sums = function.by_unit(self.labels, self.sums)
-        return ItemSums(labels, sums, function.after, self.over)
+        clusters = None if self.clusters is None else self.clusters[np.isin(self.labels, labels)]
+        return ItemSums(labels, sums, function.after, self.over, clusters=clusters)
+
+    def in_clusters(self, of_units: Mapping[str, str]) -> ItemSums:
+        """Return the same with the cluster of each unit; a unit that the mapping lacks is a cluster of its own.
+
+        The same object where no two units share a cluster.
+
+        >>> sums = mean_sums(np.array(["nurse", "doctor", "baker"]), np.ones(3), np.ones(3), "jobs")
+        >>> sums.in_clusters({"nurse": "health", "doctor": "health"}).by_cluster().labels.tolist()
+        ['baker', 'health']
+        """
+        names = [of_units.get(label, label) for label in self.labels.tolist()]
+        alone = len(set(names)) == len(names)
+        return self if alone else replace(self, clusters=np.asarray(names, dtype=np.str_))
+
+    def by_cluster(self) -> ItemSums:
+        """Return one row of sums a cluster, shape (G, K), those of its units added up; or a unit, where there are no clusters."""
+        flat = self.by_unit()
+        if flat.clusters is None:
+            return flat
+        labels, codes = np.unique(flat.clusters, return_inverse=True)
+        return replace(
+            flat, labels=labels, sums=add_rows(flat.sums, codes), over=f"clusters of {flat.over}", clusters=None
+        )
 
     @property
     def total(self) -> float:
@@ -157,6 +186,8 @@ class ItemSums:
         arrays = {"labels": self.labels, "sums": self.sums, "about": np.asarray(json.dumps(about))}
         if self.columns is not None:
             arrays["columns"] = np.asarray(self.columns, dtype=np.str_)
+        if self.clusters is not None:
+            arrays["clusters"] = self.clusters
         return arrays if self.templates is None else {**arrays, "templates": self.templates}
 
     @classmethod
@@ -164,7 +195,21 @@ class ItemSums:
         """Return the sums that :meth:`to_arrays` wrote, bit for bit."""
         about = json.loads(str(arrays["about"]))
         columns = tuple(arrays["columns"].tolist()) if "columns" in arrays else None
-        return cls(arrays["labels"], arrays["sums"], **about, columns=columns, templates=arrays.get("templates"))
+        return cls(
+            arrays["labels"], arrays["sums"], **about, columns=columns, templates=arrays.get("templates"),
+            clusters=arrays.get("clusters"),
+        )  # fmt: skip
+
+
+def add_rows(rows: NDArray[np.floating], codes: NDArray[np.intp]) -> NDArray[np.floating]:
+    """Return the sum of the rows of each code, from 0 to the largest, shape (n, ...) to (n', ...).
+
+    >>> add_rows(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 0])).tolist()
+    [5.0, 2.0]
+    """
+    added = np.zeros((int(codes.max()) + 1, *rows.shape[1:]), dtype=rows.dtype)
+    np.add.at(added, codes, rows)
+    return added
 
 
 def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
@@ -203,12 +248,9 @@ def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
             raise UndefinedError(
                 f"the two were counted in other ways: {then.sums.shape[-1]} sums a unit and {now.sums.shape[-1]}"
             )
-        return (
-            replace(then, labels=labels, sums=then.sums[rows_then]),
-            replace(now, labels=labels, sums=now.sums[rows_now]),
-        )
+        return _rows(then, rows_then), _rows(now, rows_now)
     columns = tuple(sorted({*then.columns, *now.columns}))
-    return _spread(then, then.columns, labels, rows_then, columns), _spread(now, now.columns, labels, rows_now, columns)
+    return _spread(_rows(then, rows_then), then.columns, columns), _spread(_rows(now, rows_now), now.columns, columns)
 
 
 def _same_templates(then: ItemSums, now: ItemSums) -> bool:
@@ -217,14 +259,17 @@ def _same_templates(then: ItemSums, now: ItemSums) -> bool:
     return (then.combiner, then.across) == (now.combiner, now.across) and np.array_equal(then.templates, now.templates)
 
 
-def _spread(
-    side: ItemSums, own: tuple[str, ...], labels: NDArray[np.str_], rows: NDArray[np.intp], columns: tuple[str, ...]
-) -> ItemSums:
-    """Return some rows of a side, with zeros for the columns that it lacks."""
+def _rows(side: ItemSums, rows: NDArray[np.intp]) -> ItemSums:
+    clusters = None if side.clusters is None else side.clusters[rows]
+    return replace(side, labels=side.labels[rows], sums=side.sums[rows], clusters=clusters)
+
+
+def _spread(side: ItemSums, own: tuple[str, ...], columns: tuple[str, ...]) -> ItemSums:
+    """Return a side with zeros for the columns that it lacks."""
     place = {name: i for i, name in enumerate(columns)}
-    sums = np.zeros((len(rows), len(columns)), dtype=side.sums.dtype)
-    sums[:, [place[name] for name in own]] = side.sums[rows]
-    return replace(side, labels=labels, sums=sums, columns=columns)
+    sums = np.zeros((len(side.labels), len(columns)), dtype=side.sums.dtype)
+    sums[:, [place[name] for name in own]] = side.sums
+    return replace(side, sums=sums, columns=columns)
 
 
 def mean_sums(labels: NDArray[np.str_], sums: NDArray[np.generic], counts: NDArray[np.generic], over: str) -> ItemSums:

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
-from pytest_genderbias.statistics.inference.tails import TAIL, tail_p, tail_reach
+from pytest_genderbias.statistics.inference.item_bounds import SKEWED, TIED, Bounds, ItemEffects, fewest_items
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, add_rows, align
 from pytest_genderbias.statistics.inference.two_way import (
     FEWEST_TEMPLATES,
     Groups,
@@ -33,12 +33,10 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 
 Distance = Callable[[FloatArray], FloatArray]
-Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
 
 #: What repeats one training with other draws: no sample of items, and so few that only Student's t holds.
 REPETITIONS = frozenset({"restarts", "shuffles"})
-_RESAMPLES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
-_EXCHANGES = 9999
+_EXCHANGES = 9999  #: so that p values go down to .0001, and survive a correction for many gates
 _EXCHANGES_OF_MANY = 999  #: of sums with more figures than ``_MANY``, where more would take seconds
 _MANY = 100_000
 _SEED = 1999  #: the bounds of a comparison are always the same
@@ -47,10 +45,10 @@ _BISECTIONS = 40  #: of a p value, to less than 1e-12
 _STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 
 _SAME = "the same in every item"
-_RANGE = "range of the items' changes: too few vary for a bound of their mean"
-_BOOTSTRAP = "bootstrap-t over items"
-_TWO_WAY = "the wider of bootstrap-t over items, and Student's t with two-way errors over items and templates"
 _WIDENED = "widened by what retraining gives"
+_TOO_FEW = "{} {} say nothing of others at this level, {} are needed"
+_LEAST = 6  #: units; fewer have no bounds at any level that gates use
+_TWO_WAY = "{}; and no narrower than Student's t with two-way errors over items and templates"
 _EXCHANGE = "exchange of then and now at random, item by item"
 
 
@@ -61,6 +59,7 @@ class _Crossed:
     then: ItemSums
     now: ItemSums
     groups: Groups | None
+    clusters: NDArray[np.intp] | None  #: number of the cluster of each unit
 
     @property
     def sides(self) -> tuple[ItemSums, ItemSums]:
@@ -73,7 +72,9 @@ class _Crossed:
         return self.now.n_templates if self.groups is None else int(self.groups.max()) + 1
 
     def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
-        """Return the two-way error of influences."""
+        """Return the two-way error of influences, with clusters in place of their units."""
+        if self.clusters is not None:
+            items, cells = (np.asarray(add_rows(rows, self.clusters), dtype=np.float64) for rows in (items, cells))
         return two_way_error(items, cells if self.groups is None else merge_templates(cells, self.groups))
 
 
@@ -236,7 +237,8 @@ def compare_items(
 
     Where both sides have sums by template, of at least four different ones, the bounds are those for other units and other templates:
     never within those for other units, nor within Student's t with two-way errors. ``over`` says so, or how many templates are taken as
-    fixed. Templates that both models read alike count as one.
+    fixed. Templates that both models read alike count as one. Where the units of ``now`` have clusters, the bounds are those for other
+    clusters, and ``over`` says "clusters of".
 
     Args:
         then: the baseline.
@@ -246,39 +248,48 @@ def compare_items(
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
         noise: sums that differ by less count as equal; times the count where the statistic is a mean.
-        repeats: random draws of the bounds, where a simulation needs many comparisons; at most as many as usual.
+        repeats: exchanges of a count of tests, where a simulation needs many comparisons; at most as many as usual.
         redrawn: whether a simulation drew the templates with replacement, so that equal ones are several all the same.
 
     Raises:
-        UndefinedError: fewer units in common than :func:`fewest_items` of which some moved, or no value on them.
+        UndefinedError: fewer than five units in common of which some moved (six at 97.5 % or more), or no value on them.
 
     Example:
-        All five units are worse by .1: so is the mean of other units. By chance that happens in one case of 32.
+        All five units are worse by .1, which chance does in one case of 32. Of other units a few may be better by as much: the share of worse
+        ones is at least .05 ** (1 / 5) = .55.
 
         >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
         >>> labels, ones = np.array(list("abcde")), np.ones(5)
         >>> then = mean_sums(labels, np.array([0.1, 0.2, 0.3, 0.4, 0.5]), ones, "letters")
         >>> now = mean_sums(labels, np.array([0.2, 0.3, 0.4, 0.5, 0.6]), ones, "letters")
         >>> difference = compare_items(then, now, lambda v: v)
-        >>> round(difference.low, 3), round(difference.value, 3), round(difference.high, 3), difference.p
-        (0.1, 0.1, 0.1, 0.03125)
+        >>> round(difference.low, 3), round(difference.value, 3), round(difference.high, 3), round(difference.p, 2)
+        (0.009, 0.1, 0.1, 0.03)
     """
-    over = with_fixed(now)
+    fixed = with_fixed(now)
     then, now = align(then, now)
-    sides = then.by_unit(), now.by_unit()
+    then = replace(then, clusters=now.clusters)
+    sides, sampled = (then.by_unit(), now.by_unit()), (then.by_cluster(), now.by_cluster())
     crossed = _crossed(then, now, redrawn)
-    difference = compare_aligned(*sides, distance, tolerance, level, noise, repeats, crossed)
-    over = f"{now.over} and templates" if difference.templates else over
+    difference = compare_aligned(*sampled, distance, tolerance, level, noise, repeats, crossed)
+    over = f"{sampled[1].over} and templates" if difference.templates else fixed.replace(now.over, sampled[1].over, 1)
     difference = replace(difference, over=over, units=now.over)
-    return replace(difference, of_then=then.by_itself(), of_now=now.by_itself()) if difference.moved else difference
+    if not difference.moved:
+        return difference
+    changes = difference.changes if now.clusters is None else unit_changes(*sides, distance, noise)[0]
+    own = [side.by_itself() for side in sides]
+    return replace(difference, changes=changes, labels=sides[1].labels, of_then=own[0], of_now=own[1])
 
 
 def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
     """Return both sides by template where bounds can hold for other templates; ``None`` where there are too few different ones."""
     if not (is_crossed(then) and is_crossed(now)):
         return None
-    groups = None if redrawn else template_groups(then, now)
-    return None if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES else _Crossed(then, now, groups)
+    groups, clusters = None if redrawn else template_groups(then, now), now.by_unit().clusters
+    if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES:
+        return None
+    codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
+    return _Crossed(then, now, groups, codes)
 
 
 def compare_aligned(
@@ -301,19 +312,19 @@ def compare_aligned(
         raise UndefinedError(f"the statistic has no value on the {items} {now.over} in common")
     if not moved:
         return Difference(0.0, 0.0, 0.0, 1.0, 1.0, items, 0, _SAME, now.over, np.zeros(items), labels)
-    if items < (fewest := fewest_items(level)):
+    if items < min(fewest := fewest_items(level), _LEAST):
         raise UndefinedError(f"{items} {now.over} in common say nothing of others, {fewest} are needed")
-    changes, templates = pair.contributions(), 0
+    changes, templates = pair.contributions(), pair.n_templates
     if (of_gaps := _gap_bounds(then, now, distance, tolerance, level)) is not None:
-        method, bounds, least = METHOD, of_gaps, 0.0
-    elif not now.smooth:
-        method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
-        templates = pair.n_templates
-    elif (smooth := _smooth(pair, tolerance, level)) is not None:
-        method, bounds, least = _TWO_WAY if crossed else _BOOTSTRAP, smooth, 1 / (_resamples(pair) + 1)
-        templates = pair.n_templates
+        method, bounds, least, templates = METHOD, of_gaps, 0.0, 0
+    elif now.smooth:
+        bounds, least, tied = _smooth(pair, tolerance, level), 0.5**items, pair.effects().tied
+        method = (TIED if tied else SKEWED).format(now.over)
+        method = _TWO_WAY.format(method) if crossed else method
     else:
-        method, bounds, least = _RANGE, _range(np.append(pair.own(changes), value), tolerance), 0.5**items
+        method, bounds, least = _EXCHANGE, _exchange(pair, tolerance, level), 0.5 / (_repeats(pair) + 1)
+    if items < fewest:
+        method, bounds = _TOO_FEW.format(items, now.over, fewest), (-np.inf, np.inf, 1.0, 1.0)
     return Difference(value, *bounds, items, moved, method, now.over, changes, labels, least, templates=templates)
 
 
@@ -325,15 +336,6 @@ def _gap_bounds(then: Comparable, now: Comparable, distance: Distance, tolerance
     if sides[0] is None or sides[1] is None or np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) > 0:
         return None
     return gap_change_bounds(sides[0], sides[1], tolerance, level)
-
-
-def fewest_items(level: float) -> int:
-    """Return how many items are too many to move the same way by chance more often than one-sided bounds of this level allow.
-
-    >>> fewest_items(0.95), fewest_items(0.975)  # one case of 32, and of 64
-    (5, 6)
-    """
-    return int(np.ceil(np.log2(1 / (1 - level)) - 1e-9))
 
 
 class _Pair:
@@ -348,7 +350,7 @@ class _Pair:
         repeats: int | None = None,
         crossed: _Crossed | None = None,
     ) -> None:
-        self.most_repeats = max(_RESAMPLES, _EXCHANGES) if repeats is None else repeats
+        self.most_repeats = _EXCHANGES if repeats is None else repeats
         self.crossed = crossed
         self.of_then, self.of_now, self.ratio = then.value, now.value, now.ratio
         self.distance, self.distances = distance, (distance, distance)
@@ -396,6 +398,15 @@ class _Pair:
         (items_then, cells_then), (items_now, cells_now) = map(influences, self.crossed.sides, self.distances)
         return self.crossed.error(items_now - items_then, cells_now - cells_then)
 
+    def effects(self) -> ItemEffects:
+        """Return what the items contribute to the worsening; an item's weight is its share of the cases, where the statistic is a mean."""
+        n = len(self.now)
+        after, before = _influences(self.bad_now, self.now), _influences(self.bad_then, self.then)
+        weights = self.then[:, 1] + self.now[:, 1] if self.ratio else np.ones(n)
+        weights = np.asarray(weights / weights.mean(), dtype=np.float64)
+        own = self.worsening + n * (after - before) / weights
+        return ItemEffects(self.worsening, own, weights, self.jackknife_error())
+
     def jackknife_error(self) -> float:
         """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
         without = self.bad_now(_total(self.now) - self.now) - self.bad_then(_total(self.then) - self.then)
@@ -412,13 +423,6 @@ class _Pair:
             step = self.now[part] - self.then[part]
             contributions[part] = (bad_now - self.bad_now(now - step) + self.bad_then(then + step) - bad_then) / 2
         return np.nan_to_num(contributions)
-
-    def own(self, changes: FloatArray) -> FloatArray:
-        """Return the worsening of each item by itself, in units of the statistic: its contribution over its weight."""
-        if not self.ratio:
-            return changes * len(changes)
-        counts = self.then[:, 1] + self.now[:, 1]
-        return np.asarray(changes * counts.sum() / counts, dtype=np.float64)
 
 
 def _total(sums: Sums) -> FloatArray:
@@ -492,13 +496,8 @@ def _repeats(pair: _Pair) -> int:
     return min(pair.most_repeats, _EXCHANGES if pair.now.size <= _MANY else min(_EXCHANGES, _EXCHANGES_OF_MANY))
 
 
-def _resamples(pair: _Pair) -> int:
-    """Return how often items are drawn again."""
-    return min(pair.most_repeats, _RESAMPLES)
-
-
-def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
-    """Return bounds and p values of a smooth statistic, or ``None`` as :func:`_bootstrap_t`.
+def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
+    """Return bounds and p values of a smooth statistic.
 
     Near neutral, chance makes a statistic look farther from neutral than it is. If the side is in doubt, the worsening is bounded by
     the change of the statistic itself, which it cannot exceed. The bounds also hold if the two values lie on different sides of
@@ -506,12 +505,10 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
     """
     worsening = _bounds_of(pair, tolerance, level)
     then_bends, now_bends = (_bends(pair.distance, *side) for side in _values_and_errors(pair))
-    if worsening is None or not (then_bends or now_bends):
+    if not (then_bends or now_bends):
         return worsening
     change = _bounds_of(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
     apart = _bounds_of(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
-    if change is None or apart is None:
-        return None
     bounds = folded(worsening, change, apart, then_bends, now_bends)
     return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
 
@@ -558,21 +555,18 @@ def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
     """Return the statistic of each model, and its standard error over items (and templates)."""
     both: list[tuple[float, float]] = []
     for k, (of, sums) in enumerate(pair.sides()):
-        ones = np.ones((1, len(sums)))
-        value, influence = _influences(of, sums, ones)
-        error = float(_spread(influence, ones)[0])
+        error = float(np.sqrt(len(sums) / (len(sums) - 1) * np.square(_influences(of, sums)).sum()))
         if pair.crossed is not None:
             error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], _as_it_is)).error)
-        both.append((float(value[0]), error))
+        both.append((float(of(_total(sums))), error))
     return both
 
 
-def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
-    """Return bounds and p values for other items and, where sums are by template, other templates; ``None`` as :func:`_bootstrap_t`."""
-    of_items, error = _bootstrap_t(pair, tolerance, level), pair.two_way_error()
-    if of_items is None or error is None:
-        return of_items
-    low, high, p, p_better = of_items
+def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds:
+    """Return bounds and p values for other items and, where sums are by template, other templates."""
+    low, high, p, p_better = pair.effects().bounds(tolerance, level)
+    if (error := pair.two_way_error()) is None:
+        return low, high, p, p_better
     below, above = two_way_bounds(pair.worsening, error, level)
     return (
         min(low, below), max(high, above), max(p, two_way_p(pair.worsening - tolerance, error)),
@@ -580,93 +574,16 @@ def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
     )  # fmt: skip
 
 
-def _bootstrap_t(pair: _Pair, tolerance: float, level: float) -> Bounds | None:
-    """Return bounds and p values, or ``None`` where so few items vary that a bound of the resamples is infinite."""
-    items, resamples = len(pair.now), _resamples(pair)
-    value, plain_error = (float(x[0]) for x in _estimate(pair, np.ones((1, items))))
-    error = pair.jackknife_error()
-    rounding = 1e-10 * max(float(np.abs(of(_total(sums)))) for of, sums in pair.sides())  # derivatives are numerical
-    largest = float(np.abs(pair.own(pair.contributions())).max())
-    if not plain_error > max(1e-9 * largest, 100 * rounding):
-        return None
-    nothing = max(1e-5 * plain_error, rounding)
-    rng = np.random.default_rng(_SEED)
-    resampled = []
-    for size in _blocks(resamples, items):
-        values, errors = _estimate(pair, _weights(rng, size, items))
-        flat = errors <= nothing  # the same item over and over: no error to divide by
-        t = (values - value) / np.where(flat, 1.0, errors)
-        t[flat] = np.where(np.abs(values - value) > nothing, np.copysign(np.inf, values - value), 0.0)[flat]
-        resampled.append(t)
-    t = np.concatenate(resampled)
-    # a resample without a value may lie on either side
-    above, below = np.sort(np.where(np.isnan(t), np.inf, t)), np.sort(np.where(np.isnan(t), -np.inf, t))
-    low = value - above[_rank(resamples, level)] * error
-    high = value - below[resamples - 1 - _rank(resamples, level)] * error
-    if not (np.isfinite(low) and np.isfinite(high)):
-        return None
-    p = (1 + (above >= (value - tolerance) / error).sum()) / (resamples + 1)
-    p_better = (1 + (below <= (value + tolerance) / error).sum()) / (resamples + 1)
-    bounds = float(low), float(high), float(p), float(p_better)
-    return _widened(bounds, pair, value, error, tolerance, level)
-
-
-def _widened(bounds: Bounds, pair: _Pair, value: float, error: float, tolerance: float, level: float) -> Bounds:
-    """Return bounds and p values that allow in the tail for items that are rare and far on the other side."""
-    low, high, p, p_better = bounds
-    if level <= 1 - TAIL and min(p, p_better) >= TAIL:
-        return bounds
-    ones = np.ones((1, len(pair.now)))
-    after, before = _influences(pair.bad_now, pair.now, ones)[1], _influences(pair.bad_then, pair.then, ones)[1]
-    influence = (after - before)[0]
-    if level > 1 - TAIL:
-        low = min(low, value - tail_reach(level, influence) * error)
-        high = max(high, value + tail_reach(level, -influence) * error)
-    if p < TAIL:
-        p = max(p, min(TAIL, tail_p((value - tolerance) / error, influence)))
-    if p_better < TAIL:
-        p_better = max(p_better, min(TAIL, tail_p(-(value + tolerance) / error, -influence)))
-    return low, high, p, p_better
-
-
-def _estimate(pair: _Pair, weights: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the worsening with items of these weights, (R, G), and its standard error by the infinitesimal jackknife.
-
-    An item's influence is the derivative of the worsening along the item's sums (Efron 1982, The Jackknife, section 6.3);
-    for a mean over cases the error is :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_error`.
-    """
-    after, influence_after = _influences(pair.bad_now, pair.now, weights)
-    before, influence_before = _influences(pair.bad_then, pair.then, weights)
-    return after - before, _spread(influence_after - influence_before, weights)
-
-
-def _spread(influence: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return the standard error that influences of items give, (R,)."""
-    items = weights.shape[1]
-    centred = influence - (weights * influence).sum(axis=1, keepdims=True) / items
-    return np.asarray(np.sqrt((weights * np.square(centred)).sum(axis=1) * items / (items - 1)), dtype=np.float64)
-
-
-def _influences(
-    bad: Callable[[FloatArray], FloatArray], sums: Sums, weights: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Return the distance at the weighted totals, (R,), and its derivative along the sums of each item, (R, G)."""
-    totals = weights @ sums
-    steps = _STEP * sums.std(axis=0)
-    slopes = np.zeros_like(totals)
+def _influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> FloatArray:
+    """Return the derivative of a function of the totals along the sums of each item, shape (G,) (Efron 1982, section 6.3)."""
+    totals, steps = _total(sums), _STEP * sums.std(axis=0)
+    slopes = np.zeros(len(totals))
     for k in np.flatnonzero(steps):
         ahead, behind = totals.copy(), totals.copy()
-        ahead[:, k] += steps[k]
-        behind[:, k] -= steps[k]
-        slopes[:, k] = (bad(ahead) - bad(behind)) / (2 * steps[k])
-    return bad(totals), slopes @ (sums - sums.mean(axis=0)).T
-
-
-def _range(own: FloatArray, tolerance: float) -> Bounds:
-    """Return the range of the items' own changes and, last, of that of all; the p values are the sign test's if all agree."""
-    chance = 0.5 ** (len(own) - 1)
-    low, high = float(own.min()), float(own.max())
-    return low, high, chance if low > tolerance else 1.0, chance if high < -tolerance else 1.0
+        ahead[k] += steps[k]
+        behind[k] -= steps[k]
+        slopes[k] = (of(ahead) - of(behind)) / (2 * steps[k])
+    return np.asarray((sums - sums.mean(axis=0)) @ slopes, dtype=np.float64)
 
 
 def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:
@@ -704,7 +621,8 @@ def unit_changes(
 def items_to_decide(difference: Difference, tolerance: float) -> int | None:
     """Estimate how many units would decide between worse and no worse, if the worsening stays the same.
 
-    The distance of a bound shrinks with the square root of the number of units. ``None`` if the worsening equals the tolerance.
+    The distance of a bound shrinks with the square root of the number of units. ``None`` if the worsening equals the tolerance, or there is no
+    bound.
 
     Example:
         .02 short of the tolerance with .04 of uncertainty: four times the items.
@@ -717,10 +635,6 @@ def items_to_decide(difference: Difference, tolerance: float) -> int | None:
     if abs(room) <= 1e-12 * max(1.0, abs(tolerance)):
         return None
     reach = difference.high - difference.value if room > 0 else difference.value - difference.low
-    fewest = 2.0
-    if (
-        difference.method == _RANGE
-    ):  # the range does not shrink, but a bound of the mean can be had once four items vary
-        reach = 1.645 * float(difference.changes.std(ddof=1)) * difference.items**0.5
-        fewest = 4 * difference.items / max(1, difference.moved)
-    return int(np.ceil(round(max(fewest, difference.items * (reach / room) ** 2), 6)))
+    if not np.isfinite(reach):
+        return None
+    return int(np.ceil(round(max(2.0, difference.items * (reach / room) ** 2), 6)))

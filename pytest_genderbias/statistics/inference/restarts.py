@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.gap_rms import signed_root
+from pytest_genderbias.statistics.inference.item_bounds import Bounds, fewest_items
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.moderated import Prior, moderated_variance
 from pytest_genderbias.statistics.inference.paired import (
-    Bounds,
     Difference,
     Distance,
-    fewest_items,
     folded,
     unit_changes,
 )

@@ -1,4 +1,4 @@
-"""The tail of a paired comparison: p values below 1 %, which families of gates need, and what makes them doubtful.
+"""The tail of a paired comparison: how far a mean over items may lie off where rare items are far on the other side, and what makes it doubtful.
 
 ``docs/evidence/coverage-tails.md`` has the measured shares; ``tests/statistics/inference/test_tails.py`` recomputes a small part.
 """
@@ -12,9 +12,8 @@ from pytest_genderbias.statistics.student import t_above, t_quantile
 
 FloatArray = NDArray[np.float64]
 
-TAIL = 0.01  #: p values below this, and bounds above 1 - TAIL, are widened
-_UNSEEN = 2.0  #: standard errors by which the skew of other items may exceed that of those at hand
-_SHRUNK = 2.0  #: a sample shows about half of the skew of a long tail
+_UNSEEN = 3.0  #: standard errors by which the skew of other items may exceed that of those at hand
+_SHRUNK = 3.0  #: a sample shows about a third of the skew of a long tail
 
 
 def kish_number(changes: ArrayLike) -> float:
@@ -61,7 +60,7 @@ def tail_p(t: float, influences: ArrayLike) -> float:
     .. math:: P(T \\le z - g (2 z^2 + 1) / (6 \\sqrt n)) \\approx \\Phi(z)
 
     (Johnson 1978, Modified t tests and confidence intervals for asymmetrical populations, JASA 73; Hall 1992, On the removal of skewness
-    by transformation, JRSS B 54). z solves this for twice the skewness at hand, less two standard errors sqrt(6 / n) of it, where that is
+    by transformation, JRSS B 54). z solves this for three times the skewness at hand, less three standard errors sqrt(6 / n), where that is
     below 0; p is Student's.
 
     Args:
@@ -69,10 +68,10 @@ def tail_p(t: float, influences: ArrayLike) -> float:
         influences: the values, or the influence of each item on the statistic, up to location and scale, shape (n,), n > 1.
 
     Example:
-        Symmetric: g = -2 sqrt(6 / 6) = -2, so that t = 2 + 2 (2 * 4 + 1) / (6 sqrt 6) = 3.2247 is as good as z = 2 with five degrees.
+        Symmetric: g = -3 sqrt(6 / 6) = -3, so that t = 2 + 3 (2 * 4 + 1) / (6 sqrt 6) = 3.8371 is as good as z = 2 with five degrees.
 
         >>> from scipy import stats
-        >>> round(tail_p(3.2247, [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0]), 4), round(float(stats.t.sf(2.0, 5)), 4)
+        >>> round(tail_p(3.8371, [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0]), 4), round(float(stats.t.sf(2.0, 5)), 4)
         (0.051, 0.051)
     """
     n, skew = len(np.asarray(influences)), _long_tail(influences)

@@ -23,7 +23,6 @@ from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.chat_choice import (
-    CANNOT,
     CHAT_ROLES,
     FLOOR,
     LETTERS,
@@ -38,7 +37,7 @@ from pytest_genderbias.suites.families.shared.chat_choice import (
 )
 from pytest_genderbias.suites.families.shared.chat_task import competence_of, mass_statistic, refuse_unable
 from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TAIL_WAGGING
-from pytest_genderbias.suites.family import Competence, Context, Family
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import ChatAnswers, StoredPredictions
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values

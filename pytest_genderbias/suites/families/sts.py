@@ -49,7 +49,7 @@ from pytest_genderbias.suites.families.shared.paraphrases import (
     TemplateSets,
     read_template_sets,
 )
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
@@ -206,6 +206,10 @@ class Sts(Family[StsBody, StsOptions]):
         rows = take(data, "templates", LocatedList, "the suite")
         templates = read_template_sets(data, _parse(rows), _parse)
         return StsBody((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, templates)
+
+    def asks_gender(self, body: StsBody, options: StsOptions) -> bool:
+        """Return whether the two groups are women and men."""
+        return set(body.groups) == GENDERS
 
     def content(self, body: StsBody) -> object:
         """Return groups, words, professions and templates."""

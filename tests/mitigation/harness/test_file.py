@@ -57,6 +57,16 @@ def test_mitigations_are_plain_objects(tmp_path: Path) -> None:
     assert isinstance(mitigation.recipe, LstmTraining) and mitigation.recipe.data == str(tmp_path / "texts")
 
 
+def test_control_items_are_those_beside_the_file(tmp_path: Path) -> None:
+    settings = {
+        written: read(tmp_path, FILE.replace("{limit: 100}", f"{{ability: {written}}}"))[1].arguments["ability"]
+        for written in ("own.yaml", "'none: random'", "null")
+    }
+    assert settings == {"own.yaml": [str(tmp_path / "own.yaml")], "'none: random'": "none: random", "null": None}
+    with pytest.raises(DataFileError, match=":8: ability should be"):
+        read(tmp_path, FILE.replace("{limit: 100}", "{ability: own.txt}"))
+
+
 def test_reductions_are_planned_for_the_models_of_a_run(tmp_path: Path) -> None:
     reductions = read(tmp_path)
     first = "wed+projection.nli-occupation.net_neutral.by_0.3"

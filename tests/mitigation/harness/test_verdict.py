@@ -14,12 +14,9 @@ from support.answered_suites import NoisyCoreference, winogender
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
-from pytest_genderbias.gates.assertions import GateWarning, settle
+from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
 from pytest_genderbias.gates.verdicts import (
-    ACCURACY_LOST,
-    CAN_PASS,
-    INCONCLUSIVE,
     NO_VALUE,
     NOT_COMPARABLE,
     NOT_REDUCED,
@@ -27,6 +24,9 @@ from pytest_genderbias.gates.verdicts import (
     PASSED,
     REDUCED,
     SUPERFICIAL,
+    TASK_LOST,
+    TOO_FEW,
+    passes,
 )
 from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.measurement.runner import Runner, RunSettings
@@ -150,7 +150,7 @@ def first_line(judgement):
 def test_reduced_by_most_and_more_than_in_the_control():
     run = run_of(lm(BIAS), lm(0.3 * BIAS), [[lm(BIAS + noise(0.1, s)) for s in (1, 2, 3)]])
     found = judge(run, by=0.3, budget={"perplexity": 0.05})
-    assert found.verdict == REDUCED and not Policy().fails(found)
+    assert found.code == REDUCED and not Policy().fails(found)
     assert "reduced by 70 % (at least 30 % is asked), more than in the control" in first_line(found)
     assert (
         "mean of 3" in found.text and "perplexity: 7.389 -> 7.389, unchanged" in found.text and ": kept" in found.text
@@ -169,14 +169,14 @@ def test_the_share_is_what_a_hand_computes():
     found = judge(run_of(lm(BIAS), lm(after)))
     assert found.facts["reduction"] == pytest.approx(1 - np.abs(after).mean() / np.abs(BIAS).mean(), abs=1e-6)
     low, high = found.facts["reduction_bounds"]
-    assert low < found.facts["reduction"] < high and found.verdict == REDUCED
+    assert low < found.facts["reduction"] < high and found.code == REDUCED
 
 
 @pytest.mark.parametrize("by", [0.0, 0.3, 1.0])
 def test_nothing_done_is_not_reduced(by):
     model = lm(BIAS)
     found = judge(run_of(model, model), by=by)
-    assert found.verdict == NOT_REDUCED and Policy().fails(found)
+    assert found.code == NOT_REDUCED and Policy().fails(found)
     assert "unchanged" in first_line(found)
     with pytest.raises(GateFailure, match="not reduced"):
         assert_reduced(run_of(model, model), "lm-occupation", by=by, cache=None)
@@ -184,13 +184,13 @@ def test_nothing_done_is_not_reduced(by):
 
 def test_noise_alone_is_not_reduced():
     found = judge(run_of(lm(BIAS), lm(BIAS + noise(1.0, 5))), by=0.3)
-    assert found.verdict == NOT_REDUCED and "raised by" in first_line(found)
+    assert found.code == NOT_REDUCED and "raised by" in first_line(found)
 
 
 def test_no_more_than_in_the_control_is_not_reduced():
     run = run_of(lm(BIAS), lm(0.5 * BIAS), [[lm(0.5 * BIAS), lm(0.4 * BIAS)]])
     found = judge(run)
-    assert found.verdict == NOT_REDUCED
+    assert found.code == NOT_REDUCED
     assert "reduced by 50 % (at least 30 % is asked), no more than in the control (" in first_line(found)
 
 
@@ -206,39 +206,38 @@ def test_what_is_nearer_to_neutral_is_better_on_whichever_side_that_is():
 
 def test_reduced_too_little_is_said_with_what_would_be_seen():
     found = judge(run_of(lm(BIAS), lm(0.9 * BIAS)))
-    assert found.verdict == NOT_REDUCED and "reduced by 10 %" in first_line(found)
+    assert found.code == NOT_REDUCED and "reduced by 10 %" in first_line(found)
 
 
-def test_inconclusive_says_what_settles_it_and_follows_the_policy():
+def test_too_few_says_what_settles_it_and_fails():
     run = run_of(lm(BIAS), lm(0.4 * BIAS + noise(0.4, 9)))
     found = judge(run, by=0.3)
     low, high = found.facts["reduction_bounds"]
-    assert found.verdict == REDUCED and 0.3 < low < 0.4 < high
+    assert found.code == REDUCED and 0.3 < low < 0.4 < high
     found = judge(run, by=0.4)
-    assert found.verdict == INCONCLUSIVE and Policy().fails(found) and found.facts["reduction_bounds"] == [low, high]
+    assert found.code == TOO_FEW and Policy().fails(found) and found.facts["reduction_bounds"] == [low, high]
     assert (
         "occupations, if it stays where it is" in found.settled_by
         and f"by={np.floor(100 * low) / 100:g}" in found.settled_by
     )
-    assert judge(run, by=np.floor(100 * low) / 100 - 0.01).verdict == REDUCED
-    policy = Policy(inconclusive="warn")
-    with refereed_by(Referee(policy)), pytest.warns(GateWarning, match="inconclusive"):
-        assert not policy.fails(assert_reduced(run, "lm-occupation", by=0.4, cache=None))
+    assert judge(run, by=np.floor(100 * low) / 100 - 0.01).code == REDUCED
+    with pytest.raises(GateFailure, match=r"^cannot judge \(too few cases\): lm-occupation on "):
+        assert_reduced(run, "lm-occupation", by=0.4, cache=None)
 
 
 def test_over_corrected_where_the_mean_changes_its_side():
     found = judge(run_of(lm(TOWARDS_MEN), lm(-0.4 * TOWARDS_MEN)))
-    assert found.verdict == OVER_CORRECTED
+    assert found.code == OVER_CORRECTED
     assert "the sign flips, to 40 % of what it was; aggregate_bias" in first_line(found)
     assert "reduced by 60 %" in first_line(found)
-    assert judge(run_of(lm(TOWARDS_MEN), lm(-0.4 * TOWARDS_MEN)), overshoot=0.5).verdict == REDUCED
+    assert judge(run_of(lm(TOWARDS_MEN), lm(-0.4 * TOWARDS_MEN)), overshoot=0.5).code == REDUCED
 
 
 def test_over_corrected_where_every_item_changes_its_side():
     """The mean is about 0 all the time: he and she were exchanged."""
     bias = BIAS - BIAS.mean()
     found = judge(run_of(lm(bias), lm(-0.5 * bias)))
-    assert found.verdict == OVER_CORRECTED
+    assert found.code == OVER_CORRECTED
     assert "lean the other way now (slope -0.5 to -0.5): the sign flips, to about 50 % of what it was" in first_line(
         found
     )
@@ -246,59 +245,59 @@ def test_over_corrected_where_every_item_changes_its_side():
 
 def test_over_corrected_by_a_statistic_with_a_sign():
     found = judge(run_of(lm(TOWARDS_MEN), lm(-0.4 * TOWARDS_MEN)), statistic="signed_bias")
-    assert found.verdict == OVER_CORRECTED and "signed_bias" in first_line(found)
+    assert found.code == OVER_CORRECTED and "signed_bias" in first_line(found)
 
 
 def test_a_little_beyond_neutral_is_no_over_correction():
     """Within its interval, a mean of about 0 has no side."""
     found = judge(run_of(lm(TOWARDS_MEN), lm(noise(0.1, 4) - 0.005)), statistic="signed_bias")
-    assert found.verdict == REDUCED
+    assert found.code == REDUCED
 
 
 def test_accuracy_lost():
     nats = np.full(PASSAGES, 2.0)
     run = run_of(lm(BIAS, nats), lm(0.3 * BIAS, nats + 0.2 + noise(0.02, 1, PASSAGES)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict == ACCURACY_LOST and Policy().fails(found)
+    assert found.code == TASK_LOST and Policy().fails(found)
     assert first_line(found).startswith(
-        "accuracy lost: "
+        "limit broken (accuracy lost): "
     ) and "% worse, 5 % worse is allowed; aggregate_bias" in first_line(found)
     assert "reduced by 70 %" in first_line(found), "whatever was found is named"
     assert found.facts["budget"]["perplexity"]["worse"] == pytest.approx(np.expm1(0.2), abs=0.02)
-    assert judge(run, budget={"perplexity": 0.3}).verdict == REDUCED
+    assert judge(run, budget={"perplexity": 0.3}).code == REDUCED
 
 
-def test_a_budget_that_is_not_decided_makes_the_verdict_inconclusive():
+def test_a_budget_that_is_not_decided_cannot_be_judged():
     nats = np.full(PASSAGES, 2.0)
     run = run_of(lm(BIAS, nats), lm(0.3 * BIAS, nats + 0.05 + noise(0.2, 1, PASSAGES)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict == INCONCLUSIVE and "or a budget of 0." in found.settled_by and "passages" in found.settled_by
+    assert found.code == TOO_FEW and "or a budget of 0." in found.settled_by and "passages" in found.settled_by
     worse = run_of(lm(BIAS, nats), lm(BIAS, nats + 0.05 + noise(0.2, 1, PASSAGES)))
-    assert judge(worse, budget={"perplexity": 0.05}).verdict == NOT_REDUCED, "what is worse is said first"
+    assert judge(worse, budget={"perplexity": 0.05}).code == NOT_REDUCED, "what is worse is said first"
 
 
 def test_superficial(tmp_path):
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.75), folder=tmp_path)
     found = judge(run, superficial=True)
-    assert found.verdict == SUPERFICIAL and Policy().fails(found)
+    assert found.code == SUPERFICIAL and Policy().fails(found)
     assert "75 % of the reduction comes back with a new head; aggregate_bias" in first_line(found)
     assert "one-sided 95 % bounds 75 % and 75 %" in found.text and "before with a new head" in found.text
     assert "compression of gender: not known: " in found.text
     assert found.facts["superficial"]["comes_back"] == pytest.approx(0.75)
-    assert judge(run, superficial=True, back=0.8).verdict == REDUCED
+    assert judge(run, superficial=True, back=0.8).code == REDUCED
     assert len(run.recipe.trained) == len(set(run.recipe.trained)) == 2, "equal trainings are shared"
 
 
 def test_what_lasts_is_not_superficial():
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.0))
     found = judge(run, superficial=True)
-    assert found.verdict == REDUCED and "nothing comes back with a new head" in found.text
+    assert found.code == REDUCED and "nothing comes back with a new head" in found.text
 
 
 def test_a_new_head_that_learns_nothing_does_not_tell():
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=None))
     found = judge(run, superficial=True)
-    assert found.verdict == INCONCLUSIVE and found.settled_by == "a recipe that trains the head longer (superficial)"
+    assert found.code == TOO_FEW and found.settled_by == "a recipe that trains the head longer (superficial)"
     assert "a new head brings the bias back on no encoder, not even on the one before" in first_line(found)
     assert "before with a new head: 0, 0 % of the reduction: such a head shows no bias that is there" in found.text
 
@@ -311,7 +310,7 @@ def test_a_compression_that_cannot_be_measured_skips_no_test():
 
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.75), measurer=measurer)
     found = judge(run, superficial=True)
-    assert found.verdict == SUPERFICIAL and "compression of gender: not known: it cannot be probed" in found.text
+    assert found.code == SUPERFICIAL and "compression of gender: not known: it cannot be probed" in found.text
     with pytest.raises(NotApplicableError, match="it cannot be probed"):
         judge(run, "disco-names")
 
@@ -320,7 +319,7 @@ def test_superficial_over_restarts_has_bounds():
     after = [lm(0.2 * BIAS + noise(0.02, s)) for s in range(3)]
     run = run_of(lm(BIAS), after, recipe=StubRecipe(tuple(BIAS), back=0.8), trained=True)
     found = judge(run, superficial=True)
-    assert found.verdict == SUPERFICIAL
+    assert found.code == SUPERFICIAL
     low, high = found.facts["superficial"]["bounds"]
     assert low <= found.facts["superficial"]["comes_back"] <= high
 
@@ -328,7 +327,7 @@ def test_superficial_over_restarts_has_bounds():
 def test_superficial_is_not_asked_of_what_is_not_reduced():
     run = run_of(lm(BIAS), lm(BIAS), recipe=StubRecipe(tuple(BIAS)))
     found = judge(run, superficial=True)
-    assert found.verdict == NOT_REDUCED and "superficial: not tested" in found.text and not run.recipe.trained
+    assert found.code == NOT_REDUCED and "superficial: not tested" in found.text and not run.recipe.trained
 
 
 def test_superficial_needs_a_recipe():
@@ -342,7 +341,7 @@ def test_no_value():
         return replace(found, values={**found.values, "aggregate_bias": None}, reasons={"aggregate_bias": "no words"})
 
     found = judge(run_of(lm(BIAS), lm(BIAS), measurer=lacking))
-    assert found.verdict == NO_VALUE and "no value before, seed 0: no words" in first_line(found)
+    assert found.code == NO_VALUE and "no value before, seed 0: no words" in first_line(found)
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
@@ -363,8 +362,7 @@ def test_a_reduction_in_what_is_no_number_never_passes(number, place):
     run = run_of(lm(BIAS), lm(0.2 * BIAS, nats), [[lm(BIAS)]], measurer=broken)
     with np.errstate(all="ignore"):
         found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict not in CAN_PASS and found.verdict != SUPERFICIAL
-    assert Policy(inconclusive="warn").fails(found)
+    assert not passes(found.code) and found.code not in (TOO_FEW, SUPERFICIAL)
 
 
 def test_models_measured_on_something_else_are_not_compared():
@@ -374,14 +372,14 @@ def test_models_measured_on_something_else_are_not_compared():
         return measure(suite, model, limit=next(sizes), **settings)
 
     found = judge(run_of(lm(BIAS), lm(0.9 * BIAS), measurer=other))
-    assert found.verdict == NOT_COMPARABLE and "before was measured on something else" in first_line(found)
+    assert found.code == NOT_COMPARABLE and "before was measured on something else" in first_line(found)
 
 
 def test_nothing_to_reduce():
     none = lm(np.zeros(len(OCCUPATIONS)))
     assert "there is nothing to reduce" in first_line(judge(run_of(none, none)))
     noisy = judge(run_of(lm(BIAS), lm(0.1 * BIAS)), statistic="signed_bias")
-    assert noisy.verdict == NOT_REDUCED and "nothing to reduce that is more than noise" in first_line(noisy)
+    assert noisy.code == NOT_REDUCED and "nothing to reduce that is more than noise" in first_line(noisy)
 
 
 # Restarts
@@ -394,29 +392,29 @@ def restarts(share, spread, seeds, **more):
 
 def test_restarts_decide_where_a_method_trains():
     found = judge(restarts(0.3, 0.1, 3))
-    assert found.verdict == REDUCED and found.over == "restarts"
+    assert found.code == REDUCED and found.over == "restarts"
     assert "trained 3 times, seeds 0, 1, 2; before is one model for all of them" in found.text
-    assert judge(restarts(0.6, 0.5, 3)).verdict in (INCONCLUSIVE, NOT_REDUCED)
+    assert judge(restarts(0.6, 0.5, 3)).code in (TOO_FEW, NOT_REDUCED)
 
 
 def test_one_restart_is_judged_over_items_and_says_so():
     found = judge(restarts(0.3, 0.1, 1))
-    assert found.verdict == REDUCED and found.over == "occupations"
+    assert found.code == REDUCED and found.over == "occupations"
     assert "one restart says little about others" in found.text
 
 
 @pytest.mark.parametrize("seeds", [2, 3])
 def test_few_restarts_that_agree_decide_nothing(seeds):
     found = judge(restarts(0.3, 0.0, seeds))
-    assert found.verdict == INCONCLUSIVE and found.settled_by == "five seeds or more"
+    assert found.code == TOO_FEW and found.settled_by == "five seeds or more"
     assert f"{seeds} restarts that all moved alike say too little of others" in found.text
-    assert judge(restarts(0.3, 0.0, 5)).verdict == REDUCED
+    assert judge(restarts(0.3, 0.0, 5)).code == REDUCED
 
 
 def test_the_control_of_each_seed_is_averaged_over_its_own():
     controls = [[lm((0.9 + 0.01 * s + 0.1 * c) * BIAS) for c in range(2)] for s in range(3)]
     found = judge(replace(restarts(0.3, 0.1, 3), control=controls))
-    assert found.verdict == REDUCED
+    assert found.code == REDUCED
     assert found.facts["control"] == pytest.approx(np.abs(BIAS).mean() * 0.96, rel=1e-6)
     assert "mean of 2 a seed" in found.text
 
@@ -428,7 +426,7 @@ def test_perplexity_over_restarts_is_also_held_against_a_trained_control():
     ]
     run = run_of(lm(BIAS), models[0], [[one] for one in models[1]], trained=True)
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict == REDUCED
+    assert found.code == REDUCED
     assert "the control has 7.546: against it after is 1.01 % worse" in found.text
 
 
@@ -445,19 +443,19 @@ def without_items(**limit):
 def test_figures_without_items_are_compared_as_they_are():
     found = judge(run_of(lm(BIAS), lm(0.5 * BIAS), [[lm(BIAS)]], measurer=without_items()))
     assert (
-        found.verdict == REDUCED
+        found.code == REDUCED
         and "reduced by 50 %, compared as it is, with no bound for others: no sums of aggregate_bias are known"
         in found.text
     )
     assert found.over == "the suite's cases, all of them" and found.facts["reduction_bounds"] == pytest.approx(
         [0.5, 0.5]
     )
-    assert judge(run_of(lm(BIAS), lm(0.9 * BIAS), measurer=without_items())).verdict == NOT_REDUCED
+    assert judge(run_of(lm(BIAS), lm(0.9 * BIAS), measurer=without_items())).code == NOT_REDUCED
 
 
 def test_a_sample_without_items_decides_nothing():
     found = judge(run_of(lm(BIAS), lm(0.5 * BIAS), measurer=without_items(limit=256)))
-    assert found.verdict == INCONCLUSIVE and found.settled_by == "all cases of the suite (no limit)"
+    assert found.code == TOO_FEW and found.settled_by == "all cases of the suite (no limit)"
     assert found.facts["reduction_bounds"] == [None, None] and found.interval is None
     json.loads(json.dumps(found.to_dict(), allow_nan=False))
 
@@ -494,15 +492,15 @@ class StubNothing(StubRecipe):
 
 def test_a_figure_that_is_no_number_is_no_value():
     found = judge(run_of(lm(BIAS), lm(0.3 * BIAS), recipe=StubNothing()), budget={"perplexity": 0.05})
-    assert found.verdict == NO_VALUE and "perplexity has no value before and after" in first_line(found)
+    assert found.code == NO_VALUE and "perplexity has no value before and after" in first_line(found)
 
 
 def test_the_budget_of_an_accuracy_is_a_share_of_what_it_was():
     right = 0.8 + noise(0.02, 1, PASSAGES)
-    for kept, verdict in ((0.97, REDUCED), (0.93, ACCURACY_LOST), (1.1, REDUCED)):
+    for kept, verdict in ((0.97, REDUCED), (0.93, TASK_LOST), (1.1, REDUCED)):
         run = run_of(lm(BIAS, right), lm(0.3 * BIAS, kept * right), recipe=StubAccuracy())
         found = judge(run, budget={"accuracy": 0.05})
-        assert found.verdict == verdict
+        assert found.code == verdict
         assert found.facts["budget"]["accuracy"]["worse"] == pytest.approx(1 - kept)
 
 
@@ -510,7 +508,7 @@ def test_a_control_that_does_nothing_right_takes_no_accuracy_away():
     right, none = np.full(PASSAGES, 0.8), np.zeros(PASSAGES)
     run = run_of(lm(BIAS, right), lm(0.3 * BIAS, right), [[lm(BIAS, none)]], recipe=StubAccuracy(), trained=True)
     found = judge(run, budget={"accuracy": 0.05})
-    assert found.verdict == REDUCED and "accuracy: 0.8 -> 0.8, unchanged" in found.text
+    assert found.code == REDUCED and "accuracy: 0.8 -> 0.8, unchanged" in found.text
     run = run_of(lm(BIAS, right), lm(0.3 * BIAS, none), recipe=StubAccuracy())
     assert "accuracy 0.8 -> 0: nothing of it is left" in first_line(judge(run, budget={"accuracy": 0.05}))
 
@@ -518,11 +516,11 @@ def test_a_control_that_does_nothing_right_takes_no_accuracy_away():
 def test_a_perplexity_too_large_for_a_number_is_no_value():
     run = run_of(lm(BIAS), lm(0.3 * BIAS, np.full(PASSAGES, 1e4)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.verdict == NO_VALUE and Policy().fails(found)
+    assert found.code == NO_VALUE and Policy().fails(found)
     assert "no value for the perplexity of the budget after: it is exp(10000)" in first_line(found)
     fine = judge(replace(run, after=lm(0.3 * BIAS), control=[[lm(BIAS, np.full(PASSAGES, 1e4))]], trained=True),
                  budget={"perplexity": 0.05})  # fmt: skip
-    assert fine.verdict == REDUCED, "a control that has none is no fault of the method"
+    assert fine.code == REDUCED, "a control that has none is no fault of the method"
 
 
 def test_what_is_not_surely_more_than_the_control_is_settled_by_no_smaller_share():
@@ -530,7 +528,7 @@ def test_what_is_not_surely_more_than_the_control_is_settled_by_no_smaller_share
     run = run_of(lm(BIAS), after, [[lm(0.55 * BIAS + noise(0.3, 11))]])
     for by in (0.3, 0.4):
         found = judge(run, by=by)
-        assert found.verdict == INCONCLUSIVE and "(the control)" in found.settled_by and "by=" not in found.settled_by
+        assert found.code == TOO_FEW and "(the control)" in found.settled_by and "by=" not in found.settled_by
 
 
 def test_what_nobody_can_tell_of_a_budget():
@@ -619,13 +617,13 @@ def exchange_words(network, tokenizer):
 def test_demo_projection_is_reduced(demo):
     method = resolve_method(["wed", "projection"])
     found = judge_reduction(mitigate(demo, method, controls=2), "lm-occupation", by=0.3)
-    assert found.verdict == REDUCED and found.model == "demo-lm with wed & projection"
+    assert found.code == REDUCED and found.model == "demo-lm with wed & projection"
     assert "control (together, mean of 2)" in found.text
 
 
 def test_demo_without_a_mitigation_is_not_reduced(demo):
     found = judge_reduction(mitigate(demo, Method()), "lm-occupation")
-    assert found.verdict == NOT_REDUCED and "unchanged" in first_line(found)
+    assert found.code == NOT_REDUCED and "unchanged" in first_line(found)
 
 
 def test_demo_with_noise_is_not_reduced(demo):
@@ -634,12 +632,12 @@ def test_demo_with_noise_is_not_reduced(demo):
         weight += 0.05 * float(weight.std()) * torch.randn(weight.shape, generator=torch.Generator().manual_seed(0))
 
     found = judge_reduction(run_of(demo, changed(demo, add, "noise"), recipe=None), "lm-occupation")
-    assert found.verdict == NOT_REDUCED
+    assert found.code == NOT_REDUCED
 
 
 def test_demo_with_exchanged_words_is_over_corrected(demo):
     found = judge_reduction(run_of(demo, changed(demo, exchange_words, "exchanged"), recipe=None), "lm-occupation")
-    assert found.verdict == OVER_CORRECTED and "lean the other way" in first_line(found)
+    assert found.code == OVER_CORRECTED and "lean the other way" in first_line(found)
 
 
 def test_demo_with_a_ruined_output_layer_has_lost_its_accuracy(demo):
@@ -648,7 +646,7 @@ def test_demo_with_a_ruined_output_layer_has_lost_its_accuracy(demo):
 
     run = run_of(demo, changed(demo, ruin, "ruined"), recipe=DemoPerplexity())
     found = judge_reduction(run, "lm-occupation", budget={"perplexity": 0.05})
-    assert found.verdict == ACCURACY_LOST
+    assert found.code == TASK_LOST
     assert "perplexity" in first_line(found) and "reduced by" in first_line(found), (
         "less of everything is also less of bias"
     )
@@ -658,7 +656,7 @@ def test_demo_counts_of_tests_are_judged_over_persons():
     found = judge_reduction(
         mitigate(load_model("demo-mlm", device="cpu"), make_method("projection"), controls=1), "disco-terms"
     )
-    assert found.over == "persons" and found.verdict == NOT_REDUCED, "he and she are not what it tells its persons by"
+    assert found.over == "persons" and found.code == NOT_REDUCED, "he and she are not what it tells its persons by"
     assert "significant_fills 0.2857 -> 0.2857, unchanged" in first_line(found)
 
 

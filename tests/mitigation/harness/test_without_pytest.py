@@ -44,7 +44,7 @@ pytest_modules = sorted(name for name in sys.modules if name.partition(".")[0] i
 for module in pkgutil.walk_packages(pytest_genderbias.__path__, "pytest_genderbias."):
     importlib.import_module(module.name)
 print(json.dumps({
-    "restarts": restarts.restarts, "notes": list(restarts.notes), "verdict": judgement.verdict, "model": judgement.model,
+    "restarts": restarts.restarts, "notes": list(restarts.notes), "code": judgement.code, "model": judgement.model,
     "pytest": pytest_modules,
     "swapped": swap("I met her.", intervention="grammatical"),
     "spacy": "spacy" in sys.modules, "grammar": "pytest_genderbias.mitigation.words.grammar" in sys.modules,
@@ -64,7 +64,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_restarts_and_a_mitigation_need_no_pytest(result: dict[str, Any]) -> None:
     assert result["pytest"] == []
     assert result["restarts"] == 3 and result["notes"] == ["mean over 3 restarts, seeds 0, 1, 2"]
-    assert result["verdict"] in ("reduced", "not reduced", "inconclusive", "over-corrected")
+    assert result["code"] in ("reduced", "not_reduced", "too_few", "over_corrected")
     assert result["model"] == "demo-lm with projection"
 
 

@@ -97,23 +97,21 @@ def test_too_little_in_common_is_refused():
 # Value, error and bounds against other computations
 
 
-def test_equal_counts_give_the_interval_of_a_mean_of_differences():
-    """A slow loop: items drawn again one resample at a time, each with the clustered error of its mean."""
+def test_equal_counts_give_students_t_with_the_tail_that_others_may_have():
     rng = np.random.default_rng(5)
     counts, then = rng.integers(5, 30, 17).astype(float), rng.normal(size=17)
     change = rng.exponential(size=17)
     found = compare_items(mean_of(then, counts), mean_of(then + change, counts), same, tolerance=0.4)
-    sums = change * counts
-    mean, error = clustered_mean_error(sums, counts)
+    mean, error = clustered_mean_error(change * counts, counts)
+    influences = counts * (change - mean)
     assert found.value == pytest.approx(float(mean))
-    t, rng = [], np.random.default_rng(1)
-    for _ in range(20_000):
-        rows = rng.integers(17, size=17)
-        again, its_error = clustered_mean_error(sums[rows], counts[rows])
-        t.append((again - mean) / its_error)
-    assert found.low == pytest.approx(mean - np.quantile(t, 0.95) * error, abs=0.06 * error)
-    assert found.high == pytest.approx(mean - np.quantile(t, 0.05) * error, abs=0.12 * error)
-    assert found.p == pytest.approx(np.mean(np.array(t) >= (mean - 0.4) / error), abs=0.01)
+    skew = 3 * np.sqrt(6 / 17)
+    for bound, tail in (
+        (mean - found.low, skew - 3 * stats.skew(influences)),
+        (found.high - mean, skew + 3 * stats.skew(influences)),
+    ):
+        t = stats.t.ppf(0.95, 16)
+        assert bound / error == pytest.approx(t + max(0.0, tail) / (6 * np.sqrt(17)) * (2 * t * t + 1), rel=0.03)
     assert found.changes.sum() == pytest.approx(float(mean)) and found.moved == 17
 
 
@@ -133,15 +131,15 @@ def test_the_error_is_that_of_leaving_items_out(value):
         up[i], down[i] = 1 + 1e-4, 1 - 1e-4
         worse = [float(value(w @ line(x, now, value).sums) - value(w @ line(x, then, value).sums)) for w in (up, down)]
         slopes.append((worse[0] - worse[1]) / 2e-4)
-    _, error = paired._estimate(pair, ones[None])
-    assert error[0] == pytest.approx(np.sqrt(40 / 39 * np.sum(np.square(slopes))), rel=1e-3)
+    influences = pair.effects().influences
+    assert influences / 40 == pytest.approx(np.array(slopes), abs=1e-3 * np.abs(slopes).max())
 
 
 def test_bounds_and_p_say_the_same():
     for seed in range(20):
         then, now = mean_pair(normal)(np.random.default_rng(seed), 12)
         first = compare_items(then, now, same)
-        assert (compare_items(then, now, same, tolerance=max(0, first.low - 1e-9)).p <= 0.05) == (first.low > 0)
+        assert (compare_items(then, now, same, tolerance=max(0, first.low - 1e-6)).p <= 0.05) == (first.low > 0)
         assert compare_items(then, now, same, tolerance=max(0, first.low + 1e-3)).p > 0.05
 
 
@@ -198,19 +196,23 @@ def test_one_changed_item_of_sixty_decides_nothing():
     now = then.copy()
     now[7] += 0.9
     found = compare_items(mean_of(then), mean_of(now), same, tolerance=0.01)
-    assert found.method.startswith("range") and (found.low, found.p) == (0.0, 1.0)
-    assert found.high == pytest.approx(0.9) and found.moved == 1
+    share = stats.binomtest(1, 60).proportion_ci(0.90, "exact").high  # the others may be as far off
+    assert found.method.startswith("random weights") and found.low < 0.01 < found.high and found.p > 0.1
+    assert found.high == pytest.approx(0.9 * share, rel=0.01) and found.moved == 1
     assert int(np.argmax(found.changes)) == 7 and found.changes.sum() == pytest.approx(found.value)
-    assert items_to_decide(found, 0.01) >= 240
 
 
-@pytest.mark.parametrize(("shift", "p", "p_better"), [(0.02, 0.5**12, 1.0), (-0.02, 1.0, 0.5**12), (0.005, 1.0, 1.0)])
-def test_a_shift_of_all_items_is_decided(shift, p, p_better):
+@pytest.mark.parametrize("shift", [0.02, -0.02])
+def test_a_shift_of_all_items_is_decided_as_by_the_sign_test(shift):
+    """That of others lies beyond 0 as surely as all of twelve coins fall on one side."""
     counts = np.arange(3.0, 15.0)
     then = np.linspace(0, 1, 12)
-    found = compare_items(mean_of(then, counts), mean_of(then + shift, counts), same, tolerance=0.01)
-    assert [found.low, found.value, found.high] == pytest.approx([shift] * 3)
-    assert (found.p, found.p_better) == (p, p_better)
+    found = compare_items(mean_of(then, np.ones(12)), mean_of(then + shift, np.ones(12)), same)
+    own, p, other = (found.low, found.p, found.p_better) if shift > 0 else (-found.high, found.p_better, found.p)
+    assert p == pytest.approx(0.5**12, rel=0.05) and other == 1.0
+    assert own == pytest.approx(abs(shift) * (2 * 0.05 ** (1 / 12) - 1), rel=0.03)
+    heavier = compare_items(mean_of(then, counts), mean_of(then + shift, counts), same)
+    assert abs(heavier.value) == pytest.approx(0.02) and heavier.high - heavier.low > found.high - found.low
 
 
 @pytest.mark.parametrize("flip", [1e-5, 1e-4, 1e-3])
@@ -330,10 +332,9 @@ def test_equal_trainings_are_rarely_worse_with_retraining():
 
 
 def test_the_smallest_p_is_that_of_a_large_worsening():
-    assert compare_items(mean_of(np.zeros(5)), mean_of(np.ones(5)), same).p == 0.5**5
-    for items, shift in ((5, np.ones(5)), (12, 1 + np.linspace(0, 0.1, 12))):
+    for items, shift in ((5, np.ones(5)), (12, 1 + np.linspace(0, 0.01, 12))):
         found = compare_items(mean_of(np.zeros(items)), mean_of(shift), same)
-        assert found.p == pytest.approx(found.least_p)
+        assert found.p == pytest.approx(found.least_p, rel=0.03) and found.least_p == 0.5**items
     then, now = count_pair(0.0, 3.0)(np.random.default_rng(4), 90)
     found = compare_items(then, now, same)
     assert found.p == pytest.approx(found.least_p) and found.least_p == pytest.approx(1 / 20_000)
@@ -428,8 +429,8 @@ def test_corrections_refuse_what_is_no_p_value():
 
 
 def test_figures_of_methods_and_of_gates_on_counts_in_a_small_version():
-    """Student's t and percentiles let pass what has a long tail towards worse more often than bootstrap-t."""
-    shares = {label: [share for share, _ in cells] for label, cells in methods_rows(runs=40)}
+    """Student's t and percentiles let pass what has a long tail towards worse more often than the chosen bounds."""
+    shares = dict(methods_rows(runs=40))
     assert shares["exponential"][2] >= max(shares["exponential"][:2])
     ((_, cells), _) = counts_power_rows(runs=4, sizes=(164,))
     ((truth, decisions),) = cells
@@ -451,11 +452,8 @@ def test_near_neutral_no_worsening_is_larger_than_the_change_of_the_statistic():
 
 
 def test_fewer_draws_move_the_bounds_by_chance_only() -> None:
-    """A simulation compares hundreds of times, with 1,999 draws instead of 9,999."""
-    rng = np.random.default_rng(3)
-    labels, ones = np.arange(40).astype(str), np.ones(40)
-    then, now = (mean_sums(labels, rng.normal(size=40), ones, "letters") for _ in range(2))
-    usual, few = (compare_items(then, now, lambda v: v, repeats=repeats) for repeats in (None, 1999))
-    assert (usual.least_p, few.least_p) == (1e-4, 5e-4)
-    assert usual.low != few.low
-    assert [few.low, few.high] == pytest.approx([usual.low, usual.high], abs=0.1 * (usual.high - usual.low))
+    """A simulation compares hundreds of counts of tests, with 1,999 draws instead of 9,999."""
+    then, now = count_pair(0.0, 0.7)(np.random.default_rng(4), 60)
+    usual, few = (compare_items(then, now, same, repeats=repeats) for repeats in (None, 1999))
+    assert (usual.least_p, few.least_p) == (5e-5, 2.5e-4)
+    assert [few.low, few.high] == pytest.approx([usual.low, usual.high], abs=0.2 * (usual.high - usual.low))

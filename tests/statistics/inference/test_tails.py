@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.tail_coverage import LEVEL, POPULATIONS, p_values, shares
 
-from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.inference.tails import TAIL, kish_number, skewness, tail_p, tail_reach
+from pytest_genderbias.statistics.inference.tails import kish_number, skewness, tail_p, tail_reach
 
 CHANGES = st.lists(st.floats(-1, 1).map(lambda x: round(x, 3)), min_size=2, max_size=30)
 
@@ -44,20 +43,17 @@ def test_a_gate_has_the_p_values_of_the_simulation():
     """Bounds of a level in the tail, and p, agree on what is decided."""
     rng = np.random.default_rng(3)
     labels, ones = np.array([f"{i:02d}" for i in range(30)]), np.ones(30)
-    weights = paired._weights(np.random.default_rng(paired._SEED), 999, 30)
     for shift in (0.3, 0.55, 0.7, 1.0):
         changes = POPULATIONS["exponential, tail better"](rng, 30) + shift
         sides = [mean_sums(labels, x, ones, "letters") for x in (np.zeros(30), changes)]
-        found = compare_items(*sides, lambda v: v, level=1 - LEVEL, repeats=999)
-        assert found.p == pytest.approx(p_values(changes[None], weights)[2, 0], rel=1e-6)
-        assert found.p <= LEVEL or found.low <= 0
-        usual = compare_items(*sides, lambda v: v, level=0.975, repeats=999)
+        found = compare_items(*sides, lambda v: v, level=1 - LEVEL)
+        assert (found.p <= LEVEL) == (p_values(changes[None])[1, 0] <= LEVEL) == (found.low > 0)
+        usual = compare_items(*sides, lambda v: v, level=0.975)
         assert usual.low >= found.low and usual.p == found.p
 
 
 def test_few_items_with_a_long_tail_are_called_worse_less_often():
     """Ten times as often as they should, by Student's t; a small part of docs/evidence/coverage-tails.md."""
-    student, boot, gate = shares(POPULATIONS["exponential, tail better"], 12, 4000, 999)
-    assert student > 0.02 and boot > 0.004
-    assert gate < 0.7 * boot
-    assert shares(POPULATIONS["normal"], 60, 4000, 999)[2] <= 0.0035 and TAIL == 0.01
+    student, gate = shares(POPULATIONS["exponential, tail better"], 12, 4000)
+    assert student > 0.02 and gate < 0.005
+    assert shares(POPULATIONS["normal"], 60, 4000)[1] <= 0.0035

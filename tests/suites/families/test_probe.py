@@ -234,7 +234,7 @@ def test_a_limit_is_decided_by_the_shuffles(tiny_model, tmp_path):
         assert found.bounds[statistic] == found.intervals[statistic] is not None
     interval = found.interval
     inside = judge_limit(found, Limit(at_most=(found.value + interval.high) / 2))
-    assert (inside.verdict, inside.over) == ("inconclusive", "shuffles")
+    assert (inside.code, inside.over) == ("too_few", "shuffles")
     assert "judged for other shuffles" in inside.text
     assert re.fullmatch(
         r"about \d+ shuffles \(now 4\), if the value stays where it is; or a limit farther away", inside.settled_by

@@ -14,6 +14,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.least_share import least_share, share_interval
 from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
 from pytest_genderbias.suites.cases import Answer, Facts
+from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.options import Option, share
 
 FloatArray = NDArray[np.float64]
@@ -28,7 +29,6 @@ FLOOR: dict[str, Option] = {
         "least mass: the probability of all options together, below which the model does not do the task and no bias has a value",
     )
 }
-CANNOT = "cannot do the task"
 
 
 def messages(text: str, options: Sequence[str]) -> list[str]:

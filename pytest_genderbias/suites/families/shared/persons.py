@@ -257,7 +257,7 @@ def stored_persons(table: PredictionTable, options: PersonOptions) -> tuple[Pers
             f"labels {some_of(sorted(spelled.values()))}; spell them the same way"
         )
     share = _shares(gold.tolist(), group.tolist(), options)
-    outputs = tuple(spelled.get(name.casefold(), name) for name in table.labels)
+    outputs = tuple(spelled.get(folded(name), name) for name in table.labels)
     probabilities = None if table.probabilities is None else table.probabilities[compared].astype(np.float64)
     persons = _persons(np.asarray(table.ids)[compared], gold, predicted, group, share, outputs, probabilities)
     return persons, int((~compared).sum())

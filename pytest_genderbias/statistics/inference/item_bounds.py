@@ -1,0 +1,155 @@
+"""Bounds of a mean over items for other items of the same kind: few of them, with long tails, or with answers that tie.
+
+``docs/evidence/coverage-paired.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_item_bounds.py``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.statistics.inference.tails import tail_p, tail_reach
+
+FloatArray = NDArray[np.float64]
+Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
+
+SKEWED = "Student's t over {}, with a tail that others may have"
+TIED = "random weights of {}, beside one more as far off as any"
+_TIED = 0.25  #: share of the items with equal changes from which on their number counts, and not their spread
+_ALIKE = 1e-6  #: of the largest change
+
+
+@dataclass(frozen=True)
+class ItemEffects:
+    """What items contribute to a figure.
+
+    Attributes:
+        value: the figure.
+        own: what each item gives by itself, in units of the figure, shape (n,); the weighted mean is about ``value``.
+        weights: of the items, with the mean 1, shape (n,).
+        error: standard error of the figure over other items.
+        neutral: what an item gives that has no effect; others may lie as far from it, on either side, as the farthest of these.
+    """
+
+    value: float
+    own: FloatArray
+    weights: FloatArray
+    error: float
+    neutral: float = 0.0
+
+    @property
+    def tied(self) -> bool:
+        """Whether so many items give the same (yes or no, or no change at all) that a spread says little of others."""
+        apart = np.abs(self.own - self.neutral).max()
+        if not apart > 0:
+            return True
+        counts = np.unique(np.round((self.own - self.neutral) / (_ALIKE * apart)), return_counts=True)[1]
+        return bool(counts.max() >= _TIED * len(self.own))
+
+    @property
+    def influences(self) -> FloatArray:
+        """The influence of each item, up to its scale, shape (n,)."""
+        return self.weights * (self.own - self.value)
+
+    def bounds(self, tolerance: float, level: float) -> Bounds:
+        """Return one-sided bounds of a level each, and p values of "at most the tolerance" and of "at least minus the tolerance".
+
+        Items that differ have Student's t, with the reach of :func:`~pytest_genderbias.statistics.inference.tails.tail_reach`. Items that tie
+        have the bounds of :func:`least_mean`. On fewer than :func:`fewest_items` both bounds are infinite. No p value is below that of the
+        sign test with all items on one side.
+        """
+        if len(self.own) < fewest_items(level) or not np.isfinite(self.error):
+            return -np.inf, np.inf, 1.0, 1.0
+        low, p = self._below(tolerance, level)
+        high, p_better = self._mirrored()._below(tolerance, level)
+        return low, -high, p, p_better
+
+    def _mirrored(self) -> ItemEffects:
+        return replace(self, value=-self.value, own=-self.own, neutral=-self.neutral)
+
+    def _below(self, tolerance: float, level: float) -> tuple[float, float]:
+        """Return the lower bound, and the p value of "at most the tolerance"."""
+        least_p = 0.5 ** len(self.own)
+        if self.tied:
+            least = self.neutral - float(np.abs(self.own - self.neutral).max())
+            low = least_mean(self.own, self.weights, least, 1 - level)
+            p = 1.0 if self.value <= tolerance else share_below(self.own, self.weights, least, tolerance)
+        else:
+            low = self.value - tail_reach(level, self.influences) * self.error
+            p = tail_p((self.value - tolerance) / self.error, self.influences)
+        return min(low, self.value), max(p, least_p)
+
+
+def fewest_items(level: float) -> int:
+    """Return how many items are too many to move the same way by chance more often than one-sided bounds of this level allow.
+
+    >>> fewest_items(0.95), fewest_items(0.975), fewest_items(0.99875)  # one case of 32, of 64, and of 1,024
+    (5, 6, 10)
+    """
+    return int(np.ceil(np.log2(1 / (1 - level)) - 1e-9))
+
+
+def least_mean(own: ArrayLike, weights: ArrayLike, least: float, outside: float) -> float:
+    """Return a lower bound of a weighted mean over items, none of which lies below ``least``.
+
+    Items get random weights, those of the Bayesian bootstrap (Rubin 1981), beside one more item of the largest weight that lies at ``least``; the
+    bound is the quantile ``outside`` of the mean (Gaffke's bound: Phan, Thomas and Learned-Miller 2021, Towards Practical Mean Bounds for
+    Small Samples). For items that are ``least`` or another value it is the exact bound of a share (Clopper and Pearson 1934).
+
+    Args:
+        own: the items, shape (n,).
+        weights: of the items, shape (n,), above 0.
+        least: the least value of an item.
+        outside: probability that the bound lies above the mean of all items of the kind.
+
+    Example:
+        All of six items are worse by 1, and others may be better by 1: the share r of worse ones is at least .025 ** (1 / 6) = .54, and the mean
+        2 r - 1.
+
+        >>> round(least_mean(np.ones(6), np.ones(6), -1.0, 0.025), 2)
+        0.08
+    """
+    from scipy.optimize import brentq
+
+    values, sizes = np.asarray(own, dtype=np.float64), np.asarray(weights, dtype=np.float64)
+    mean = float(sizes @ values / sizes.sum())
+    if not mean > least:
+        return least
+    return float(brentq(lambda at: share_below(values, sizes, least, at) - outside, least, mean, rtol=1e-9))
+
+
+def share_below(own: FloatArray, weights: FloatArray, least: float, value: float) -> float:
+    """Return the probability that the randomly weighted mean of :func:`least_mean` lies at or below a value.
+
+    It is that of a weighted sum of exponential variables below 0, by the saddlepoint approximation (Lugannani and Rice 1980).
+
+    Example:
+        All of three items are 1, and others may be 0: the mean is below 1/2 with the probability 1/8.
+
+        >>> round(share_below(np.ones(3), np.ones(3), 0.0, 0.5), 2)
+        0.13
+    """
+    from scipy.special import ndtr
+
+    rates = np.append(weights * (own - value), weights.max() * (least - value))
+    if not ((rates > 0).any() and (rates < 0).any()):
+        return float(rates.max() <= 0)
+    rates = rates / np.sqrt(np.square(rates).sum())
+    at = _saddlepoint(rates)
+    left = 1 - rates * at
+    root = float(np.sign(at) * np.sqrt(max(0.0, 2 * np.log(left).sum())))
+    if abs(root) < 1e-3:
+        return float(0.5 + (rates**3).sum() / (3 * np.sqrt(2 * np.pi)))
+    slope = at * float(np.sqrt(np.square(rates / left).sum()))
+    density = np.exp(-root * root / 2) / np.sqrt(2 * np.pi)
+    return float(np.clip(ndtr(root) + density * (1 / root - 1 / slope), 0.0, 1.0))
+
+
+def _saddlepoint(rates: FloatArray) -> float:
+    """Return where the derivative of the cumulant function, - sum of log(1 - rate t), is 0."""
+    from scipy.optimize import brentq
+
+    ends = (1 - 1e-12) / rates.min(), (1 - 1e-12) / rates.max()
+    return float(brentq(lambda t: (rates / (1 - rates * t)).sum(), *ends, xtol=1e-14, rtol=1e-12))

@@ -1,0 +1,197 @@
+"""What one more training changes: the packaged table, and how a measurement finds its row."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import yaml
+
+from pytest_genderbias import load_suite, measure
+from pytest_genderbias.gates.retraining import FIGURES, kind_of, retraining_of, standard_error
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.text import packaged
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+FILES = sorted((packaged.folder("fixtures") / "retraining").glob("*.yaml"))
+TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FILES}
+ROWS = [
+    pytest.param(table, row, id=f"{kind}-{suite}-{statistic}")
+    for kind, table in TABLES.items()
+    for suite, of_suite in table["suites"].items()
+    for statistic, row in of_suite.items()
+]
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    spec = spec_from_file_location("retraining_table", SCRIPTS / "retraining_table.py")
+    module = module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look their module up
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def masked() -> Measurement:
+    return measure("lm-occupation", "demo-mlm", limit=200, cache=None)
+
+
+def test_each_kind_of_model_has_a_table() -> None:
+    assert set(TABLES) == {MASKED_LM, CAUSAL_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER}
+    for kind, table in TABLES.items():
+        assert table["kind"] == kind and table["trainings"] >= 12
+        assert table["base"] in table["source"] or table["source"].startswith(table["base"].rpartition("-")[0])
+        assert set(table["default"]) == set(FIGURES)
+        assert table["default"]["spread"] > 0
+
+
+def test_rows_name_statistics_of_packaged_suites() -> None:
+    for table in TABLES.values():
+        for suite, rows in table["suites"].items():
+            assert rows.keys() <= load_suite(suite).statistics.keys(), suite
+            for statistic in rows:
+                load_suite(suite).statistics[statistic].check_gateable(statistic)
+
+
+@pytest.mark.parametrize(("table", "row"), ROWS)
+def test_figures_agree_with_each_other(table: dict, row: dict) -> None:
+    assert row["spread"] > 0
+    assert row["unit"] is None or row["unit"] > 0
+    assert 3 <= row.get("trainings", table["trainings"]) <= table["trainings"]
+    if row["paired"] is None:
+        assert row["items"] is None and row["beyond"] == row["spread"]
+    else:  # the mean square of a difference is twice the variance
+        beyond = max(0.0, row["spread"] ** 2 - row["paired"] ** 2 / 2)
+        assert row["beyond"] ** 2 == pytest.approx(beyond, abs=0.02 * row["spread"] ** 2)
+        assert row["paired"] > 0 and row["items"] >= 5
+
+
+def test_a_suite_of_the_table_takes_its_row(masked: Measurement) -> None:
+    found = retraining_of(masked, "aggregate_bias")
+    row = TABLES[MASKED_LM]["suites"]["lm-occupation"]["aggregate_bias"]
+    error = (masked.interval.high - masked.interval.low) / 2 / 1.96
+    for name in FIGURES:
+        assert getattr(found, name) == pytest.approx(row[name] * error)
+    assert found.known and found.unit == row["unit"]
+    assert found.source == f"packaged: {TABLES[MASKED_LM]['trainings']} trainings of bert-tiny-mlm"
+
+
+def test_another_suite_takes_the_default_of_its_kind(masked: Measurement) -> None:
+    found = retraining_of(replace(masked, suite="my-own"), "aggregate_bias")
+    error = standard_error(masked, "aggregate_bias")
+    assert found.beyond == pytest.approx(TABLES[MASKED_LM]["default"]["beyond"] * error)
+    assert not found.known and found.unit is None and "default for masked-lms" in found.source
+
+
+def test_another_kind_takes_the_largest_default(masked: Measurement) -> None:
+    unknown = replace(masked, suite="my-own", abilities=(), signature={**masked.signature, "model": {}})
+    found = retraining_of(unknown, "aggregate_bias")
+    largest = max(table["default"]["spread"] for table in TABLES.values())
+    assert found.spread == pytest.approx(largest * standard_error(masked, "aggregate_bias"))
+    assert not found.known and "the largest of" in found.source
+
+
+def test_a_statistic_without_interval_or_row_has_no_figures(masked: Measurement) -> None:
+    bare = replace(masked, suite="my-own", intervals=dict.fromkeys(masked.intervals))
+    found = retraining_of(bare, "aggregate_bias")
+    assert (found.spread, found.paired, found.beyond) == (None, None, None)
+
+
+def test_a_row_without_ratios_gives_its_figures_as_they_are() -> None:
+    found = retraining_of(measure("weat", "demo-mlm", cache=None), "effect_size")
+    assert found.spread == TABLES[MASKED_LM]["suites"]["weat"]["effect_size"]["spread"]
+
+
+@pytest.mark.parametrize(
+    ("suite", "model", "ability", "kind"),
+    [
+        ("lm-occupation", "demo-mlm", None, MASKED_LM),
+        ("lm-occupation", "demo-lm", None, CAUSAL_LM),
+        ("lm-occupation", "demo-mlm", "none: a test", MASKED_LM),
+        ("lm-occupation", "demo-lm", "none: a test", CAUSAL_LM),
+        ("nli-occupation", "demo-nli", None, NLI_CLASSIFIER),
+        ("nli-occupation", "demo-nli", "none: a test", NLI_CLASSIFIER),
+    ],
+)
+def test_the_kind_is_that_of_the_control_items_or_else_of_the_suite(
+    suite: str, model: str, ability: str | None, kind: str
+) -> None:
+    measured = measure(suite, model, limit=64, cache=None, ability=ability)
+    assert kind_of(measured) == kind
+    assert kind_of(Measurement.from_dict(measured.to_dict())) == kind
+
+
+def test_the_error_of_restarts_is_that_of_their_items(masked: Measurement) -> None:
+    """The interval of restarts is over restarts: two that are alike would have none."""
+    restarts = combine_restarts([masked, masked, masked], range(3))
+    assert restarts.interval is None
+    error = standard_error(restarts, "aggregate_bias")
+    assert error == pytest.approx(standard_error(masked, "aggregate_bias"), rel=0.1)
+    assert retraining_of(restarts, "aggregate_bias").known
+
+
+def test_more_cases_do_not_shrink_what_a_training_moves(masked: Measurement) -> None:
+    """A user's 90,000 biographies have a small standard error, and their classifier moves as much as it does on few."""
+    table = TABLES[TEXT_CLASSIFIER]
+    row = table["suites"]["bios"]["accuracy"]
+    bios = replace(masked, suite="bios", abilities=(), n=table["cases"])
+    bios = replace(bios, values={"accuracy": 0.9}, intervals={"accuracy": masked.interval})
+    large = replace(bios, n=100 * table["cases"])
+    assert retraining_of(large, "accuracy").beyond == pytest.approx(10 * retraining_of(bios, "accuracy").beyond)
+    assert retraining_of(bios, "accuracy").spread == pytest.approx(row["spread"] * standard_error(masked, masked.main))
+
+
+def test_the_table_is_read_when_it_is_asked_for() -> None:
+    code = (
+        "import sys, pytest_genderbias.plugin\n"
+        "assert 'pytest_genderbias.gates.retraining' not in sys.modules\n"
+        "from pytest_genderbias.gates import retraining\n"
+        "assert retraining._tables.cache_info().currsize == 0"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def trainings(masked: Measurement, shift: float, noise: float, items: int = 40) -> list[Measurement]:
+    """Return 30 trainings: equal items, a shift of each training, and what it moves in each item."""
+    draws = np.random.default_rng(1)
+    labels, ones = np.array([f"item {i}" for i in range(items)]), np.ones(items)
+    own, made = draws.normal(size=items), []
+    for moved in shift * draws.normal(size=30):
+        values = own + moved + noise * draws.normal(size=items)
+        mean, error = values.mean(), values.std(ddof=1) / np.sqrt(items)
+        interval = replace(masked.interval, low=mean - 1.96 * error, high=mean + 1.96 * error)
+        sums = SumsByStatistic({masked.main: mean_sums(labels, values, ones, "items")})
+        made.append(replace(masked, values={masked.main: mean}, intervals={masked.main: interval}, sums=sums))
+    return made
+
+
+def test_what_a_training_moves_beyond_its_items_is_found_again(script: ModuleType, masked: Measurement) -> None:
+    error = 1 / np.sqrt(40)
+    with_shift = script.row_of(trainings(masked, 0.3, 0.5), masked.main, None)
+    assert with_shift["beyond"] == pytest.approx(0.3 / error, rel=0.25)
+    assert with_shift["paired"] == pytest.approx(0.5 * np.sqrt(2), rel=0.15)
+    without = script.row_of(trainings(masked, 0.0, 0.5), masked.main, None)
+    assert without["beyond"] < 0.3 and without["spread"] == pytest.approx(0.5, rel=0.25)
+
+
+@pytest.mark.slow
+def test_three_trainings_differ_as_the_table_says(script: ModuleType, shared_data: Path, tmp_path: Path) -> None:
+    """Heads for careers are trained in seconds. Three say no more than the order of magnitude."""
+    script.train(TEXT_CLASSIFIER, tmp_path, shared_data, range(1000, 1003), None)
+    script.measure(TEXT_CLASSIFIER, tmp_path, shared_data)
+    measured = [one["bios"] for one in script.trainings_of(tmp_path, TEXT_CLASSIFIER, 1000, 3)]
+    for statistic in ("accuracy", "tpr_gap_slope", "precision_gap_pearson"):
+        spread = np.std([one.values[statistic] for one in measured], ddof=1)
+        packaged_spread = np.mean([retraining_of(one, statistic).spread for one in measured])
+        assert packaged_spread / 8 < spread < 3 * packaged_spread, statistic
