@@ -2,7 +2,7 @@
 
     python scripts/suite_pictures.py --data=../shared/data --out=DIR      # DIR keeps what is made on the way
 
-The models are those of ``scripts/what_suites_decide.py``. At most 3,000 cases of a suite are scored.
+The models are those of ``scripts/what_suites_see.py``. At most 3,000 cases of a suite are scored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from support.chat_models import biased_decider, iat_chooser, winobias_resolver, winogender_resolver
-from what_suites_decide import CAREERS, LIMIT, MODELS, predict_careers
+from what_suites_see import CAREERS, LIMIT, MODELS, predict_careers
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder

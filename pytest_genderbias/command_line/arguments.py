@@ -142,7 +142,7 @@ _Commands = Any  # argparse's class of subparsers has no public name
 
 
 def _command(commands: _Commands, name: str, usage: str, help: str, description: str = "") -> argparse.ArgumentParser:
-    text = f"{help[0].upper()}{help[1:]}. {description}".strip().replace("%", "%%")
+    text = f"{help[0].upper()}{help[1:]}. {description}".strip()
     usage = f"genderbias {name} {usage}"
     added: argparse.ArgumentParser = commands.add_parser(
         name, usage=usage, help=help, description=text, allow_abbrev=False

@@ -21,7 +21,7 @@ _NAME = "candidate"  #: of a model without a name: baselines belong to it, whate
 _SAMPLE = 4_000  #: cases of a suite that has many more
 _MOST = 3  #: gates of a first file
 #: Suites for a first file: of chat models, which would fit others, too, and of all others. Those that decide most are first
-#: (docs/evidence/what-suites-decide.md); what is in neither list costs hours, or decides nothing alone.
+#: (docs/evidence/what-suites-see.md); what is in neither list costs hours, or decides nothing alone.
 _CHAT = ("bbq", "decisions", "chat-iat")
 _FIRST = (
     "nli-occupation", "nli-religion", "bios", "coref-winobias", "lm-occupation", "disco-terms", "coref-occupation",

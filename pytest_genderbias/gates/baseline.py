@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -37,6 +38,7 @@ from pytest_genderbias.gates.drift import (
     anchor_of,
     beside_anchor,
     entry_at_anchor,
+    fails_by_anchor,
     held_to_anchor,
     in_words,
     worse_than,
@@ -49,7 +51,6 @@ from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.refresh import pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
-from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
@@ -96,7 +97,6 @@ class Baseline:
         refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
         against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
-        seen: what the gate on each statistic sees, by entry.
         moved: names of the entries of which a judged statistic changed by more than chance explains.
         judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
     """
@@ -110,7 +110,6 @@ class Baseline:
     command: str | None = None
     gates: int = 1
     sees: float | None = None
-    seen: dict[str, dict[str, Seen]] = field(default_factory=dict)
     moved: set[str] = field(default_factory=set)
     measured: dict[str, Measurement] = field(default_factory=dict)
     used: set[str] = field(default_factory=set)
@@ -139,9 +138,17 @@ class Baseline:
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
         stored = self.stored(name)
         kept, checkpoints = self._with_what_was(measurement, name, stored)
-        new = entry_of(kept, self.accepted.get(name, ()), self.judged.get(name), self.seen.get(name))
+        sees = {
+            statistic: seen
+            for statistic, margin in self.judged.get(name, {}).items()
+            if (seen := seen_by(kept, statistic, self._tests(), None if margin is None else Allowed(margin)))
+            is not None
+            and math.isfinite(seen.size)
+        }
+        new = entry_of(kept, self.accepted.get(name, ()), self.judged.get(name), sees)
         entry = replace(new.entry, checkpoints=checkpoints)
-        return replace(new, entry=accepted_on(_today(), stored, entry, self.reason))
+        entry = accepted_on(_today(), stored, entry, self.reason)
+        return replace(new, entry=entry, kept=self._kept(name, stored, measurement))
 
     def _with_what_was(
         self, measurement: Measurement, name: str, stored: BaselineEntry | None
@@ -283,10 +290,8 @@ class Baseline:
             lacking = f"no baseline entry {name!r} in {self.path}"
             if others := self._other_names(name):
                 what = f"{measurement.model} has no baseline of {name!r}, but {others[0]} has: is it the next release of it?"
-                command = (
-                    f"pytest --bias-model={others[0]}={measurement.signature['model'].get('spec') or measurement.model}"
-                )
-                advice = "judge it by that name, or accept what is measured now as a baseline of its own (--bias-update-new):"
+                command = _for_model(self._updating(measurement), measurement, others[0])
+                advice = "judge it by that name (or accept what is measured now as a baseline of its own: --bias-update-new):"
                 account = Account(what, advice=advice, command=command)
                 return Finding(NO_BASELINE, "no baseline", f"{what} {advice} {command}", account=account)
             account = Account(
@@ -436,7 +441,7 @@ class Baseline:
         if less and not self.reason:
             self.refused.add(name)
             return replace(self._less_able(measurement, less), code=NO_REASON)
-        if too_weak := self._too_weak(measurement, statistic, name, margin):
+        if too_weak := self._too_weak(self._with_what_was(measurement, name, entry)[0], statistic, name, margin):
             return too_weak
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
@@ -457,18 +462,20 @@ class Baseline:
             why = f" because: {self.reason}"
         if less:
             why = f", worse at its task ({less}), because: {self.reason}"
-        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{self._pooled(name, entry, measurement)}"
+        kept = self._kept(name, entry, measurement)
+        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{kept and f'; {kept}'}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(STORED, bound, text, accepted=accepted)
 
-    def _pooled(self, name: str, entry: BaselineEntry | None, measurement: Measurement) -> str:
-        """Return in words that an update pools a value with the stored one; an empty text if it does not."""
-        stored = "" if entry is None or self.reason or name in self.moved else state_of(entry)
-        kept, checkpoints = (measurement, 1) if not stored else self._with_what_was(measurement, name, entry)
+    def _kept(self, name: str, entry: BaselineEntry | None, measurement: Measurement) -> str:
+        """Return in words what an update keeps of the stored value; an empty text if nothing."""
+        kept, checkpoints = self._with_what_was(measurement, name, entry)
         if kept is measurement:
             return ""
+        if self.reason or name in self.moved:
+            return f"the spread of the {kept.restarts} stored restarts is kept around it"
         of = f"{kept.restarts} restarts" if kept.restarts else f"{checkpoints} checkpoints"
-        return f"; chance explains the change, so that both are pooled ({of})"
+        return f"chance explains the change, so that both are pooled ({of})"
 
     def _note_change(self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry) -> None:
         """Note whether a statistic changed by more than chance explains."""
@@ -492,17 +499,12 @@ class Baseline:
     def _most(self) -> float:
         return MOST if self.sees is None else self.sees
 
-    def _too_weak(self, measurement: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
+    def _too_weak(self, kept: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
         """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
-        tests = self._tests()
-        allowed = _allowed(measurement, statistic, margin, measurement.values[statistic])
-        seen = seen_by(measurement, statistic, tests, allowed)
-        if seen is not None and math.isfinite(seen.size):
-            self.seen.setdefault(name, {})[statistic] = seen
-        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, self._most())):
+        if margin != Margin() or not (why := self.why_too_weak(kept, statistic)):
             return None
         self.refused.add(name)
-        helps = what_would_help(measurement, statistic, self._most(), tests)
+        helps = what_would_help(kept, statistic, self._most(), self._tests())
         advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
         advice += "; or set a margin of your own (margin: 20%), or another bias_sees"
         account = Account(why, advice=advice)
@@ -526,7 +528,7 @@ class Baseline:
             finding = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
             return before
-        return None if passes(finding.code) else before
+        return None if passes(finding.code) else first if fails_by_anchor(finding) else before
 
     def _check_items(self, name: str, entry: BaselineEntry) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
@@ -571,6 +573,15 @@ class Baseline:
             command=f'{self._updating(measurement)} --bias-reason="why"',
         )  # fmt: skip
         return replace(finding, code=NO_REASON, text=text, account=account)
+
+
+def _for_model(update: str, measurement: Measurement, other: str) -> str:
+    """Return the command that judges a model by the baselines of another name, from the one that stores its own."""
+    name = re.escape(measurement.model)
+    command = re.sub(rf"(--bias-model[= ]){name}=", rf"\g<1>{other}=", update.removesuffix(" --bias-update"))
+    if command == update.removesuffix(" --bias-update"):  # the name was made from the SPEC
+        return f"pytest --bias-model={other}={measurement.signature['model'].get('spec') or measurement.model}"
+    return re.sub(rf":{name}(?=\s|$)", f":{other}", command)
 
 
 def _in_figures(before: float, new: float | None) -> list[str]:

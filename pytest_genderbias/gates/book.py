@@ -150,10 +150,17 @@ class BaselineEntry:
 
 @dataclass(frozen=True)
 class NewEntry:
-    """An entry that is to be written. ``items`` are the bytes of its item file; ``None`` if they are too large."""
+    """An entry that is to be written.
+
+    Attributes:
+        entry: the entry.
+        items: the bytes of its item file; ``None`` if they are too large.
+        kept: what it keeps of the entry in whose place it is, in words; empty if nothing.
+    """
 
     entry: BaselineEntry
     items: bytes | None = None
+    kept: str = ""
 
 
 def entry_of(

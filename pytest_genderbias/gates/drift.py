@@ -141,6 +141,11 @@ def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statisti
     return replace(finding, lines=[*finding.lines, line], facts=facts)
 
 
+def fails_by_anchor(finding: Finding) -> bool:
+    """Return whether a finding of :func:`held_to_anchor` is that of the comparison with the anchor."""
+    return finding.bound.startswith("anchor ")
+
+
 def _change(worsening: float | None) -> str:
     if worsening is None:
         return "no value"

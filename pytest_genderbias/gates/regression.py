@@ -170,7 +170,7 @@ def find_regression(
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     line_of_moved, movement, names = _moved_most(difference)
     lines = [
-        *([] if restarts is None else [restarts.in_words(reference.name)]), _bounds_in_words(difference, reference),
+        *([] if restarts is None else [restarts.in_words(reference.name, level_together(reference.correction.tests))]), _bounds_in_words(difference, reference),
         *_without_templates(difference, units, reference), *_carried_by_few(difference), *line_of_moved,
     ]  # fmt: skip
     if code in (TOO_FEW, REGRESSED) and is_rounding(measurement, reference, difference.value):
@@ -180,7 +180,7 @@ def find_regression(
     settled = _settled_by(difference, margin, reference, restarts, share) if code == TOO_FEW else ""
     shown = _example(measurement, reference, names[:_MOVED_MOST])
     if restarts is not None:
-        shown = (Paragraph("restarts", restarts.in_brief(reference.name)),)
+        shown = (Paragraph("restarts", restarts.in_brief(reference.name, level_together(reference.correction.tests))),)
     finding = Finding(
         code, bound, moved + _advice(code, reference), difference.low, difference.high, difference.over, settled, _p_of(difference, reference),
         reference.correction.tests, difference.value, lines, moved=tuple(names) if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),

@@ -18,6 +18,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.statistics.inference.paired import REPETITIONS
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, take
@@ -107,11 +108,12 @@ def kind_of(measurement: Measurement) -> str:
 def standard_error(measurement: Measurement, statistic: str) -> float | None:
     """Return the standard error of a statistic over items; ``None`` where none is known.
 
-    That of restarts is the mean of theirs, by the jackknife over units: their interval is over restarts.
+    That of restarts is the mean of theirs, by the jackknife over units: their interval is over restarts. One checkpoint that keeps the
+    spread of earlier restarts has an interval of its own.
     """
-    if measurement.restarts:
-        return _error_of_restarts(measurement, statistic)
     interval = measurement.intervals[statistic]
+    if measurement.restarts and (interval is None or interval.over in REPETITIONS):
+        return _error_of_restarts(measurement, statistic)
     return None if interval is None else (interval.high - interval.low) / 2 / NORMAL
 
 

@@ -243,6 +243,8 @@ def _list_changes(
             before = "new" if statistic not in old else f"was {show_number(old[statistic])}"
             if statistic not in old or show_number(old[statistic]) != show_number(value):
                 messages.add(f"  {name}.{statistic}: {show_number(value)} ({before})")
+        if new.kept:
+            messages.add(f"  {name}: {new.kept}")
         if name in stored and (moved := _moved_anchor(stored[name], new.entry)):
             messages.add(f"  {name}: {moved}")
     for name in sorted(removed):

@@ -45,6 +45,7 @@ class ProposedEntry:
         return {
             "entry": self.new.entry.to_dict(),
             "items": None if items is None else base64.b64encode(items).decode("ascii"),
+            "kept": self.new.kept,
             "gates": None if self.gates is None else dict(self.gates),
             "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
             "against": self.against,
@@ -60,7 +61,11 @@ class ProposedEntry:
         content = read_mapping(data, "proposed entry")
         items, gates = content.get("items"), content.get("gates")
         return cls(
-            NewEntry(BaselineEntry.from_dict(content.get("entry")), None if items is None else _unpacked(items)),
+            NewEntry(
+                BaselineEntry.from_dict(content.get("entry")),
+                None if items is None else _unpacked(items),
+                str(content.get("kept", "")),
+            ),
             None if gates is None else _margins(gates),
             {
                 statistic: AcceptedValue.from_dict(value)

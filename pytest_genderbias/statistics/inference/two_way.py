@@ -280,7 +280,7 @@ def two_way_interval(
     items, cells = influences(sums, of)
     if (clusters := sums.by_unit().clusters) is not None:
         codes = np.unique(clusters, return_inverse=True)[1]
-        items, cells = add_rows(items, codes), add_rows(cells, codes)
+        items, cells = (np.asarray(add_rows(rows, codes), dtype=np.float64) for rows in (items, cells))
     error = two_way_error(items, merge_templates(cells, groups))
     low, high = two_way_bounds(value, error, (1 + within.level) / 2)
     if correlation:

@@ -1,9 +1,8 @@
-"""Measure every packaged suite on real models, and print what a gate on it sees as a table.
+"""Say what a gate on each packaged suite sees on real models: the table of ``docs/evidence/what-suites-see.md``.
 
-    python scripts/what_suites_decide.py --data=../shared/data --out=DIR            # measure each suite and model
-    python scripts/what_suites_decide.py --data=../shared/data --out=DIR --write    # put the table into docs/evidence/what-suites-decide.md
+    python scripts/what_suites_see.py --data=../shared/data --out=DIR [--write]
 
-A suite whose measurement is in DIR already is not measured again, so that an interrupted run goes on.
+DIR takes the predictions of careers. Nothing is stored: the figures are those that ``--bias-update-new`` would store for one checkpoint.
 """
 
 from __future__ import annotations
@@ -12,17 +11,21 @@ import argparse
 import csv
 import gzip
 import json
-import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.gates.sensitivity import seen_by
+from pytest_genderbias.gates.seen import Seen
+from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
+from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 
-PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "what-suites-decide.md"
+PAGE = Path(__file__).parent.parent / "docs" / "evidence" / "what-suites-see.md"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
-LIMIT, FAMILY = 3000, 20  #: cases of a suite, and gates whose bounds hold together
+LIMIT, GATES = 3000, 5  #: cases of a suite, and gates that the bounds hold for together
+OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}}  #: by the beginning of a suite's name
+STATISTIC = {"bios": "tpr_gap_rms"}  #: gated in place of the main one, which grows with mistakes
 #: Name, path under ``--data``, and suites.
 MODELS: tuple[tuple[str, str, str], ...] = (
     (
@@ -40,27 +43,6 @@ MODELS: tuple[tuple[str, str, str], ...] = (
     ("careers", "careers.csv", "bios"),
 )
 CAREERS = "careers.csv"  #: written by this script
-
-
-#: Options of suites, by the beginning of their names.
-OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}}
-#: The statistic that is gated, where it is not the main one: the sum of gaps grows with mistakes.
-GATED = {"bios": "tpr_gap_rms"}
-
-
-def measured(model: str, path: str, suite: str, data: Path, out: Path) -> Measurement:
-    """Return the measurement of a suite on a model, which DIR keeps."""
-    kept = out / f"{model}.{suite}.json"
-    if not kept.exists():
-        folder = data
-        if path == CAREERS:
-            folder, path = out, predict_careers(data, out).name
-        prefix, _, rest = path.rpartition(":")
-        spec = f"{prefix}:{folder / rest}" if prefix else str(folder / rest)
-        options = next((values for kind, values in OPTIONS.items() if suite.startswith(kind)), {})
-        found = measure(suite, load_model(spec), limit=LIMIT, data=data, cache=None, **options)
-        kept.write_text(json.dumps(found.to_dict(records=0)), encoding="utf-8")
-    return Measurement.from_dict(json.loads(kept.read_text(encoding="utf-8")))
 
 
 def predict_careers(data: Path, out: Path) -> Path:
@@ -91,46 +73,45 @@ def predict_careers(data: Path, out: Path) -> Path:
     return path
 
 
-def row(model: str, measurement: Measurement) -> list[str]:
-    """Return what the gate on a measurement sees, alone and among others."""
-    statistic = GATED.get(measurement.suite, measurement.main)
-    n, n_total = measurement.n, measurement.n_total
-    cases = f"{n:,}" + ("" if n == n_total else f" of {n_total:,}")
-    cells = [measurement.suite, statistic, model, _number(measurement.values[statistic]), cases]
-    source = ""
-    for tests in (1, FAMILY):
-        seen = seen_by(measurement, statistic, tests)
-        cells += ["-", "-"] if seen is None else [_number(seen.red), seen.in_words]
-        source = "" if seen is None else seen.retraining
-    return [*cells, source]
+def rows(data: Path, out: Path) -> Iterator[list[str]]:
+    """Yield a row for each suite on each of its models."""
+    for name, path, suites in MODELS:
+        folder = out if path == CAREERS else data
+        if path == CAREERS:
+            predict_careers(data, out)
+        prefix, _, rest = path.rpartition(":")
+        model = load_model(f"{prefix}:{folder / rest}" if prefix else str(folder / rest), name=name)
+        for suite in suites.split():
+            options = next((kept for begin, kept in OPTIONS.items() if suite.startswith(begin)), {})
+            yield _row(measure(suite, model, data=data, limit=LIMIT, **options))
 
 
-def _number(value: float | None) -> str:
-    return "nothing" if value is None or not math.isfinite(value) else f"{value:.3g}"
+def _row(measurement: Measurement) -> list[str]:
+    statistic = STATISTIC.get(measurement.suite, measurement.main)
+    value, seen = measurement.values[statistic], [seen_by(measurement, statistic, tests) for tests in (1, GATES)]
+    row = [measurement.suite, measurement.model, statistic, format_number(value), *map(_growth, seen)]
+    if not why_too_weak(measurement, statistic, seen[-1], MOST):
+        return [*row, ""]
+    return [*row, "; ".join(what_would_help(measurement, statistic, MOST, GATES)) or "nothing"]
+
+
+def _growth(seen: Seen | None) -> str:
+    return "no bounds" if seen is None else seen.in_words
 
 
 def main() -> int:
     """Run the command line."""
+    from tabulate import tabulate
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder of real models and data sets")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the measurements")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="folder of the predictions of careers")
     parser.add_argument("--write", action="store_true", help=f"put the table into {PAGE.name}")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
-    table = [
-        row(model, measured(model, path, suite, arguments.data.resolve(), arguments.out.resolve()))
-        for model, path, suites in MODELS
-        for suite in suites.split()
-    ]
-    from tabulate import tabulate
-
-    headers = (
-        "suite", "statistic", "model", "value", "cases", "red from, alone", "sees, alone", f"red from, among {FAMILY}",
-        f"sees, among {FAMILY}", "other trainings",
-    )  # fmt: skip
-    table = tabulate(
-        sorted(table, key=lambda cells: (cells[0], cells[2])), headers, tablefmt="github", disable_numparse=True
-    )
+    headers = ("suite", "model", "statistic", "value", "sees, alone", f"among {GATES}", "too weak: what would help")
+    made = sorted(rows(arguments.data.resolve(), arguments.out.resolve()))
+    table = tabulate(made, headers, tablefmt="github", disable_numparse=True)
     if not arguments.write:
         print(table)
         return 0

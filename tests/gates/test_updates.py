@@ -1,0 +1,64 @@
+"""Updates: what a gate sees is of what is stored, what is kept is said, and a refusal names the value that it is about."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+from support.hand_made import ITEMS, hand_made
+
+from pytest_genderbias import Measurement
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book import read_book
+from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.measurement.restarts import combine_restarts
+
+
+def one(shift: float) -> Measurement:
+    """Return a checkpoint whose items vary a little by its own."""
+    own = 0.004 * np.random.default_rng(round(1000 * shift)).normal(size=ITEMS)
+    plain = hand_made(shift)
+    sums = plain.sums["share"]
+    scores = sums.sums[:, 0] + own - own.mean()
+    moved = replace(sums, sums=np.stack([scores, sums.sums[:, 1]], axis=1))
+    return replace(plain, sums=type(plain.sums)({"share": moved}))
+
+
+def test_one_checkpoint_in_the_place_of_restarts_sees_what_their_spread_gives(tmp_path: Path) -> None:
+    restarts = combine_restarts([one(shift) for shift in (0.2, 0.201, 0.202, 0.203, 0.204)], range(5))
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    assert first.judge(restarts).code == "stored"
+    book = write_entries(tmp_path, "m", "t.py", first.entries())
+    accepting = Baseline(tmp_path, "m", "t.py", update="all", reason="another tokenizer")
+    assert accepting.judge(one(0.3)).code == "stored"
+    write_entries(tmp_path, "m", "t.py", accepting.entries())
+    seen = read_book(book)["tiny"].sees["share"]
+    assert seen.retraining == "5 restarts"
+    codes = [Baseline(tmp_path, "m", "t.py").judge(one(0.3 + share * seen.red)).code for share in (0.97, 1.03)]
+    assert codes == ["within", "regressed"], "it is red from where it says"
+
+
+def test_an_update_says_what_it_keeps_of_the_stored_value(tmp_path: Path) -> None:
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    first.judge(one(0.2), 0.1)
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    refreshing = Baseline(tmp_path, "m", "t.py", update="all")
+    refreshing.judge(one(0.2001), 0.1)
+    assert refreshing.entries()["tiny"].kept == "chance explains the change, so that both are pooled (2 checkpoints)"
+    restarts = Baseline(tmp_path, "m", "r.py", update="new")
+    restarts.judge(combine_restarts([one(shift) for shift in (0.2, 0.21, 0.22)], range(3)), 0.1)
+    write_entries(tmp_path, "m", "r.py", restarts.entries())
+    accepting = Baseline(tmp_path, "m", "r.py", update="all", reason="another tokenizer")
+    accepting.judge(one(0.4), 0.1)
+    assert accepting.entries()["tiny"].kept == "the spread of the 3 stored restarts is kept around it"
+
+
+def test_the_command_for_a_wrong_name_keeps_what_was_typed(tmp_path: Path) -> None:
+    first = Baseline(tmp_path, "candidate", "t.py", update="new")
+    first.judge(one(0.2), 0.1)
+    write_entries(tmp_path, "candidate", "t.py", first.entries())
+    typed = "pytest -x --bias-model=m=./m t.py::gate:m --bias-update"
+    found = Baseline(tmp_path, "m", "t.py", command=typed).judge(one(0.2), 0.1)
+    assert found.code == "no_baseline"
+    assert "pytest -x --bias-model=candidate=./m t.py::gate:candidate" in found.text
