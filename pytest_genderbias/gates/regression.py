@@ -159,11 +159,8 @@ def find_regression(
     try:
         difference = _difference_from(reference, measurement, statistic, margin, units)
     except UndefinedError as error:
-        if _bounded_alone(reference, measurement, statistic, margin, units):
-            finding, by = _too_few_together(reference, str(error)), "by nothing"
-        else:
-            finding, by = _compare_values(measurement, statistic, allowed, reference, str(error)), "by its values alone"
-        why = (Paragraph("judged", f"{by}: {shortened(str(error))}"),)
+        finding = _compare_values(measurement, statistic, allowed, reference, str(error))
+        why = (Paragraph("judged", f"by its values alone: {shortened(str(error))}"),)
         account = _account(reference, finding, _headline(statistic, new, reference, None, allowed), why)
         return replace(finding, bound=bound, text=moved + finding.text, account=account)
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
@@ -421,32 +418,6 @@ def _difference_from(
     return _paired_difference(
         measurement, statistic, reference.items, margin, units, reference.value, distance, level, reference.beyond
     )
-
-
-def _bounded_alone(
-    reference: Reference, measurement: Measurement, statistic: str, margin: float, units: _Units
-) -> bool:
-    """Return whether a worsening without bounds for all comparisons together has some where it is the only comparison."""
-    if reference.correction.tests == 1:
-        return False
-    try:
-        _difference_from(replace(reference, correction=Correction()), measurement, statistic, margin, units)
-    except UndefinedError:
-        return False
-    return True
-
-
-def _too_few_together(reference: Reference, why: str) -> Finding:
-    """Judge nothing where so many comparisons need more items: their values alone would pass what bounds do not.
-
-    The text continues the one on the change; ``bound`` is left to the caller.
-    """
-    tests, what = reference.correction.tests, reference.correction.what
-    advice = f"a suite with more items, or fewer comparisons (--bias-correct-for: now {tests:,} {what})"
-    return Finding(
-        TOO_FEW, "", f"; {why} for {tests:,} {what} together", over="other items", settled_by=advice,
-        tests=tests, difference=reference.worsening,
-    )  # fmt: skip
 
 
 def level_together(tests: int) -> float:

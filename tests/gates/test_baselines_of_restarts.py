@@ -137,12 +137,12 @@ def test_an_update_joins_restarts_that_chance_explains(tmp_path: Path) -> None:
     stored(tmp_path, retrained(*SHIFTS))
     for now, restarts, mean in ((one(0.01), 4, 0.2675), (retrained(0.0, 0.01), 5, 0.264)):
         updating = Baseline(tmp_path, "m", "t.py", update="all")
-        found = updating.judge(now, 0.0)
+        found = updating.judge(now, 0.2)
         assert found.code == "stored"
         assert f"; chance explains the change, so that both are pooled ({restarts} restarts)" in found.text
         entry = updating.entries()["tiny"].entry
         assert entry.values["share"] == pytest.approx(mean) and entry.checkpoints == 1
-    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.0)
+    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.2)
     assert "pooled" not in again.text, "the same restarts count once"
 
 
