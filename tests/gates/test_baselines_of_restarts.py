@@ -174,10 +174,10 @@ def test_roots_of_mean_squares_are_compared_on_their_squares(tmp_path: Path, cou
     """A mean square of 0 that varies by .01 grows by .06: by the roots, which then vary by .1, that is no news."""
     squares = np.array([-0.012, -0.004, 0.0, 0.004, 0.012])
     roots = np.sign(squares) * np.abs(squares) ** 0.5 - 0.25
-    about = replace(one(0.0).statistics["share"], root=True)
+    about = replace(hand_made().statistics["share"], root=True)
 
     def of_roots(*values: float) -> Measurement:
-        measured = [one(value) for value in values]
+        measured = [hand_made(value) for value in values]
         bare = [replace(m, statistics={"share": about}, sums=type(m.sums)({"share": "no sums"})) for m in measured]
         return combine_restarts(bare, range(len(bare))) if len(bare) > 1 else bare[0]
 
