@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import math
 from collections.abc import Mapping
 
@@ -34,6 +35,9 @@ def is_worse(measurement: Measurement, statistic: str, before: float | None, mar
     """Return whether a value is worse than before by more than the margin and numerical noise."""
     worse = worsening(measurement, statistic, before)
     return worse is not None and worse > margin + FLOAT_NOISE
+
+
+_DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 
 
 def different(measurement: Measurement, statistic: str, before: Mapping[str, object]) -> list[str]:
@@ -91,4 +95,6 @@ def _data_of(data: object, statistic: str, measurement: Measurement) -> dict[str
 
 
 def _short(value: object) -> str:
-    return value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if not isinstance(value, str):
+        return json.dumps(value, sort_keys=True)
+    return value[:12] if _DIGEST.fullmatch(value) else value
