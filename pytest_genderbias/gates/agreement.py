@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import re
 import math
+import re
 from collections.abc import Mapping
 
 from pytest_genderbias.measurement.measurement import Measurement
@@ -15,6 +15,7 @@ MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "settin
 FLOAT_NOISE = 1e-6
 _DEFAULT = "the default"  # of an option that a signature does not have
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime", "text_ends")
+_DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 
 
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
@@ -35,9 +36,6 @@ def is_worse(measurement: Measurement, statistic: str, before: float | None, mar
     """Return whether a value is worse than before by more than the margin and numerical noise."""
     worse = worsening(measurement, statistic, before)
     return worse is not None and worse > margin + FLOAT_NOISE
-
-
-_DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 
 
 def different(measurement: Measurement, statistic: str, before: Mapping[str, object]) -> list[str]:
