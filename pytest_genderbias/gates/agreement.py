@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 
 from pytest_genderbias.measurement.measurement import Measurement
@@ -14,6 +15,7 @@ MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "settin
 FLOAT_NOISE = 1e-6
 _DEFAULT = "the default"  # of an option that a signature does not have
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime", "text_ends")
+_DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 
 
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
@@ -91,4 +93,6 @@ def _data_of(data: object, statistic: str, measurement: Measurement) -> dict[str
 
 
 def _short(value: object) -> str:
-    return value[:12] if isinstance(value, str) else json.dumps(value, sort_keys=True)
+    if not isinstance(value, str):
+        return json.dumps(value, sort_keys=True)
+    return value[:12] if _DIGEST.fullmatch(value) else value
