@@ -51,7 +51,8 @@ class ItemEffects:
         if not apart > 0:
             return True
         counts = np.unique(np.round((self.own - self.neutral) / (_ALIKE * apart)), return_counts=True)[1]
-        return bool(counts.max() >= _TIED * len(self.own))
+        n = len(self.own)
+        return bool(counts.max() >= _TIED * n and len(counts) <= (1 - _TIED) * n)
 
     @property
     def farthest(self) -> float:
