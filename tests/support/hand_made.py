@@ -24,7 +24,7 @@ def hand_made(shift: float = 0.0, suite: str = "tiny", model: str = "m", **chang
         "suite": suite,
         "model": model,
         "values": {"share": value},
-        "intervals": {"share": Interval(value - 0.1, value + 0.1, 0.95, "items", "by hand")},
+        "intervals": {"share": Interval(value - 1e-6, value + 1e-6, 0.95, "items", "by hand")},
         "bounds": {"share": Interval(value, value, 1.0, ALL_CASES, "exact")},
         "reasons": {},
         "statistics": {"share": Statistic("higher", 0.0, "a share")},
