@@ -586,7 +586,7 @@ def _carried_by_few(difference: Difference) -> list[str]:
     if carrying >= _FEW_OF_ALL * difference.items and abs(skew) <= _LARGE_SKEW:
         return []
     return [
-        f"  few {difference.over.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
+        f"  few {difference.what.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
         f"{skew:.2g}; such bounds err more often than they say (docs/evidence/coverage-tails.md)"
     ]
 

@@ -69,7 +69,7 @@ class _Table:
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """Return how much a statistic would differ after another training of the same model.
 
-    A suite without a row takes the default of its kind of model; another kind of model, the largest of the defaults.
+    A suite without a row takes the default of its kind of model; another kind of model, the median of the defaults.
 
     Args:
         measurement: of one checkpoint or of restarts.
@@ -79,8 +79,8 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     table = _tables().get(kind)
     row = {} if table is None else table.rows.get(measurement.suite, {}).get(statistic, {})
     if table is None:
-        source = f"packaged default for other kinds of model: the largest of {len(_tables())}"
-        figures: Mapping[str, float | None] = _largest_default()
+        source = f"packaged default for other kinds of model: the median of {len(_tables())}"
+        figures: Mapping[str, float | None] = _median_default()
     elif row:
         source, figures = f"packaged: {table.trainings} trainings of {table.base}", row
     else:
@@ -156,5 +156,8 @@ def _read(path: Path) -> _Table:
 
 
 @cache
-def _largest_default() -> Mapping[str, float | None]:
-    return {name: max((table.default[name] for table in _tables().values()), default=None) for name in FIGURES}
+def _median_default() -> Mapping[str, float | None]:
+    tables = _tables().values()
+    if not tables:
+        return dict.fromkeys(FIGURES)
+    return {name: float(np.median([table.default[name] for table in tables])) for name in FIGURES}

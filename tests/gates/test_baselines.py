@@ -146,8 +146,8 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
         )  # examples are not among what was stored then
         if suite == "lm-occupation" and other is not None:
             assert (now_judged.over, before.over) == (
-                "occupations and templates",
-                "occupations (2 different templates fixed)",
+                "occupations and templates and retraining",
+                "occupations (2 different templates fixed) and retraining",
             )
             missing = (
                 "  the baseline has no sums by template, so that the bounds are not for other templates, of which there are 4: "
@@ -263,4 +263,4 @@ def test_a_stored_baseline_is_judged_without_the_families(tmp_path: Path) -> Non
     done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
     here = Baseline(tmp_path / "b", "m", "t.py").judge(now, margin=0.0)
     assert json.loads(done.stdout) == json.loads(json.dumps(here.to_dict()))
-    assert here.over == "occupations and templates"
+    assert here.over == "occupations and templates and retraining"

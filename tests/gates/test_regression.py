@@ -53,7 +53,7 @@ def test_probes_are_compared_as_restarts_seed_by_seed() -> None:
     judged = judge_no_worse(probe(*after), probe(*before, model="then"), margin=0.0)
     test = stats.ttest_rel(after, before, alternative="greater")
     assert judged.p == pytest.approx(test.pvalue)
-    assert judged.interval is not None and judged.over == "shuffles"
+    assert judged.interval is not None and judged.over == "shuffles and retraining"
     assert (judged.interval.low, judged.interval.high) == pytest.approx(
         stats.ttest_rel(after, before).confidence_interval(0.95)
     )

@@ -99,7 +99,7 @@ def test_another_kind_takes_the_largest_default(masked: Measurement) -> None:
     found = retraining_of(unknown, "aggregate_bias")
     largest = max(table["default"]["spread"] for table in TABLES.values())
     assert found.spread == pytest.approx(largest * standard_error(masked, "aggregate_bias"))
-    assert not found.known and "the largest of" in found.source
+    assert not found.known and "the median of" in found.source
 
 
 def test_a_statistic_without_interval_or_row_has_no_figures(masked: Measurement) -> None:
