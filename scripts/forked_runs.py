@@ -60,9 +60,9 @@ def new(): return Classifier(0.8)
 """
 GATES = """
 gates:
-  - {{suite: nli-occupation, baseline: true, tolerance: 0, settings: {{limit: 256}}}}
-  - {{suite: nli-occupation, baseline: true, tolerance: 0, name: {name}, settings: {{limit: 192}}}}
-  - {{suite: nli-occupation, statistic: fraction_neutral, baseline: true, tolerance: 0, name: {name}, settings: {{limit: 192}}}}
+  - {{suite: nli-occupation, baseline: true, margin: 0, settings: {{limit: 256}}}}
+  - {{suite: nli-occupation, baseline: true, margin: 0, name: {name}, settings: {{limit: 192}}}}
+  - {{suite: nli-occupation, statistic: fraction_neutral, baseline: true, margin: 0, name: {name}, settings: {{limit: 192}}}}
 """
 MITIGATE = """
 mitigate:

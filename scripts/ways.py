@@ -37,7 +37,7 @@ _HELPERS = (
 _LONGEST_LOOP = 12
 _FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
 
-_GATES = "gates:\n  - {suite: lm-occupation, baseline: true, tolerance: 0, settings: {limit: 400}}\n"
+_GATES = "gates:\n  - {suite: lm-occupation, baseline: true, margin: 0, settings: {limit: 400}}\n"
 _MITIGATE = """mitigate:
   - method: [wed, projection]
     controls: 2
@@ -247,7 +247,7 @@ def trace_baseline(folder: Path, flag: str) -> Call:
     tracer = Tracer()
     sys.setprofile(tracer.profile)
     try:
-        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"), tolerance=0.0)
+        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"), margin=0.0)
     except GateFailure as failure:
         verdict = str(failure).partition(":")[0]
     else:
