@@ -40,11 +40,11 @@ BEGIN, END = "<!-- made by benchmarks/deployment.py -->", "<!-- end -->"
 
 @dataclass(frozen=True)
 class Row:
-    """A model, the suite that it is judged on, the tolerance, and how many cases are scored: all by default, and ``alone`` of them row by row."""
+    """A model, the suite that it is judged on, the margin, and how many cases are scored: all by default, and ``alone`` of them row by row."""
 
     model: str
     suite: str
-    tolerance: float
+    margin: float
     limit: int | None = None
     alone: int | None = None
 
@@ -64,7 +64,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sys.path.insert(0, str(EXAMPLE))
-    lines = ["| suite | copy | MB | value | worse by (95 % bounds) | tolerance | no worse | the same | other answers | largest shift |",
+    lines = ["| suite | copy | MB | value | worse by (95 % bounds) | margin | no worse | the same | other answers | largest shift |",
              "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
     batches = [
         "| model | copy | value, batches of 2,048 tokens | value, each row alone | largest shift |",
@@ -100,17 +100,15 @@ def compare(row: Row, source: Path) -> tuple[list[str], list[str]]:
                 original, before = measured, scores
                 lines.append(f"{start} | | | | | |")
                 continue
-            judgement = judge_no_worse(measured, original, row.tolerance)
-            same = judge_same(measured, original, row.tolerance).verdict
+            judgement = judge_no_worse(measured, original, row.margin)
+            same = judge_same(measured, original, row.margin).code
             changed, shift = difference(before, scores)
             bounds = (
                 "the same in every item"
-                if judgement.verdict == "unchanged"
+                if judgement.code == "unchanged"
                 else f"{judgement.difference:+.4f} ({judgement.interval.low:+.4f} to {judgement.interval.high:+.4f})"
             )
-            lines.append(
-                f"{start} {bounds} | {row.tolerance} | `{judgement.verdict}` | `{same}` | {changed:.2%} | {shift} |"
-            )
+            lines.append(f"{start} {bounds} | {row.margin} | `{judgement.code}` | `{same}` | {changed:.2%} | {shift} |")
             print(lines[-1], file=sys.stderr, flush=True)
             if row.alone != 0 and name in ("dynamic-int8", "onnx-int8", "int8"):
                 alone = measure(row.suite, model, limit=row.alone, cache=None, batch_tokens=1)

@@ -48,9 +48,9 @@ def main() -> None:
                 continue
             rows = [decide(suite, model, limit, seed) for seed in range(1, options.seeds + 1)]
             pairs = [n for n, _, _ in rows]
-            expected = "pass" if sign < 0 else "over the limit"
-            wrong = sum(verdict not in (expected, "inconclusive") for _, verdict, _ in rows)
-            undecided = sum(verdict == "inconclusive" for _, verdict, _ in rows)
+            expected = "within" if sign < 0 else "over_limit"
+            wrong = sum(code not in (expected, "too_few") for _, code, _ in rows)
+            undecided = sum(code == "too_few" for _, code, _ in rows)
             median = statistics.median(pairs)
             seconds = [s for _, _, s in rows]
             print(
@@ -61,13 +61,13 @@ def main() -> None:
 
 
 def decide(suite, model, limit: float, seed: int) -> tuple[int, str, float]:
-    """Return the number of pairs that decided a gate, the verdict, and the time in seconds."""
+    """Return the number of pairs that decided a gate, the code, and the time in seconds."""
     gate = Limit(at_least=limit)
     start = time.perf_counter()
     measurement = measure(
         suite, model, seed=seed, cache=None, until=decided_by([("net_neutral", gate)], suite.family.plain_statistics())
     )
-    return measurement.n, judge_limit(measurement, gate).verdict, time.perf_counter() - start
+    return measurement.n, judge_limit(measurement, gate).code, time.perf_counter() - start
 
 
 if __name__ == "__main__":

@@ -15,9 +15,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.gates.judgement import decide
-from pytest_genderbias.gates.regression import verdict_on
-from pytest_genderbias.gates.verdicts import INCONCLUSIVE, OVER_LIMIT, PASS, REGRESSED, STALE, UNCHANGED
+from pytest_genderbias.gates.judgement import ONE_SIDED, decide
+from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.regression import code_of_worsening
+from pytest_genderbias.gates.verdicts import BETTER, OVER_LIMIT, REGRESSED, TOO_FEW, UNCHANGED, WITHIN
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -26,7 +27,7 @@ from pytest_genderbias.statistics.inference.sequences import mean_bounds
 from pytest_genderbias.statistics.neutrality import NEUTRAL
 
 BUDGET, ORDERS = 20_000, 500
-FALLS, SIZES, TOLERANCES, DRAWS = (0.0, 0.01, 0.03, 0.05), (3_000, 20_000), (0.0, 0.01, 0.02), 50
+FALLS, SIZES, MARGINS, DRAWS = (0.0, 0.01, 0.03, 0.05), (3_000, 20_000), (None, 0.01, 0.02), 50
 
 
 def main() -> None:
@@ -73,28 +74,28 @@ def false_alarms(p: np.ndarray) -> None:
             counted["least"][decide(low, high, value, np.inf)] += 1
             counted["most"][decide(low, high, -np.inf, value)] += 1
         shares = []
-        for verdicts in counted.values():
-            shares += [f"{(ORDERS - verdicts[INCONCLUSIVE]) / ORDERS:.1%}", f"{verdicts[OVER_LIMIT] / ORDERS:.1%}"]
+        for codes in counted.values():
+            shares += [f"{(ORDERS - codes[TOO_FEW]) / ORDERS:.1%}", f"{codes[OVER_LIMIT] / ORDERS:.1%}"]
         print(f"| {statistic} | {value:.4f} | {' | '.join(shares)} |", flush=True)
 
 
 def planted(p: np.ndarray, premise: np.ndarray, names: np.ndarray) -> None:
     """Lower the neutral logit until the mean falls by a given amount, and compare the same pairs before and after."""
     print(f"The neutral logit lowered until net_neutral falls, {DRAWS} samples of pairs; one baseline entry")
-    print("| falls by | pairs | tolerance | regressed | inconclusive | pass | stale |")
+    print("| falls by | pairs | margin | regressed | too few cases | pass | better |")
     print("|---|---|---|---|---|---|---|")
     for fall in FALLS:
         now = lowered(p, fall)
         for size in SIZES:
-            verdicts = {tolerance: Counter() for tolerance in TOLERANCES}
+            codes = {margin: Counter() for margin in MARGINS}
             for draw in range(DRAWS):
                 sample = np.random.default_rng([11, draw]).permutation(len(p))[:size]
-                for tolerance in TOLERANCES:
-                    verdicts[tolerance][verdict(p[sample], now[sample], premise[sample], names, tolerance)] += 1
-            for tolerance, counts in verdicts.items():
-                counts[PASS] += counts[UNCHANGED]
-                shares = " | ".join(f"{counts[name] / DRAWS:.0%}" for name in (REGRESSED, INCONCLUSIVE, PASS, STALE))
-                print(f"| {fall:g} | {size:,} | {tolerance:g} | {shares} |", flush=True)
+                for margin in MARGINS:
+                    codes[margin][code(p[sample], now[sample], premise[sample], names, margin)] += 1
+            for margin, counts in codes.items():
+                counts[WITHIN] += counts[UNCHANGED]
+                shares = " | ".join(f"{counts[name] / DRAWS:.0%}" for name in (REGRESSED, TOO_FEW, WITHIN, BETTER))
+                print(f"| {fall:g} | {size:,} | {'none' if margin is None else margin} | {shares} |", flush=True)
 
 
 def lowered(p: np.ndarray, fall: float) -> np.ndarray:
@@ -106,14 +107,15 @@ def lowered(p: np.ndarray, fall: float) -> np.ndarray:
     return p if fall == 0 else shifted(brentq(lambda by: shifted(by).mean() - p.mean() + fall, 0, 20))
 
 
-def verdict(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.ndarray, tolerance: float) -> str:
-    """Return the verdict of the gate for one baseline entry."""
+def code(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.ndarray, margin: float | None) -> str:
+    """Return the code of the gate for one baseline entry, of a copy of the same training."""
     counts = np.bincount(premise, minlength=len(names))
     sums = [np.bincount(premise, weights=scores, minlength=len(names)) for scores in (then, now)]
     difference = compare_items(
-        *(mean_sums(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, tolerance
-    )
-    return verdict_on(difference, tolerance)
+        *(mean_sums(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, margin or 0.0,
+        ONE_SIDED,
+    )  # fmt: skip
+    return code_of_worsening(difference, None if margin is None else Allowed(margin))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How often gates call a restart of a fine-tuning worse than another one, with one restart and with five.
 
-    python benchmarks/restarts.py ENCODER SNLI --runs DIR [--tolerance 0.01]
+    python benchmarks/restarts.py ENCODER SNLI --runs DIR [--margins 0.01 0.05]
 
 Fine-tunes ENCODER (a small checkpoint) on SNLI pairs (``train_20k.jsonl.gz``) ten times with different seeds, measures
 ``nli-occupation`` on each, and compares them with each other as gates do. Needs ``accelerate``. An interrupted run can be resumed.
@@ -28,8 +28,7 @@ from transformers import (
 )
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.agreement import worsening
-from pytest_genderbias.gates.regression import Reference, find_regression
+from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.measurement.restarts import combine_restarts
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -41,7 +40,7 @@ def main() -> None:
     parser.add_argument("encoder")
     parser.add_argument("snli", type=Path)
     parser.add_argument("--runs", type=Path, required=True)
-    parser.add_argument("--tolerances", type=float, nargs="+", default=[0.0, 0.01, 0.02, 0.05])
+    parser.add_argument("--margins", type=float, nargs="*", default=[0.01, 0.05], help="beside gates without one")
     parser.add_argument("--pairs", type=int, default=PAIRS)
     options = parser.parse_args()
     transformers.utils.logging.set_verbosity_error()
@@ -60,7 +59,7 @@ def main() -> None:
         print(f"seed {seed}: net_neutral {measurements[-1].value:.4f}", flush=True)
     values = np.asarray([m.value for m in measurements])
     print(f"net_neutral of {RESTARTS} restarts: mean {values.mean():.4f}, standard deviation {values.std(ddof=1):.4f}")
-    report(measurements, options.tolerances)
+    report(measurements, [None, *options.margins])
 
 
 def fine_tune(encoder: str, rows: list[dict], seed: int, folder: Path) -> None:
@@ -82,28 +81,22 @@ def fine_tune(encoder: str, rows: list[dict], seed: int, folder: Path) -> None:
     tokenizer.save_pretrained(folder)
 
 
-def report(measurements: list, tolerances: list[float]) -> None:
+def report(measurements: list, margins: list[float | None]) -> None:
     """Print how often gates fail a restart although the restarts do not differ in truth."""
-    print("| tolerance | restarts | comparisons | regressed | inconclusive | pass | stale |")
-    print("|---|---|---|---|---|---|---|")
+    print("| margin | restarts | comparisons | regressed | too few cases | pass |")
+    print("|---|---|---|---|---|---|")
     fives = [combine_restarts([measurements[i] for i in five], five) for five in combinations(range(RESTARTS), 5)]
     by_name = dict(zip(combinations(range(RESTARTS), 5), fives, strict=True))
-    for tolerance in tolerances:
-        single = Counter(verdict(a, b, tolerance) for a, b in permutations(measurements, 2))
+    for margin in margins:
+        single = Counter(judge_no_worse(b, a, margin).code for a, b in permutations(measurements, 2))
         five = Counter(
-            verdict(by_name[seeds], by_name[tuple(sorted(set(range(RESTARTS)) - set(seeds)))], tolerance)
+            judge_no_worse(by_name[tuple(sorted(set(range(RESTARTS)) - set(seeds)))], by_name[seeds], margin).code
             for seeds in by_name
         )
-        for name, verdicts in (("one", single), ("five (seeds: 5)", five)):
-            total = sum(verdicts.values())
-            shares = " | ".join(f"{verdicts[v] / total:.0%}" for v in ("regressed", "inconclusive", "pass", "stale"))
-            print(f"| {tolerance:g} | {name} | {total} | {shares} |")
-
-
-def verdict(then, now, tolerance: float) -> str:
-    """Return the verdict of a gate whose baseline is ``then``."""
-    reference = Reference("baseline", then.value, worsening(now, "net_neutral", then.value), then)
-    return find_regression(now, "net_neutral", reference, tolerance).verdict
+        for name, codes in (("one", single), ("five (seeds: 5)", five)):
+            total = sum(codes.values())
+            shares = " | ".join(f"{codes[code] / total:.0%}" for code in ("regressed", "too_few", "within"))
+            print(f"| {'none' if margin is None else margin} | {name} | {total} | {shares} |")
 
 
 if __name__ == "__main__":

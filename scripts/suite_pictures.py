@@ -29,7 +29,7 @@ from pytest_genderbias.suites.families.shared.winobias_figures import in_pairs
 PICTURES = Path(__file__).resolve().parent.parent / "docs" / "reference" / "suites" / "pictures"
 OPTIONS = {"ceat": {"draws": 500}, "probe": {"texts": "wiki_career"}, "bbq": {"category": "religion"}}
 ANSWERS = "unifiedqa.jsonl"  #: written by this script
-#: As ``MODELS``, of suites that the other script plans nothing for.
+#: As ``MODELS``, of suites that the other script does not measure.
 OTHERS: tuple[tuple[str, str, str], ...] = (
     ("unifiedqa-11b", ANSWERS, "bbq"),
     ("stories260k", "models/stories260k", "counterfactual-generation"),

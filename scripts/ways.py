@@ -247,7 +247,7 @@ def trace_baseline(folder: Path, flag: str) -> Call:
     tracer = Tracer()
     sys.setprofile(tracer.profile)
     try:
-        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"), margin=0.0)
+        assert_no_regression(measurement, Baseline(folder, "m", "g.bias.yaml"))
     except GateFailure as failure:
         verdict = str(failure).partition(":")[0]
     else:

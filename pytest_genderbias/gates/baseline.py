@@ -436,7 +436,7 @@ class Baseline:
         if entry is not None and alike and not self.reason:
             self._check_items(name, entry)
         if entry is not None and alike and not different(measurement, statistic, entry.signature):
-            self._note_change(measurement, statistic, name, entry)
+            self._note_change(measurement, statistic, name, entry, margin)
         less = "" if entry is None else why_less_able(measurement.abilities, entry.abilities)
         if less and not self.reason:
             self.refused.add(name)
@@ -477,13 +477,15 @@ class Baseline:
         of = f"{kept.restarts} restarts" if kept.restarts else f"{checkpoints} checkpoints"
         return f"chance explains the change, so that both are pooled ({of})"
 
-    def _note_change(self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry) -> None:
-        """Note whether a statistic changed by more than chance explains."""
+    def _note_change(
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
+    ) -> None:
+        """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored value."""
         try:
-            finding = self._compare(measurement, statistic, name, entry, Margin())
+            codes = {self._compare(measurement, statistic, name, entry, kept).code for kept in (Margin(), margin)}
         except BaselineError:  # of its items, which an update writes anew
             return
-        if finding.code not in (WITHIN, UNCHANGED):
+        if not codes <= {WITHIN, UNCHANGED}:
             self.moved.add(name)
 
     def why_too_weak(self, measurement: Measurement, statistic: str) -> str:

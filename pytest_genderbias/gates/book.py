@@ -108,7 +108,7 @@ class BaselineEntry:
         later = {
             "accepted": [note.to_dict() for note in self.accepted],
             "gated": dict(self.gated),
-            "sees": {statistic: as_plain(seen, True) for statistic, seen in self.sees.items()},
+            "sees": {statistic: dict(vars(seen)) for statistic, seen in self.sees.items()},
             "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
             "date": self.date,
             "anchor": None if self.anchor is None else self.anchor.to_dict(),

@@ -156,18 +156,15 @@ def find_regression(
         measurement, statistic, units.then, units.now, partial(_of_other, measurement, reference)
     ):
         return Finding(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
+    restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     try:
-        difference = _difference_from(reference, measurement, statistic, margin, units)
+        difference = _difference_from(reference, measurement, statistic, margin, units, restarts)
     except UndefinedError as error:
-        if _bounded_alone(reference, measurement, statistic, margin, units):
-            finding, by = _too_few_together(reference, str(error)), "by nothing"
-        else:
-            finding, by = _compare_values(measurement, statistic, allowed, reference, str(error)), "by its values alone"
-        why = (Paragraph("judged", f"{by}: {shortened(str(error))}"),)
+        finding = _compare_values(measurement, statistic, allowed, reference, str(error), restarts is not None)
+        why = (Paragraph("judged", f"by its values alone: {shortened(str(error))}"),)
         account = _account(reference, finding, _headline(statistic, new, reference, None, allowed), why)
         return replace(finding, bound=bound, text=moved + finding.text, account=account)
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
-    restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     line_of_moved, movement, names = _moved_most(difference)
     lines = [
         *([] if restarts is None else [restarts.in_words(reference.name, level_together(reference.correction.tests))]), _bounds_in_words(difference, reference),
@@ -186,14 +183,19 @@ def find_regression(
         reference.correction.tests, difference.value, lines, moved=tuple(names) if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
     )  # fmt: skip
     headline = _headline(statistic, new, reference, difference, allowed)
-    part = None if reference.same or not reference.accept else _part(measurement, statistic, reference, difference)
+    part = (
+        None
+        if reference.same or not reference.accept
+        else _part(measurement, statistic, reference, difference, restarts)
+    )
     facts = {} if part is None else part.as_facts()
     return replace(finding, account=_account(reference, finding, headline, shown, movement), facts=facts)
 
 
-def _part(measurement: Measurement, statistic: str, reference: Reference, difference: Difference) -> Part | None:
+def _part(
+    measurement: Measurement, statistic: str, reference: Reference, difference: Difference, pair: RestartPair | None
+) -> Part | None:
     """Return what a comparison with a baseline adds to the number of its release; ``None`` where its bounds say nothing."""
-    pair = RestartPair.of(measurement, statistic, reference.items, reference.value)
     values = (
         ([reference.value], [measurement.values[statistic]])
         if pair is None
@@ -404,7 +406,12 @@ def is_rounding(measurement: Measurement, reference: Reference, difference: floa
 
 
 def _difference_from(
-    reference: Reference, measurement: Measurement, statistic: str, margin: float, units: _Units
+    reference: Reference,
+    measurement: Measurement,
+    statistic: str,
+    margin: float,
+    units: _Units,
+    pair: RestartPair | None,
 ) -> Difference:
     """Return the worsening with its bounds, which hold for all comparisons of the reference together.
 
@@ -420,34 +427,8 @@ def _difference_from(
         distance = straight_distance(about, reference.value)
     level = level_together(reference.correction.tests)
     return _paired_difference(
-        measurement, statistic, reference.items, margin, units, reference.value, distance, level, reference.beyond
+        measurement, statistic, reference.items, margin, units, pair, distance, level, reference.beyond
     )
-
-
-def _bounded_alone(
-    reference: Reference, measurement: Measurement, statistic: str, margin: float, units: _Units
-) -> bool:
-    """Return whether a worsening without bounds for all comparisons together has some where it is the only comparison."""
-    if reference.correction.tests == 1:
-        return False
-    try:
-        _difference_from(replace(reference, correction=Correction()), measurement, statistic, margin, units)
-    except UndefinedError:
-        return False
-    return True
-
-
-def _too_few_together(reference: Reference, why: str) -> Finding:
-    """Judge nothing where so many comparisons need more items: their values alone would pass what bounds do not.
-
-    The text continues the one on the change; ``bound`` is left to the caller.
-    """
-    tests, what = reference.correction.tests, reference.correction.what
-    advice = f"a suite with more items, or fewer comparisons (--bias-correct-for: now {tests:,} {what})"
-    return Finding(
-        TOO_FEW, "", f"; {why} for {tests:,} {what} together", over="other items", settled_by=advice,
-        tests=tests, difference=reference.worsening,
-    )  # fmt: skip
 
 
 def level_together(tests: int) -> float:
@@ -478,22 +459,22 @@ def item_difference(
     Raises:
         UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
     """
-    units = _Units.of(measurement, then, statistic)
-    return _paired_difference(measurement, statistic, then, margin, units, before)
+    units, pair = _Units.of(measurement, then, statistic), RestartPair.of(measurement, statistic, then, before)
+    return _paired_difference(measurement, statistic, then, margin, units, pair)
 
 
 def _paired_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, margin: float, units: _Units, before: float | None,
+    measurement: Measurement, statistic: str, then: ItemSource, margin: float, units: _Units, pair: RestartPair | None,
     distance: Distance | None = None, level: float = ONE_SIDED, beyond: float = 0.0,
 ) -> Difference:  # fmt: skip
     distance = distance or _vectorised(measurement.statistics[statistic].distance)
-    restarts = RestartPair.of(measurement, statistic, then, before)
-    if restarts is not None:
-        return compare_over_restarts(restarts, measurement, statistic, then, distance, margin, level)
+    if pair is not None:
+        return compare_over_restarts(pair, measurement, statistic, then, distance, margin, level)
     then_sums, now_sums = _defined(units.then), _defined(units.now)
     if now_sums.over in REPETITIONS:
-        return _repetitions(then_sums, now_sums, distance, margin, level)
-    difference = compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
+        difference = _repetitions(then_sums, now_sums, distance, margin, level)
+    else:
+        difference = compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
     if not beyond or not difference.moved:
         return difference
     return with_retraining(difference, beyond, math.inf, margin, level)
@@ -514,7 +495,12 @@ def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], Fl
 
 
 def _compare_values(
-    measurement: Measurement, statistic: str, allowed: Allowed | None, reference: Reference, why: str
+    measurement: Measurement,
+    statistic: str,
+    allowed: Allowed | None,
+    reference: Reference,
+    why: str,
+    over_restarts: bool,
 ) -> Finding:
     """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a margin.
 
@@ -523,7 +509,6 @@ def _compare_values(
     worse, n, n_total = reference.worsening, measurement.n, measurement.n_total
     assert worse is not None  # the caller has a finding for values that are missing
     margin = 0.0 if allowed is None else allowed.amount
-    over_restarts = RestartPair.of(measurement, statistic, reference.items, reference.value) is not None
     advice = over = ""
     if (measurement.restarts or over_restarts) and abs(worse) > FLOAT_NOISE:
         advice, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"

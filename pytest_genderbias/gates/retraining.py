@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pytest_genderbias.measurement.control_questions import role_of_abilities
+from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM

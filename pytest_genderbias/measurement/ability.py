@@ -5,11 +5,21 @@ A model that knows nothing looks unbiased. So a model that is not able has no va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pytest_genderbias.models.roles import (
+    CAUSAL_LM,
+    COREFERENCE_SCORER,
+    ENCODER,
+    MASKED_LM,
+    NLI_CLASSIFIER,
+    PAIR_REGRESSOR,
+    SENTENCE_ENCODER,
+    VECTORS,
+)
 from pytest_genderbias.statistics.ability import fall_bound
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 
@@ -115,3 +125,27 @@ def _array(right: Sequence[str]) -> FloatArray:
     """Return right answers by restart and item, 1, 0 or NaN."""
     marks = {"1": 1.0, "0": 0.0}
     return np.asarray([[marks.get(mark, np.nan) for mark in text] for text in right])
+
+
+#: Kinds of control items by role: what every suite needs, and what suites on gendered words need besides.
+TASKS_BY_ROLE: Mapping[str, tuple[str, str]] = {
+    CAUSAL_LM: ("word-order", "gender"),
+    MASKED_LM: ("masked-words", "gender"),
+    NLI_CLASSIFIER: ("inference", "gender-inference"),
+    VECTORS: ("related-words", "gender-words"),
+    ENCODER: ("related-words", "gender-words"),
+    SENTENCE_ENCODER: ("paraphrases", "gender-words"),
+    PAIR_REGRESSOR: ("paraphrases", "gender-words"),
+    COREFERENCE_SCORER: ("antecedents", ""),
+}
+
+
+def role_of_abilities(abilities: Sequence[Ability]) -> str:
+    """Return the kind of model that control items were asked of; an empty text if none of a role's were, or several roles share them.
+
+    >>> role_of_abilities([Ability("masked-words", "masked words", 0.9, 0.8, 1.0, 0.25, 200)])
+    'masked-lm'
+    """
+    asked = {ability.name for ability in abilities}
+    roles = [role for role, (task, _) in TASKS_BY_ROLE.items() if task in asked]
+    return roles[0] if len(roles) == 1 else ""

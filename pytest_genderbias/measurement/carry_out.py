@@ -27,6 +27,8 @@ from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
@@ -35,6 +37,7 @@ from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.options import signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies
+from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
@@ -103,7 +106,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
     plan, model, doubt, answers = asked.plan, asked.model, asked.doubt, asked.answers
     suite, notes = plan.suite, list(asked.notes)
     summary = _without_unread(plan, answers, suite.family.summarise(suite.body, plan.options, answers, settings.seed))
-    summary = _with_templates(suite, summary, plan.options)
+    summary = _with_samples(suite, summary, plan.options)
     if null:
         shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
     else:
@@ -213,16 +216,27 @@ def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> 
     """Return the sums of all statistics, computed when they are asked for."""
     arrays = {**summary.items, **summary.unstored}
     return SumsByStatistic(
-        {name: partial(one.item_sums, signature["settings"], arrays) for name, one in suite.family.statistics.items()}
+        {
+            name: partial(_sums_in_clusters, suite, one, signature["settings"], arrays)
+            for name, one in suite.family.statistics.items()
+        }
     )
 
 
-def _with_templates(suite: Suite, summary: Summary, options: Mapping[str, Any]) -> Summary:
-    """Widen the intervals of statistics whose sums are by template for other templates, or name how many they take as fixed."""
-    intervals = dict(summary.intervals)
+def _sums_in_clusters(suite: Suite, statistic: FamilyStatistic, options: Mapping[str, Any], arrays: Arrays) -> ItemSums:
+    return statistic.item_sums(options, arrays).in_clusters(suite.clusters)
+
+
+def _with_samples(suite: Suite, summary: Summary, options: Mapping[str, Any]) -> Summary:
+    """Widen intervals for other clusters, and other templates; or name how many templates they take as fixed."""
+    intervals, arrays = dict(summary.intervals), {**summary.items, **summary.unstored}
     for name, statistic in suite.family.statistics.items():
-        if statistic.crossed and summary.values[name] is not None:
-            sums = statistic.item_sums(options, {**summary.items, **summary.unstored})
+        if summary.values[name] is None or isinstance(statistic.sums, str) or not (statistic.crossed or suite.clusters):
+            continue
+        sums = _sums_in_clusters(suite, statistic, options, arrays)
+        if sums.clusters is not None and sums.smooth:
+            intervals[name] = cluster_interval(sums, statistic.limits)
+        if statistic.crossed:
             intervals[name] = two_way_interval(sums, intervals[name], statistic.limits)
     return replace(summary, intervals=intervals)
 

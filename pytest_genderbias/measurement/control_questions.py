@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.measurement.ability import Ability, why_unable
+from pytest_genderbias.measurement.ability import TASKS_BY_ROLE, Ability, why_unable
 from pytest_genderbias.measurement.ability_setting import AbilitySetting
 from pytest_genderbias.measurement.carry_out import Asked, IfAble
 from pytest_genderbias.measurement.measurement import Measurement
@@ -18,15 +18,12 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import MaskedLM
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
-    COREFERENCE_SCORER,
     ENCODER,
     MASKED_LM,
     NLI_CLASSIFIER,
-    PAIR_REGRESSOR,
     SENTENCE_ENCODER,
     TEXT,
     TEXT_CLASSIFIER,
-    VECTORS,
 )
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.ability import mean_recall, share_bounds
@@ -42,29 +39,6 @@ from pytest_genderbias.suites.query import (
     Query,
     VerbalisedProbabilities,
 )
-
-#: Kinds of control items by role: what every suite needs, and what suites on gendered words need besides.
-_BY_ROLE: Mapping[str, tuple[str, str]] = {
-    CAUSAL_LM: ("word-order", "gender"),
-    MASKED_LM: ("masked-words", "gender"),
-    NLI_CLASSIFIER: ("inference", "gender-inference"),
-    VECTORS: ("related-words", "gender-words"),
-    ENCODER: ("related-words", "gender-words"),
-    SENTENCE_ENCODER: ("paraphrases", "gender-words"),
-    PAIR_REGRESSOR: ("paraphrases", "gender-words"),
-    COREFERENCE_SCORER: ("antecedents", ""),
-}
-
-
-def role_of_abilities(abilities: Sequence[Ability]) -> str:
-    """Return the kind of model that control items were asked of; an empty text if none of a role's were, or several roles share them.
-
-    >>> role_of_abilities([Ability("masked-words", "masked words", 0.9, 0.8, 1.0, 0.25, 200)])
-    'masked-lm'
-    """
-    asked = {ability.name for ability in abilities}
-    roles = [role for role, (task, _) in _BY_ROLE.items() if task in asked]
-    return roles[0] if len(roles) == 1 else ""
 
 
 class AskedAbilities:
@@ -135,7 +109,7 @@ def _kinds_for(plan: Plan, role: str, main: Query) -> Iterator[str]:
     if role == TEXT_CLASSIFIER and not isinstance(main, ClassProbabilities):
         role = ENCODER  # the suite asks its network, and not its head
     asked_as = {VerbalisedProbabilities: NLI_CLASSIFIER, PairSimilarity: SENTENCE_ENCODER}.get(type(main), role)
-    task, gender = _BY_ROLE.get(asked_as, ("", ""))
+    task, gender = TASKS_BY_ROLE.get(asked_as, ("", ""))
     if task:
         yield task
     if gender and plan.suite.family.asks_gender(plan.suite.body, plan.options):

@@ -150,12 +150,12 @@ def ratio_bounds(
         Lower and upper bounds, 0 to infinity.
 
     Example:
-        Three of ten, by six of ten: the score test alone says .157 to 1.338.
+        Of the second ratio the score test alone says .161 to 1.378.
 
         >>> [float(bound.round(3)) for bound in ratio_bounds(30, 100, 60, 100)]
         [0.353, 0.695]
         >>> [float(bound.round(3)) for bound in ratio_bounds(3, 10, 6, 10)]
-        [0.062, 2.946]
+        [0.057, 3.031]
     """
     x, n, y, m = np.broadcast_arrays(
         *(np.asarray(counts, dtype=np.float64) for counts in (hits, persons, other_hits, other_persons))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,12 @@ from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown, take, take_texts
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.wordlist import load_wordlist
 
-_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options")
+_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options", "clusters")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Suite:
     defaults: Mapping[str, object]
     digest: str
     about: SuiteAbout  #: the words of the family, or the suite's own where it has any
+    clusters: Mapping[str, str] = field(default_factory=dict)  #: of units that are no independent samples, by unit
 
     @property
     def main_statistic(self) -> str:
@@ -114,7 +116,34 @@ def load_suite(name: str | Path) -> Suite:
         defaults,
         digest,
         family.about.of_suite(head["source"], read_own_words(data)),
+        _read_clusters(data, path.parent),
     )
+
+
+def _read_clusters(data: LocatedMap, folder: Path) -> dict[str, str]:
+    """Return the cluster of each unit that a suite file names, or that has the attribute of a word list."""
+    if "clusters" not in data:
+        return {}
+    declared = take(data, "clusters", LocatedMap, "the suite")
+    where = f"{declared.file}:{data.lines['clusters']}"
+    if "list" in declared:
+        refuse_unknown(declared, ("list", "by"), "'clusters'")
+        name, by = (take(declared, key, str, "'clusters'") for key in ("list", "by"))
+        known = [word for word in load_wordlist(name, folder).entries if by in word.attributes]
+        if not known:
+            raise DataFileError(
+                f"{where}: no word of {brief(name)} has the attribute {brief(by)}; expected one of its columns"
+            )
+        return {word.word: str(word.attributes[by]) for word in known}
+    of_units: dict[str, str] = {}
+    for cluster in declared:
+        for unit in take_texts(declared, cluster, "'clusters'"):
+            if unit in of_units:
+                raise DataFileError(
+                    f"{where}: {brief(unit)} is in the clusters {brief(of_units[unit])} and {brief(cluster)}; expected one"
+                )
+            of_units[unit] = cluster
+    return of_units
 
 
 class LoadedSuites:

@@ -40,7 +40,7 @@ def shown(judgement: Judgement, width: int = WIDTH) -> list[str]:
 def test_a_regression_says_what_moved_what_was_allowed_and_what_to_type(tmp_path: Path) -> None:
     judged = stored(tmp_path).judge(hand_made(0.1), 0.01)
     lines = shown(judged)
-    assert lines[0].startswith("worse: tiny on m: share 0.25 -> 0.35: 0.1 worse, allowed 0.01")
+    assert lines[0].startswith("worse: tiny on m: share 0.25 -> 0.35: 0.1 worse (95 %: 0.0469 to 0.1), allowed 0.01")
     assert any(line.startswith("  moved     all 12 items; most: item ") and " -> " in line for line in lines)
     assert any(
         line.startswith("  scored    ") and "those of the baseline of 20" in line and "(of today)" in line
@@ -68,7 +68,10 @@ def test_a_limit_says_by_how_much_it_is_missed_and_names_the_worst_items() -> No
 
 def test_a_better_model_is_told_to_refresh_the_baseline(tmp_path: Path) -> None:
     lines = shown(stored(tmp_path).judge(hand_made(-0.05), 0.01))
-    assert lines[0] == "pass (better: refresh): tiny on m: share 0.25 -> 0.2: 0.05 better, allowed 0.01"
+    assert (
+        lines[0]
+        == "pass (better: refresh): tiny on m: share 0.25 -> 0.2: 0.05 better (95 %: 0.0234 to 0.05), allowed 0.01"
+    )
     assert lines[-2] == "  do        refresh the baseline, or the model may become as much worse unseen:"
     assert lines[-1].strip() == "pytest --bias-model=m=runs/tiny --bias-update"
 

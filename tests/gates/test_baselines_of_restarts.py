@@ -137,12 +137,12 @@ def test_an_update_joins_restarts_that_chance_explains(tmp_path: Path) -> None:
     stored(tmp_path, retrained(*SHIFTS))
     for now, restarts, mean in ((one(0.01), 4, 0.2675), (retrained(0.0, 0.01), 5, 0.264)):
         updating = Baseline(tmp_path, "m", "t.py", update="all")
-        found = updating.judge(now, 0.0)
+        found = updating.judge(now, 0.2)
         assert found.code == "stored"
         assert f"; chance explains the change, so that both are pooled ({restarts} restarts)" in found.text
         entry = updating.entries()["tiny"].entry
         assert entry.values["share"] == pytest.approx(mean) and entry.checkpoints == 1
-    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.0)
+    again = Baseline(tmp_path, "m", "t.py", update="all").judge(retrained(*SHIFTS), 0.2)
     assert "pooled" not in again.text, "the same restarts count once"
 
 
@@ -167,3 +167,21 @@ def test_sums_too_large_leave_the_values_of_restarts() -> None:
     assert pack_items(then.items) is not None
     kept = load_stored(pack_items({**then.items, **type(then.sums)({}).to_arrays()}) or b"", then.signature)
     assert kept.items["restart.share"].tolist() == pytest.approx([0.25, 0.27, 0.29])
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_roots_of_mean_squares_are_compared_on_their_squares(tmp_path: Path, count: int) -> None:
+    """A mean square of 0 that varies by .01 grows by .06: by the roots, which then vary by .1, that is no news."""
+    squares = np.array([-0.012, -0.004, 0.0, 0.004, 0.012])
+    roots = np.sign(squares) * np.abs(squares) ** 0.5 - 0.25
+    about = replace(hand_made().statistics["share"], root=True)
+
+    def of_roots(*values: float) -> Measurement:
+        measured = [hand_made(value) for value in values]
+        bare = [replace(m, statistics={"share": about}, sums=type(m.sums)({"share": "no sums"})) for m in measured]
+        return combine_restarts(bare, range(len(bare))) if len(bare) > 1 else bare[0]
+
+    stored(tmp_path, of_roots(*roots))
+    found = judged(tmp_path, of_roots(*[0.0, 0.01][:count]))
+    assert (found.verdict, found.over) == ("regressed", "restarts")
+    assert "on the squares" in found.text

@@ -372,7 +372,7 @@ def test_worse_better_and_undecided(whole: Measurement, tmp_path: Path) -> None:
     assert [record.partition("; pairs")[0].strip() for record in records] == [
         f"slice: person; value: {name}" for name in (moved[1], moved[4])
     ]
-    assert "or a margin of 0.3" in few.settled_by
+    assert few.settled_by == "a margin of 0.096", "no list of a hundred words in place of 20"
     assert baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), margin=0.31).code == "within"  # fmt: skip
 
 
@@ -427,11 +427,10 @@ def test_the_bounds_hold_for_the_gates_of_the_family(whole: Measurement, tmp_pat
         ]
         if number == 10**6:
             assert others == ["too_few", "too_few", "unchanged"], "20 items say nothing of others for so many gates"
-            assert "20 premise words in common say nothing of others, 26 are needed for 1,000,000 " in found.text
-            assert "fewer comparisons (--bias-correct-for: now 1,000,000 " in found.settled_by
+            assert "20 premise words say nothing of others at this level, 26 are needed" in found.text
         else:
             assert others == ["within", "better", "unchanged"]
-            assert found.p == pytest.approx(0.5**20), "all items are worse, whatever the family"
+            assert found.p is not None and found.p < 1e-4, "all items are worse, whatever the family"
 
 
 @pytest.mark.parametrize(

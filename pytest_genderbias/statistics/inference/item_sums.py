@@ -142,6 +142,8 @@ class ItemSums:
         >>> sums.in_clusters({"nurse": "health", "doctor": "health"}).by_cluster().labels.tolist()
         ['baker', 'health']
         """
+        if not of_units:
+            return self
         names = [of_units.get(label, label) for label in self.labels.tolist()]
         alone = len(set(names)) == len(names)
         return self if alone else replace(self, clusters=np.asarray(names, dtype=np.str_))

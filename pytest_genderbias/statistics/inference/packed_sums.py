@@ -24,6 +24,7 @@ _KINDS = {
     "sums": "fiu",
     "columns": "U",
     "templates": "U",
+    "clusters": "U",
 }  #: parts of item sums, and the kinds of their values
 _SPARSE = 4  #: an array with fewer than one element in this many that is not 0 is packed as positions and values
 

@@ -14,7 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
-from pytest_genderbias.statistics.inference.item_bounds import SKEWED, TIED, Bounds, ItemEffects, fewest_items
+from pytest_genderbias.statistics.inference.item_bounds import (
+    SKEWED,
+    TIED,
+    Bounds,
+    ItemEffects,
+    fewest_items,
+    jackknife_error,
+    total_influences,
+)
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, add_rows, align
 from pytest_genderbias.statistics.inference.two_way import (
     FEWEST_TEMPLATES,
@@ -42,7 +50,6 @@ _MANY = 100_000
 _SEED = 1999  #: the bounds of a comparison are always the same
 _BLOCK = 2_000_000  #: figures held at a time
 _BISECTIONS = 40  #: of a p value, to less than 1e-12
-_STEP = 1e-3  #: of an item's standard deviation, by which totals are moved to find a derivative
 
 _SAME = "the same in every item"
 _WIDENED = "widened by what retraining gives"
@@ -401,7 +408,7 @@ class _Pair:
     def effects(self) -> ItemEffects:
         """Return what the items contribute to the worsening; an item's weight is its share of the cases, where the statistic is a mean."""
         n = len(self.now)
-        after, before = _influences(self.bad_now, self.now), _influences(self.bad_then, self.then)
+        after, before = total_influences(self.bad_now, self.now), total_influences(self.bad_then, self.then)
         weights = self.then[:, 1] + self.now[:, 1] if self.ratio else np.ones(n)
         weights = np.asarray(weights / weights.mean(), dtype=np.float64)
         own = self.worsening + n * (after - before) / weights
@@ -410,8 +417,7 @@ class _Pair:
     def jackknife_error(self) -> float:
         """Return the standard error of the worsening from leaving out one item at a time (Efron 1982, section 3.1)."""
         without = self.bad_now(_total(self.now) - self.now) - self.bad_then(_total(self.then) - self.then)
-        items = len(without)
-        return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
+        return jackknife_error(without)
 
     def contributions(self) -> FloatArray:
         """Return the contribution of each unit: the mean effect of exchanging it alone, then in now and now in then."""
@@ -555,7 +561,7 @@ def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
     """Return the statistic of each model, and its standard error over items (and templates)."""
     both: list[tuple[float, float]] = []
     for k, (of, sums) in enumerate(pair.sides()):
-        error = float(np.sqrt(len(sums) / (len(sums) - 1) * np.square(_influences(of, sums)).sum()))
+        error = float(np.sqrt(len(sums) / (len(sums) - 1) * np.square(total_influences(of, sums)).sum()))
         if pair.crossed is not None:
             error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], _as_it_is)).error)
         both.append((float(of(_total(sums))), error))
@@ -572,18 +578,6 @@ def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds:
         min(low, below), max(high, above), max(p, two_way_p(pair.worsening - tolerance, error)),
         max(p_better, two_way_p(-pair.worsening - tolerance, error)),
     )  # fmt: skip
-
-
-def _influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> FloatArray:
-    """Return the derivative of a function of the totals along the sums of each item, shape (G,) (Efron 1982, section 6.3)."""
-    totals, steps = _total(sums), _STEP * sums.std(axis=0)
-    slopes = np.zeros(len(totals))
-    for k in np.flatnonzero(steps):
-        ahead, behind = totals.copy(), totals.copy()
-        ahead[k] += steps[k]
-        behind[k] -= steps[k]
-        slopes[k] = (of(ahead) - of(behind)) / (2 * steps[k])
-    return np.asarray((sums - sums.mean(axis=0)) @ slopes, dtype=np.float64)
 
 
 def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows
 from pytest_genderbias.statistics.student import t_above, t_quantile
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
@@ -278,6 +278,9 @@ def two_way_interval(
     correlation = sums.by_unit().combiner == "pearson"
     value, of = (float(np.arctanh(sums.total)), _fisher_z) if correlation else (sums.total, _same)
     items, cells = influences(sums, of)
+    if (clusters := sums.by_unit().clusters) is not None:
+        codes = np.unique(clusters, return_inverse=True)[1]
+        items, cells = (np.asarray(add_rows(rows, codes), dtype=np.float64) for rows in (items, cells))
     error = two_way_error(items, merge_templates(cells, groups))
     low, high = two_way_bounds(value, error, (1 + within.level) / 2)
     if correlation:

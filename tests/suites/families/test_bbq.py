@@ -228,8 +228,8 @@ def test_no_gate_goes_green_on_a_model_that_guesses(tmp_path):
     assert judge_limit(reads, Limit(within=0.9)).code == "within"
     for name in BIASES:
         judged = judge_limit(guesses, Limit(within=0.9), name)
-        assert judged.code == "no_value" and "cannot do the task" in judged.text
-        assert judge_no_worse(guesses, reads, tolerance=0.5, statistic=name).code == "no_value"
+        assert judged.code == "not_able" and "cannot do the task" in judged.text
+        assert judge_no_worse(guesses, reads, margin=0.5, statistic=name).code == "no_value"
     assert judge_limit(guesses, Limit(at_least=0.9), "accuracy_disambiguated").code != "within"
 
 

@@ -714,15 +714,15 @@ def test_predictions_on_other_examples_are_not_compared(tmp_path):
     said = noisy(rows)
     first = file_of(tmp_path, rows, said)
     baseline = Baseline(tmp_path / "books", "run", "test_x.py", update="all")
-    assert_no_regression(first, baseline, tolerance=0.0)
+    assert_no_regression(first, baseline, margin=0.0)
     write_entries(tmp_path / "books", "run", "test_x.py", baseline.entries())
     now = Baseline(tmp_path / "books", "run", "test_x.py")
-    assert_no_regression(file_of(tmp_path, rows[::-1], said), now, tolerance=0.0)
+    assert_no_regression(file_of(tmp_path, rows[::-1], said), now, margin=0.0)
 
     def refused(changed, said=said):
         now = Baseline(tmp_path / "books", "run", "test_x.py")
         with pytest.raises(GateFailure) as error:
-            assert_no_regression(file_of(tmp_path, changed, said), now, tolerance=9.0)
+            assert_no_regression(file_of(tmp_path, changed, said), now, margin=9.0)
         return str(error.value)
 
     text = refused([r for r in rows if r["id"] not in ("x007", "x300")])

@@ -219,7 +219,7 @@ def test_one_context_a_word_makes_it_weat(tiny_model, tmp_path):
             whole.over
             == f"the suite's cases, all of them, with seed 0 for the draws of contexts (contexts_seed {seed})"
         )
-        no_worse = judge_no_worse(one, one, statistic="combined_effect_size", tolerance=0.0)  # no items are known of it
+        no_worse = judge_no_worse(one, one, statistic="combined_effect_size", margin=0.0)  # no items are known of it
         assert (no_worse.code, no_worse.over) == ("within", whole.over)
     drawn = draw_contexts(path, list(vectors), most=1)
     whole = draw_contexts(path, list(vectors))

@@ -12,6 +12,7 @@ from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_opti
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.least_share import least_share, share_interval
+from pytest_genderbias.statistics.inference.tails import kish_number
 from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
 from pytest_genderbias.suites.cases import Answer, Facts
 from pytest_genderbias.suites.family import CANNOT
@@ -29,6 +30,7 @@ FLOOR: dict[str, Option] = {
         "least mass: the probability of all options together, below which the model does not do the task and no bias has a value",
     )
 }
+_ENOUGH_CLUSTERS = 20  #: effective number from which on a bootstrap of clusters errs no more often than it says
 
 
 def messages(text: str, options: Sequence[str]) -> list[str]:
@@ -135,7 +137,8 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
 
     The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.least_share.least_share`, which is exact where the answers of a
     cluster are all right or all wrong, and that of :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_interval`, which is
-    nearer where many clusters are right in part. ``docs/evidence/coverage-shares.md`` shows how seldom it lies above the accuracy.
+    nearer where many clusters are right in part, if no few of them hold most questions: their effective number, (sum of n)^2 / sum of n^2, is
+    20 or more (Carter, Schnepel and Steigerwald 2017). ``docs/evidence/coverage-shares.md`` shows how seldom it lies above the accuracy.
 
     Args:
         right: right answers by cluster, shape (G,).
@@ -145,5 +148,8 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
     >>> [round(least_accuracy(np.arange(24.0) >= wrong, np.ones(24), "controls"), 3) for wrong in (1, 5)]
     [0.789, 0.578]
     """
+    exact = least_share(right, counts)
+    if kish_number(counts) < _ENOUGH_CLUSTERS:
+        return exact
     interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
-    return max(least_share(right, counts), 0.0 if interval is None else interval.low)
+    return max(exact, 0.0 if interval is None else interval.low)
