@@ -44,7 +44,7 @@ def test_an_update_says_what_it_keeps_of_the_stored_value(tmp_path: Path) -> Non
     first.judge(one(0.2), 0.1)
     write_entries(tmp_path, "m", "t.py", first.entries())
     refreshing = Baseline(tmp_path, "m", "t.py", update="all")
-    refreshing.judge(one(0.2001), 0.1)
+    refreshing.judge(one(0.202), 0.1)
     assert refreshing.entries()["tiny"].kept == "chance explains the change, so that both are pooled (2 checkpoints)"
     restarts = Baseline(tmp_path, "m", "r.py", update="new")
     restarts.judge(combine_restarts([one(shift) for shift in (0.2, 0.21, 0.22)], range(3)), 0.1)
