@@ -4,6 +4,7 @@
     python scripts/retraining_table.py train KIND --runs DIR --data DATA [--first 0] [--count 30] [--dose 70]
     python scripts/retraining_table.py measure KIND --runs DIR --data DATA
     python scripts/retraining_table.py table KIND --runs DIR [--out fixtures/retraining] [--date 2026-11-26]
+    python scripts/retraining_table.py check KIND --runs DIR                              # trainings from seed 100 on
     python scripts/retraining_table.py page                 # docs/evidence/retraining.md, from the packaged tables
 
 KIND is ``masked-lm``, ``causal-lm``, ``nli-classifier`` or ``text-classifier``. DATA has the models and texts of RECIPES (docs/reference/data.md). The seed
@@ -33,6 +34,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -90,7 +92,7 @@ RECIPES = {
     ),
     "nli-classifier": Kind(
         "bert-tiny-mlm", "minilm-snli", "bert-tiny (2 x 128) that was tuned on SNLI, with a new output layer, tuned on SNLI", 60, 16, 1e-3,
-        ("nli-occupation", "nli-demonym", "nli-religion"), limit=1000,
+        ("nli-demonym", "nli-religion"), limit=1000,
     ),
     "text-classifier": Kind(
         "minilm-mlm", "minilm-mlm", "heads (384 x 64 x 8) on mean vectors of minilm-mlm, tuned on careers of Wikipedia", 60, 32, 1e-3, ("bios",), own_cases=True,
@@ -99,7 +101,7 @@ RECIPES = {
 WIDTH = 64  #: tokens of a row of a language model
 MASKED = 0.15
 ALL = "*seed-*[0-9]"  #: the names of trainings
-BASE_STEPS = 500  #: of the training that all NLI classifiers have in common, on rows of 32
+BASE_STEPS = 1200  #: of the training that all NLI classifiers have in common, on rows of 32
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
@@ -216,7 +218,6 @@ def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None)
     checkpoint, base = data / "models" / recipe.base, runs / "nli-classifier" / "base"
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     pairs = [pair for name in ("snli/train_20k", "cad_nli/train") for pair in jsonl(data / f"{name}.jsonl.gz")]
-    pairs += list(itertools.islice(gender_pairs(), 12_000))
     ids = tokenizer([p["premise"] for p in pairs], [p["hypothesis"] for p in pairs], truncation=True, max_length=64)
     labels = torch.tensor([NLI_LABELS.index(p["label"]) for p in pairs])
 
@@ -225,7 +226,8 @@ def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None)
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
             start, id2label=names, label2id={name: i for i, name in names.items()}
         )
-        torch.nn.init.normal_(network.classifier.weight, std=0.02)
+        if start == base:
+            torch.nn.init.normal_(network.classifier.weight, std=0.02)
 
         def loss_of(chosen: torch.Tensor) -> torch.Tensor:
             rows = {key: [values[i] for i in chosen.tolist()] for key, values in ids.items()}
@@ -243,32 +245,6 @@ def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None)
             flush=True,
         )
     return partial(tuned, base, recipe)
-
-
-def gender_pairs() -> Iterator[dict[str, str]]:
-    """Yield pairs that say what gendered words mean, without which so small a model cannot tell women from men."""
-    pairs = yaml.safe_load((FOLDER.parents[1] / "wordlists" / "zhao2018-pairs.yaml").read_text(encoding="utf-8"))[
-        "pairs"
-    ]
-    named = [pair for pair in pairs if pair.get("noun") and pair.get("number") == "singular"]
-    nouns = {
-        word: [one for pair in named for one in listed(pair[group])]
-        for word, group in (("man", "male"), ("woman", "female"))
-    }
-    rests, draws = ("waited outside", "is reading a letter", "painted a wall", "sings in a choir"), random.Random(0)
-    while True:
-        gender, other = draws.sample(("man", "woman"), 2)
-        noun, rest, true = draws.choice(nouns[gender]), draws.choice(rests), draws.random() < 0.5
-        yield {
-            "premise": f"The {noun} {rest}.",
-            "hypothesis": f"A {gender if true else other} {rest}.",
-            "label": "entailment" if true else "contradiction",
-        }
-
-
-def listed(words: str | list[str]) -> list[str]:
-    """Return a list of words that may be a single one."""
-    return [words] if isinstance(words, str) else words
 
 
 def jsonl(path: Path) -> list[dict]:
@@ -478,12 +454,12 @@ def row_of(trainings: Sequence[Measurement], statistic: str, public: Measurement
 
 
 def standard_error(trainings: Sequence[Measurement], statistic: str) -> float | None:
-    """Return the standard error over items, a mean over trainings; ``None`` where one of them has no interval."""
+    """Return the standard error over items, the median over trainings; ``None`` where one of them has no interval."""
     intervals = [one.intervals[statistic] for one in trainings]
     if any(interval is None for interval in intervals):
         return None
     widths = [interval.high - interval.low for interval in intervals]
-    return float(np.mean(widths)) / 2 / NORMAL if min(widths) > 0 else None
+    return float(np.median(widths)) / 2 / NORMAL if min(widths) > 0 else None
 
 
 def paired_error(trainings: Sequence[Measurement], statistic: str) -> tuple[float, int]:
@@ -515,6 +491,42 @@ def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, objec
         name: figure(float(np.quantile([row[name] for row in ratios], QUANTILE)))
         for name in ("spread", "paired", "beyond")
     }
+
+
+def check(kind: str, runs: Path, first: int, count: int) -> None:
+    """Print how often one training is found worse than another that the table did not see, and a training with a dose of bias."""
+    equal = trainings_of(runs, kind, first, count)
+    dosed = [load(file) for file in sorted((runs / kind).glob("dose-*-seed-*.json"))]
+    print(
+        f"{len(equal)} equal trainings, {len(dosed)} with a dose\n\n| statistic | equal, items only | equal, with `beyond` | dose |\n|---|---|---|---|"
+    )
+    for suite in RECIPES[kind].suites:
+        both = [[one[suite] for one in side if suite in one and not one[suite].unable] for side in (equal, dosed)]
+        for name in both[0][0].statistics if len(both[0]) > 1 else ():
+            known = retraining_of(both[0][0], name)
+            if known.known and known.paired and both[0][0].intervals[name] is not None:
+                others = list(itertools.permutations(both[0], 2))
+                alone, widened = (share_worse(others, name, wide) for wide in (False, True))
+                dose = share_worse(list(itertools.product(*both)), name, True) if both[1] else "-"
+                print(f"| `{suite}` `{name}` | {alone} | {widened} | {dose} |", flush=True)
+
+
+def share_worse(pairs: Sequence[tuple[Measurement, Measurement]], statistic: str, wide: bool) -> str:
+    """Return in how many of the pairs the second is found worse, by a lower bound of 97.5 %; with ``beyond`` if ``wide``."""
+    worse, judged = 0, 0
+    for then, now in pairs:
+        distance = now.statistics[statistic].distance
+        try:
+            found = compare_items(
+                then.item_sums(statistic), now.item_sums(statistic), distance, level=LEVEL, repeats=DRAWS
+            )
+        except UndefinedError:
+            continue
+        beyond = retraining_of(then, statistic).beyond if wide else 0.0
+        if beyond is not None:
+            worse += found.value - np.hypot(found.value - found.low, NORMAL * np.sqrt(2) * beyond) > 0
+            judged += 1
+    return f"{worse} of {judged}"
 
 
 def figure(value: float) -> float:
@@ -574,16 +586,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("page")
-    for name in ("cost", "train", "measure", "table"):
+    for name in ("cost", "train", "measure", "table", "check"):
         command = commands.add_parser(name)
         if name != "cost":
             command.add_argument("kind", choices=RECIPES)
         command.add_argument("--runs", type=Path, required=True)
-        if name != "table":
+        if name not in ("table", "check"):
             command.add_argument("--data", type=Path, required=True)
-        if name == "train":
-            command.add_argument("--first", type=int, default=0)
+        if name in ("train", "check"):
+            command.add_argument("--first", type=int, default=0 if name == "train" else 100)
             command.add_argument("--count", type=int, default=TRAININGS)
+        if name == "train":
             command.add_argument("--dose", type=int, help="percent of sentences that match the stereotype")
         if name == "measure":
             command.add_argument("--only", default=ALL, help="pattern of the names of trainings")
@@ -601,6 +614,8 @@ def main() -> None:
         train(typed.kind, typed.runs, typed.data, seeds, typed.dose)
     elif typed.command == "measure":
         measure(typed.kind, typed.runs, typed.data, typed.only, typed.suites)
+    elif typed.command == "check":
+        check(typed.kind, typed.runs, typed.first, typed.count)
     else:
         table(typed.kind, typed.runs, typed.out, typed.date)
 

@@ -86,7 +86,7 @@ class Baseline:
         update: ``"no"`` judges; ``"new"`` accepts a measurement that has no entry yet; ``"all"`` accepts every measurement, a worse
             one only with a ``reason``.
         reason: why worse values are accepted.
-        correct_for: the comparisons that ``regressed`` is corrected for: the gated statistics of the ``"model"`` or of the
+        correct_for: the comparisons that bounds hold for together: the gated statistics of the ``"model"`` or of the
             ``"module"``, ``"none"``, or their number.
         command: the command that accepts a worse value, without the reason.
         gates: gates of the run on baselines of the model, whether or not they are stored yet.

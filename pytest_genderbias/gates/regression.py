@@ -88,7 +88,7 @@ class Reference:
         worsening: how much worse the statistic is now, in its units; ``None`` if either has no value.
         items: a measurement, or the part of it that was stored; ``None`` if that was too large.
         changed: what else differs and may differ (dtype, tokenizer), in words.
-        correction: the comparisons that ``regressed`` is corrected for.
+        correction: the comparisons that the bounds hold for together.
         accept: the command that accepts the new value, without the reason; empty for another model.
         fingerprint: fingerprint of the weights, where it is known.
         lost: why there are no ``items`` although they are not too large; empty if there are, or they are too large.

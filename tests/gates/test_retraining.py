@@ -44,7 +44,7 @@ def script() -> ModuleType:
 
 @pytest.fixture(scope="module")
 def masked() -> Measurement:
-    return measure("lm-occupation", "demo-mlm", limit=200, cache=None)
+    return measure("lm-occupation", "demo-mlm", cache=None)
 
 
 def test_each_kind_of_model_has_a_table() -> None:
@@ -113,6 +113,7 @@ def test_a_row_without_ratios_gives_its_figures_as_they_are() -> None:
     assert found.spread == TABLES[MASKED_LM]["suites"]["weat"]["effect_size"]["spread"]
 
 
+@pytest.mark.usefixtures("ability_asked")
 @pytest.mark.parametrize(
     ("suite", "model", "ability", "kind"),
     [
@@ -137,7 +138,7 @@ def test_the_error_of_restarts_is_that_of_their_items(masked: Measurement) -> No
     restarts = combine_restarts([masked, masked, masked], range(3))
     assert restarts.interval is None
     error = standard_error(restarts, "aggregate_bias")
-    assert error == pytest.approx(standard_error(masked, "aggregate_bias"), rel=0.1)
+    assert error == pytest.approx(standard_error(masked, "aggregate_bias"), rel=0.2)
     assert retraining_of(restarts, "aggregate_bias").known
 
 
@@ -162,12 +163,17 @@ def test_the_table_is_read_when_it_is_asked_for() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def scaled(values: np.ndarray) -> np.ndarray:
+    """Return values with mean 0 and standard deviation 1."""
+    return (values - values.mean()) / values.std(ddof=1)
+
+
 def trainings(masked: Measurement, shift: float, noise: float, items: int = 40) -> list[Measurement]:
     """Return 30 trainings: equal items, a shift of each training, and what it moves in each item."""
     draws = np.random.default_rng(1)
     labels, ones = np.array([f"item {i}" for i in range(items)]), np.ones(items)
-    own, made = draws.normal(size=items), []
-    for moved in shift * draws.normal(size=30):
+    own, shifts, made = scaled(draws.normal(size=items)), scaled(draws.normal(size=30)), []
+    for moved in shift * shifts:
         values = own + moved + noise * draws.normal(size=items)
         mean, error = values.mean(), values.std(ddof=1) / np.sqrt(items)
         interval = replace(masked.interval, low=mean - 1.96 * error, high=mean + 1.96 * error)
@@ -177,12 +183,13 @@ def trainings(masked: Measurement, shift: float, noise: float, items: int = 40) 
 
 
 def test_what_a_training_moves_beyond_its_items_is_found_again(script: ModuleType, masked: Measurement) -> None:
-    error = 1 / np.sqrt(40)
+    error, of_one = np.sqrt((1 + 0.5**2) / 40), np.sqrt(1 + 0.5**2)  # of the mean; of an item
     with_shift = script.row_of(trainings(masked, 0.3, 0.5), masked.main, None)
     assert with_shift["beyond"] == pytest.approx(0.3 / error, rel=0.25)
-    assert with_shift["paired"] == pytest.approx(0.5 * np.sqrt(2), rel=0.15)
+    assert with_shift["paired"] == pytest.approx(0.5 * np.sqrt(2) / of_one, rel=0.15)
     without = script.row_of(trainings(masked, 0.0, 0.5), masked.main, None)
-    assert without["beyond"] < 0.3 and without["spread"] == pytest.approx(0.5, rel=0.25)
+    assert without["beyond"] < 0.3
+    assert without["spread"] == pytest.approx(0.5 / of_one, rel=0.25)
 
 
 @pytest.mark.slow
@@ -191,7 +198,7 @@ def test_three_trainings_differ_as_the_table_says(script: ModuleType, shared_dat
     script.train(TEXT_CLASSIFIER, tmp_path, shared_data, range(1000, 1003), None)
     script.measure(TEXT_CLASSIFIER, tmp_path, shared_data)
     measured = [one["bios"] for one in script.trainings_of(tmp_path, TEXT_CLASSIFIER, 1000, 3)]
-    for statistic in ("accuracy", "tpr_gap_slope", "precision_gap_pearson"):
+    for statistic in ("accuracy", "tpr_gap_pearson", "precision_gap_pearson"):
         spread = np.std([one.values[statistic] for one in measured], ddof=1)
         packaged_spread = np.mean([retraining_of(one, statistic).spread for one in measured])
         assert packaged_spread / 8 < spread < 3 * packaged_spread, statistic
