@@ -14,7 +14,7 @@ def test_nli_stays_neutral(bias_measure):
 
 @pytest.mark.bias(models=["candidate"])
 def test_nli_is_no_worse_than_the_last_release(bias_measure, bias_baseline):
-    assert_no_regression(bias_measure("nli-occupation"), bias_baseline)
+    assert_no_regression(bias_measure("nli-occupation"), bias_baseline, margin=0.01)
 
 
 @pytest.mark.bias(models=["writer"])

@@ -21,7 +21,7 @@ from pytest_genderbias.gates.release import Part
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.retraining import Retraining
 from pytest_genderbias.gates.sameness import code_of_change, items_to_decide_sameness, mirrored, straight_distance
-from pytest_genderbias.gates.seen import Seen
+from pytest_genderbias.gates.seen import Seen, percent
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
@@ -268,7 +268,8 @@ def _seen_in_words(reference: Reference, worse: float) -> str:
     """Return the growth of the bias, and the growth that would have failed in 80 % of releases; an empty text where it is not known."""
     if reference.seen is None or not reference.seen.unit > 0:
         return ""
-    return f", {100 * worse / reference.seen.unit:+.2g} % (sees {reference.seen.in_words})"
+    growth = worse / reference.seen.unit
+    return f", {'+' if growth >= 0 else ''}{percent(growth)} % (sees {reference.seen.in_words})"
 
 
 def _margin_in_words(allowed: Allowed | None) -> str:

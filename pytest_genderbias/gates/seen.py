@@ -6,6 +6,16 @@ import math
 from dataclasses import dataclass
 
 
+def percent(share: float) -> str:
+    """Return a share in percent, with two digits or whole.
+
+    >>> percent(0.079), percent(-0.18), percent(1.53)
+    ('7.9', '-18', '153')
+    """
+    value = 100 * share
+    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:.0f}"
+
+
 @dataclass(frozen=True)
 class Seen:
     """What a gate sees: the smallest true worsening that fails in 80 % of releases.
@@ -35,7 +45,7 @@ class Seen:
         >>> Seen(0.09, 0.5, 0.06).in_words, Seen(math.inf, 0.5, math.inf).in_words
         ('+18 %', 'no growth')
         """
-        return f"+{100 * self.growth:.2g} %" if math.isfinite(self.growth) else "no growth"
+        return f"+{percent(self.growth)} %" if math.isfinite(self.growth) else "no growth"
 
     @property
     def sentence(self) -> str:
@@ -46,6 +56,6 @@ class Seen:
         """
         of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
         return (
-            f"red from {self.red:.2g} worse (+{100 * self.red / self.unit:.2g} %); stops a growth of {self.in_words.removeprefix('+')} in 80 % of "
+            f"red from {self.red:.2g} worse (+{percent(self.red / self.unit)} %); stops a growth of {self.in_words.removeprefix('+')} in 80 % of "
             f"releases{of_trainings}"
         )

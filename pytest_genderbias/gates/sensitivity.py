@@ -144,8 +144,12 @@ def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iter
 
 
 def _others(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[str, Seen]]:
+    tasks = {about.mistakes for about in measurement.statistics.values()} | {
+        "accuracy",
+        "perplexity",
+    }  # which are no bias
     for name, about in measurement.statistics.items():
-        if name != statistic and not about.no_gate and measurement.values.get(name) is not None:
+        if name not in {statistic, *tasks} and not about.no_gate and measurement.values.get(name) is not None:
             seen = seen_by(measurement, name, tests)
             if seen is not None and seen.size < _room(measurement, name):
                 yield name, seen

@@ -22,7 +22,8 @@ def one(shift: float) -> Measurement:
     sums = plain.sums["share"]
     scores = sums.sums[:, 0] + own - own.mean()
     moved = replace(sums, sums=np.stack([scores, sums.sums[:, 1]], axis=1))
-    return replace(plain, sums=type(plain.sums)({"share": moved}))
+    model = {**plain.signature["model"], "fingerprint": f"weights {shift}"}
+    return replace(plain, sums=type(plain.sums)({"share": moved}), signature={**plain.signature, "model": model})
 
 
 def test_one_checkpoint_in_the_place_of_restarts_sees_what_their_spread_gives(tmp_path: Path) -> None:
@@ -41,10 +42,10 @@ def test_one_checkpoint_in_the_place_of_restarts_sees_what_their_spread_gives(tm
 
 def test_an_update_says_what_it_keeps_of_the_stored_value(tmp_path: Path) -> None:
     first = Baseline(tmp_path, "m", "t.py", update="new")
-    first.judge(one(0.2), 0.1)
+    first.judge(one(0.2), 0.2)
     write_entries(tmp_path, "m", "t.py", first.entries())
     refreshing = Baseline(tmp_path, "m", "t.py", update="all")
-    refreshing.judge(one(0.2001), 0.1)
+    refreshing.judge(one(0.202), 0.2)
     assert refreshing.entries()["tiny"].kept == "chance explains the change, so that both are pooled (2 checkpoints)"
     restarts = Baseline(tmp_path, "m", "r.py", update="new")
     restarts.judge(combine_restarts([one(shift) for shift in (0.2, 0.21, 0.22)], range(3)), 0.1)

@@ -111,7 +111,7 @@ def prepare(folder: Path, page: str) -> None:
         kind, _, worse = stands_for.removeprefix("demo-").partition("-")
         shutil.copytree(Path(demo.__file__).parent / kind, folder / name)
         if worse:
-            lower_neutral(folder / name)
+            {"nli": lower_neutral, "lm": draw_apart}[kind](folder / name)
 
 
 def lower_neutral(checkpoint: Path) -> None:
@@ -121,6 +121,20 @@ def lower_neutral(checkpoint: Path) -> None:
     weights = load_file(checkpoint / "model.safetensors")
     labels = json.loads((checkpoint / "config.json").read_text())["label2id"]
     weights["classifier.bias"][labels["neutral"]] -= 1.0
+    save_file(weights, checkpoint / "model.safetensors", metadata={"format": "pt"})
+
+
+def draw_apart(checkpoint: Path) -> None:
+    """Make the demo LM worse: the vectors of "he" and "she", "man" and "woman" are 2.2 times as far apart."""
+    from safetensors.torch import load_file, save_file
+    from transformers import AutoTokenizer
+
+    weights, words = load_file(checkpoint / "model.safetensors"), AutoTokenizer.from_pretrained(checkpoint).get_vocab()
+    vectors = next(tensor for name, tensor in weights.items() if name.endswith("wte.weight"))
+    for pair in (("He", "She"), ("he", "she"), ("his", "her"), ("Ġhe", "Ġshe"), ("Ġman", "Ġwoman")):
+        he, she = (words[word] for word in pair)
+        middle, half = (vectors[he] + vectors[she]) / 2, (vectors[he] - vectors[she]) / 2
+        vectors[he], vectors[she] = middle + 2.2 * half, middle - 2.2 * half
     save_file(weights, checkpoint / "model.safetensors", metadata={"format": "pt"})
 
 
