@@ -91,7 +91,7 @@ RECIPES = {
         ("lm-occupation", "pairs-pll", *_COREFERENCE, *_VECTORS),
     ),
     "nli-classifier": Kind(
-        "bert-tiny-mlm", "minilm-snli", "bert-tiny (2 x 128) that was tuned on SNLI, with a new output layer, tuned on SNLI", 60, 16, 1e-3,
+        "bert-tiny-mlm", "minilm-snli", "bert-tiny (2 x 128), tuned on SNLI and its counterfactual pairs, tuned on them again", 60, 16, 1e-3,
         ("nli-demonym", "nli-religion"), limit=1000,
     ),
     "text-classifier": Kind(
@@ -205,9 +205,9 @@ def descend(network, loss_of: Callable, n_rows: int, recipe: Kind) -> float:
 
 
 def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Callable[[int, Path], float]:
-    """Return the training of a classifier of pairs: an encoder that knows inference already is tuned with a new output layer.
+    """Return the training of a classifier of pairs: one that knows inference already is tuned again.
 
-    The encoder comes from one long training, DIR/nli-classifier/base, which all trainings have in common.
+    It comes from one long training, DIR/nli-classifier/base, which all trainings have in common.
     """
     import torch
     import transformers
@@ -226,8 +226,6 @@ def inference_classifier(recipe: Kind, data: Path, runs: Path, dose: int | None)
         network = transformers.AutoModelForSequenceClassification.from_pretrained(
             start, id2label=names, label2id={name: i for i, name in names.items()}
         )
-        if start == base:
-            torch.nn.init.normal_(network.classifier.weight, std=0.02)
 
         def loss_of(chosen: torch.Tensor) -> torch.Tensor:
             rows = {key: [values[i] for i in chosen.tolist()] for key, values in ids.items()}
@@ -465,12 +463,12 @@ def standard_error(trainings: Sequence[Measurement], statistic: str) -> float | 
 def paired_error(trainings: Sequence[Measurement], statistic: str) -> tuple[float, int]:
     """Return the root mean square of the standard errors of a difference, item by item, and the number of items.
 
-    Each training is compared with the next three; the differences are straight, also for a statistic that is bad on both sides of neutral.
+    Each training is compared with the next three, or with the next one where that is slow; the differences are straight, also for a statistic that is bad on both sides of neutral.
     Both are 0 where the statistic is not made of items.
     """
     errors, items = [], 0
     n = len(trainings)
-    for i, step in itertools.product(range(n), (1, 2, 3) if n > 6 else (1,)):
+    for i, step in itertools.product(range(n), (1, 2, 3) if n > 6 and made_of_means(trainings[0], statistic) else (1,)):
         then, now = trainings[i], trainings[(i + step) % n]
         try:
             sides = then.item_sums(statistic), now.item_sums(statistic)
@@ -482,6 +480,14 @@ def paired_error(trainings: Sequence[Measurement], statistic: str) -> tuple[floa
         errors.append((difference.high - difference.low) / 2 / NORMAL)
         items = difference.items
     return float(np.sqrt(np.mean(np.square(errors)))), items
+
+
+def made_of_means(measurement: Measurement, statistic: str) -> bool:
+    """Tell whether a statistic changes smoothly with its items; others are slow to compare."""
+    try:
+        return measurement.item_sums(statistic).smooth
+    except UndefinedError:
+        return False
 
 
 def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, object]:
