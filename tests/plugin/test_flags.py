@@ -78,6 +78,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "report": ("report.html", Path("report.html")),
     "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),
     "figures": ("pictures", Path("pictures")),
+    "sees": ("30%", 0.3),
     "ability": ("none: a reason", "none: a reason"),
     "strict": ("true", True),
 }
@@ -204,3 +205,14 @@ def test_what_is_no_size_is_a_usage_error(text: str) -> None:
 def test_what_is_no_whole_number_is_a_usage_error(text: str) -> None:
     with pytest.raises(pytest.UsageError, match="expected a whole number of at least 1, got"):
         flag_values.whole_number(1)(text, ORIGIN)
+
+
+@pytest.mark.parametrize(("text", "share"), [("50%", 0.5), (" 2.5 % ", 0.025), ("150%", 1.5)])
+def test_growths(text: str, share: float) -> None:
+    assert flag_values.growth(text, ORIGIN) == share
+
+
+@pytest.mark.parametrize("text", ["", "50", "0.5", "0%", "-5%", "much", "nan%", "1,5%"])
+def test_what_is_no_growth_is_a_usage_error(text: str) -> None:
+    with pytest.raises(pytest.UsageError, match="expected a growth in percent, as 50%, got"):
+        flag_values.growth(text, ORIGIN)
