@@ -59,7 +59,8 @@ def test_next_months_checkpoint_meets_last_months_baseline(gated: pytest.Pyteste
 def test_packaged_suites_gate_where_there_is_a_baseline(project: pytest.Pytester) -> None:
     suites = "--bias-suite=tiny-nli.yaml"
     project.runpytest(suites, model(project, "good")).assert_outcomes(passed=1)
-    project.runpytest(suites, model(project, "good"), "--bias-update-new").assert_outcomes(passed=1)
+    stored = project.runpytest(suites, model(project, "good"), "--bias-update-new", "--bias-margin=0.01")
+    stored.assert_outcomes(passed=1)
     assert book(project, "packaged").exists()
     result = project.runpytest(suites, model(project, "worse"), "--bias-margin=0.01")
     result.assert_outcomes(failed=1)

@@ -34,10 +34,10 @@ def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> No
         ("b", "a", "0.8250", "0.9000"),
         ("c", "a", "0.9500", "0.9000"),
     ]
-    # All ten words alike: the sign test, two-sided, and two in the family.
+    # All ten words alike: p is that of the sign test, two-sided, and two in the family; others may have changed the other way.
     assert [row[6:] for row in main] == [
-        ["0.0750", "0.0750 to 0.0750", "premise words (4 words in 1 template fixed)", "0.0039", "a"],
-        ["-0.0500", "-0.0500 to -0.0500", "premise words (4 words in 1 template fixed)", "0.0039", "c"],
+        ["0.0750", "0.0285 to 0.0750", "premise words (4 words in 1 template fixed)", "0.004", "a"],
+        ["-0.0500", "-0.0500 to -0.0190", "premise words (4 words in 1 template fixed)", "0.004", "c"],
     ]
     assert ["(1)", "(the same)"] in [row[-2:] for row in rows if row[1] == "threshold_0.5"]
     result.stdout.fnmatch_lines(
@@ -49,7 +49,7 @@ def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> No
     )
     report = json.loads((jobs.path / "r.json").read_text())
     found = next(one for one in report["comparisons"] if one["main"] and one["other"] == "b")
-    assert found["p"] == pytest.approx(2 * 0.5**10)
+    assert found["p"] == pytest.approx(2 * 0.5**10, rel=0.05)
     assert found["p_holm"] == pytest.approx(2 * found["p"])
     assert report["not_compared"] == [
         {

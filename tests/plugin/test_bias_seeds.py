@@ -15,10 +15,11 @@ from pytest_genderbias.suites.suite import load_suite
 def test_seeds_where_nothing_is_trained(wide_project: pytest.Pytester) -> None:
     gates(wide_project, "suite: ./wide.yaml, at_least: 0.4, settings: {seeds: 5}", "suite: ./wide.yaml, at_least: 0.4")
     result = wide_project.runpytest(model(wide_project, "usual"), "--bias-seeds=5")
-    result.assert_outcomes(passed=1, failed=1)
+    result.assert_outcomes(passed=1, failed=1, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds out, or name one *"
+            "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds out, or name one *",
+            "ERROR bias - --bias-seeds=5 had no effect: *",
         ]
     )
 
@@ -61,7 +62,7 @@ def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
 
 
 def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide_project: pytest.Pytester) -> None:
-    """Three restarts with s = .01: one more may lie .0497 below their mean."""
+    """Three restarts with s = .01, as the packaged trainings have: one more may lie .0265 below their mean."""
     gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0.05")
     restarts = model(wide_project, "seed_{seed}"), "--bias-seeds=3"
     wide_project.runpytest(*restarts, "--bias-update").assert_outcomes(passed=1)
@@ -76,7 +77,7 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
                     "  restarts  3 of the baseline: 0.6847 to 0.7047; one more of them lies from*lies below*",
                 ]
             )
-    for margin, advice in ((0.03, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
+    for margin, advice in ((0.025, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, "seed_0"))
         assert list(verdicts.values()) == ["too_few"]

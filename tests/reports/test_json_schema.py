@@ -26,9 +26,10 @@ def validator() -> Any:
 def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> None:
     project.path.joinpath("persons.yaml").write_text(JOB_PERSONS)
     suites = "--bias-suite=tiny-nli.yaml,weat,./tiny-lm.yaml"
-    project.runpytest(suites, model(project, "good"), f"--bias-model=w={project.models}:writer", "--bias-update")  # type: ignore[attr-defined]
+    writer = model(project, "writer", "w")
+    project.runpytest(suites, model(project, "good"), writer, "--bias-update", "--bias-margin=0.01")
     project.runpytest(
-        suites, model(project, "worse"), f"--bias-model=n={project.models}:nearly", f"--bias-model=w={project.models}:writer",  # type: ignore[attr-defined]
+        suites, model(project, "worse"), model(project, "nearly", "n"), writer,
         "--bias-compare", "--bias-variance", "--bias-null", "--bias-margin=0.01", "--bias-json=r.json",
         "--bias-history=h.db",
     )  # fmt: skip
