@@ -268,7 +268,7 @@ def _seen_in_words(reference: Reference, worse: float) -> str:
     """Return the growth of the bias, and the growth that would have failed in 80 % of releases; an empty text where it is not known."""
     if reference.seen is None or not reference.seen.unit > 0:
         return ""
-    growth = worse / reference.seen.unit
+    growth = worse / reference.seen.unit if abs(worse) > FLOAT_NOISE else 0.0
     return f", {'+' if growth >= 0 else ''}{percent(growth)} % (sees {reference.seen.in_words})"
 
 

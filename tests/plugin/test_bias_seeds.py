@@ -81,7 +81,9 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, "seed_0"))
         assert list(verdicts.values()) == ["too_few"]
-        result.stdout.fnmatch_lines([f"* do *to decide: {advice} *"])
+        result.stdout.fnmatch_lines(
+            [f"*: no change (*), allowed {margin}, +0 % (sees *)", f"* do *to decide: {advice} *"]
+        )
 
 
 def test_a_missing_restart_is_one_error(wide_project: pytest.Pytester) -> None:
