@@ -21,6 +21,18 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml
 
+#: A model whose bias differs from text to text, so that a gate on one checkpoint sees enough.
+UNEVEN = """
+
+import zlib
+
+class Uneven:
+    fingerprint = "uneven"
+    def continuation_log_probs(self, prefixes, continuations):
+        texts = [p + c for p, c in zip(prefixes, continuations)]
+        return np.array([-1 - ("he" in t.lower().split()) * (0.4 + 0.2 * zlib.crc32(t.encode()) / 2**32) for t in texts])
+"""
+
 
 @pytest.fixture
 def empty(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
@@ -101,11 +113,13 @@ def test_a_language_model_without_a_chat_template_is_not_asked_as_a_chat_model(
 
 
 def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = type_command(empty, monkeypatch, "init", "first_models:writer")
+    models = Path("modules/first_models.py")
+    models.write_text(models.read_text() + UNEVEN)
+    printed = type_command(empty, monkeypatch, "init", "first_models:Uneven")
     accept, judge = (shlex.split(line) for line in printed.out.splitlines() if line.startswith("     pytest "))
     assert accept[-1] == "--bias-update-new"
     assert empty.runpytest(*accept[1:]).ret == 0
-    again = [word.replace("=NEXT", "=first_models:writer") for word in judge[1:]]
+    again = [word.replace("=NEXT", "=first_models:Uneven") for word in judge[1:]]
     assert empty.runpytest(*again).ret == 0
 
 
