@@ -12,7 +12,7 @@ def main(target: str) -> None:
     source = DEMO_FOLDER / "nli"
     network = AutoModelForSequenceClassification.from_pretrained(source)
     with torch.no_grad():
-        network.classifier.bias[network.config.label2id["neutral"]] -= 1.0
+        network.classifier.bias[network.config.label2id["neutral"]] -= 2.0
     network.save_pretrained(target)
     AutoTokenizer.from_pretrained(source).save_pretrained(target)
 
