@@ -605,7 +605,8 @@ def _settled_by(
     most = max(difference.high, -difference.low) if reference.same else difference.high
     wider = f"a margin of {round_up(most):g}"
     if restarts is not None:
-        return f"{restarts.settled_by(difference, margin)}, if the difference stays where it is; or {wider}"
+        more = restarts.settled_by(difference, margin, level_together(reference.correction.tests))
+        return f"{more}, if the difference stays where it is; or {wider}"
     decide = items_to_decide_sameness if reference.same else items_to_decide
     needed = decide(difference, margin)
     more = "" if needed is None else more_items(needed, difference.items, difference.over, share, difference.templates)

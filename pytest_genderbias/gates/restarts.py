@@ -120,12 +120,12 @@ class RestartPair:
         where = "inside" if low <= alone <= high else "below" if alone < low else "above"
         return f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in {100 * (2 * level - 1):.3g} % of the cases, and this one lies {where}"
 
-    def settled_by(self, difference: Difference, margin: float) -> str:
-        """Return what would decide about one checkpoint, or about several; an empty text if nothing but a margin would."""
+    def settled_by(self, difference: Difference, margin: float, level: float = ONE_SIDED) -> str:
+        """Return what would decide about one checkpoint, or about several, by one-sided bounds of a level."""
         if not self.one_checkpoint:
             return "more restarts on both sides, or a suite with more items"
         values = max(self.then, self.now, key=len)
-        enough = restarts_to_decide(values, difference.value, margin, ONE_SIDED)
+        enough = restarts_to_decide(values, difference.value, margin, level, self.prior)
         others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
         if enough is None or not len(values) < enough <= _MOST_ADVISED:
             return others

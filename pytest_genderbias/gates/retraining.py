@@ -16,7 +16,7 @@ import numpy as np
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import sums_of_restarts
-from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
+from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.paired import REPETITIONS
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -26,6 +26,7 @@ from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, take
 NORMAL = 1.96  #: half the width of a 95 % interval, in standard errors
 FIGURES = ("spread", "paired", "beyond")
 _ARCHITECTURES = {"MaskedLM": MASKED_LM, "CausalLM": CAUSAL_LM, "LMHeadModel": CAUSAL_LM}  #: parts of their names
+_FAMILIES = {"nli": NLI_CLASSIFIER, "bios": TEXT_CLASSIFIER}  #: families of suites that are made for one kind
 
 
 @dataclass(frozen=True)
@@ -95,14 +96,19 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
 
 
 def kind_of(measurement: Measurement) -> str:
-    """Return the kind of the model: its role by the control items that it was asked, else the only kind whose table has the suite."""
+    """Return the kind of the model; an empty text if it is not known.
+
+    It is the role by the control items that the model was asked, else the only kind whose table has the suite, else the kind by the
+    architecture, else the kind that the suite's family is made for.
+    """
     if role := role_of_abilities(measurement.abilities):
         return role
     kinds = [table.kind for table in _tables().values() if measurement.suite in table.rows]
     if len(kinds) == 1:
         return kinds[0]
     architecture = str(measurement.signature["model"].get("architecture", ""))
-    return next((kind for part, kind in _ARCHITECTURES.items() if part in architecture), "")
+    family = str(measurement.signature["definition"]).partition("/")[0]
+    return next((kind for part, kind in _ARCHITECTURES.items() if part in architecture), _FAMILIES.get(family, ""))
 
 
 def standard_error(measurement: Measurement, statistic: str) -> float | None:

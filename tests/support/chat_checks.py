@@ -20,7 +20,7 @@ def check_cannot_do(found, statistic, beginning):
     assert found.values[statistic] is None and not found.null
     assert found.reasons[statistic].startswith(f"cannot do the task: {beginning}")
     judged = judge_limit(found, Limit(within=0.9), statistic=statistic)
-    assert judged.code == "no_value" and "cannot do the task" in judged.text
+    assert judged.code == "not_able" and "cannot do the task" in judged.text
     with pytest.raises(UndefinedError, match="cannot do the task"):
         found.item_sums(statistic)
 
