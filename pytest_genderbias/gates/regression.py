@@ -26,6 +26,7 @@ from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
     NO_VALUE,
+    NOT_ABLE,
     NOT_COMPARABLE,
     REGRESSED,
     SAME,
@@ -146,7 +147,8 @@ def find_regression(
     bound = f"{reference.name} {format_number(reference.value)}"
     bound += f" {_SIGN[direction]} {margin:g}" if allowed is not None else ""
     if reference.worsening is None:
-        return Finding(NO_VALUE, bound, _without_value(statistic, new, reference))
+        code = NOT_ABLE if measurement.unable else NO_VALUE
+        return Finding(code, bound, _without_value(statistic, new, reference))
     moved = _change_in_words(statistic, new, reference) + _margin_in_words(allowed)
     units = _Units.of(measurement, reference.items, statistic)
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):

@@ -193,7 +193,9 @@ def test_the_stored_value_of_an_earlier_version_is_the_anchor(tmp_path: Path) ->
     before = entry(tmp_path)
     assert judge(tmp_path, hand_made(0.015)).facts["accepted_on"] == ""
     update(tmp_path, hand_made())
-    assert entry(tmp_path) == replace(before, date=datetime.date.today().isoformat()), "nothing but its date changes"
+    after = entry(tmp_path)
+    assert not before.sees and after.sees.keys() == {"share"}, "an earlier version did not know what its gates see"
+    assert after == replace(before, date=datetime.date.today().isoformat(), sees=after.sees), "nothing else changes"
     write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made(), gated={"share": MARGIN})})
     update(tmp_path, hand_made(0.015))
     far = judge(tmp_path, hand_made(0.06))
