@@ -12,10 +12,10 @@ from functools import lru_cache, partial
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.statistics.inference.item_bounds import Bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.paired import (
     SAME_RESTARTS,
-    Bounds,
     Difference,
     Distance,
     folded,
