@@ -364,7 +364,7 @@ def test_a_gate_file_compares_in_either_order(jobs: pytest.Pytester, order: str)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*g.bias.yaml:3: regressed: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse, allowed 0.01",
+            "*g.bias.yaml:3: regressed: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 %: *), allowed 0.01",
             "*g.bias.yaml:4: regressed: tiny-nli on b: threshold_0.7 1 -> 0.75: 0.25 worse*, allowed 0",
         ]
     )
@@ -452,7 +452,7 @@ def test_the_table_says_better_and_alike_in_words() -> None:
         return re.split("  +", row)[4]
 
     a, b = classified("a", 1), classified("b", 1, 0.05)
-    assert shown(b, a) == "0.050 worse, the same in every item"
+    assert re.fullmatch(r"0\.050 worse \(0\.04\d to 0\.05\d\)", shown(b, a))
     assert shown(a, b) == "0.050 better, the same in every item"
     assert shown(replace(a, model="c"), a) == "no change, the same in every item"
     assert shown(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5)) == "0.100 worse, the same in every restart"
