@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from pytest_genderbias.statistics.gap_rms import UnitGaps
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
+_Number = TypeVar("_Number", bound=np.floating)
 Sums: TypeAlias = NDArray[np.floating]  #: of single or double precision
 
 
@@ -203,7 +204,7 @@ class ItemSums:
         )  # fmt: skip
 
 
-def add_rows(rows: NDArray[np.floating], codes: NDArray[np.intp]) -> NDArray[np.floating]:
+def add_rows(rows: NDArray[_Number], codes: NDArray[np.intp]) -> NDArray[_Number]:
     """Return the sum of the rows of each code, from 0 to the largest, shape (n, ...) to (n', ...).
 
     >>> add_rows(np.array([1.0, 2.0, 4.0]), np.array([0, 1, 0])).tolist()
