@@ -94,10 +94,11 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
 
 
 def kind_of(measurement: Measurement) -> str:
-    """Return the kind of the model: its role by the control items that it was asked, else the only kind whose table has the suite."""
+    """Return the kind of the model: its role by the control items that it was asked, else the only kind whose table has the main statistic."""
     if role := role_of_abilities(measurement.abilities):
         return role
-    kinds = [table.kind for table in _tables().values() if measurement.suite in table.rows]
+    tables = _tables().values()
+    kinds = [table.kind for table in tables if any(measurement.main in rows for rows in table.rows.values())]
     if len(kinds) == 1:
         return kinds[0]
     architecture = str(measurement.signature["model"].get("architecture", ""))
