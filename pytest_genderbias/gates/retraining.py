@@ -98,12 +98,13 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
 def kind_of(measurement: Measurement) -> str:
     """Return the kind of the model; an empty text if it is not known.
 
-    It is the role by the control items that the model was asked, else the only kind whose table has the suite, else the kind by the
-    architecture, else the kind that the suite's family is made for.
+    It is the role by the control items that the model was asked, else the only kind whose table has the main statistic, else the kind by
+    the architecture, else the kind that the suite's family is made for.
     """
     if role := role_of_abilities(measurement.abilities):
         return role
-    kinds = [table.kind for table in _tables().values() if measurement.suite in table.rows]
+    tables = _tables().values()
+    kinds = [table.kind for table in tables if any(measurement.main in rows for rows in table.rows.values())]
     if len(kinds) == 1:
         return kinds[0]
     architecture = str(measurement.signature["model"].get("architecture", ""))
