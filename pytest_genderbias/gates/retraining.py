@@ -98,15 +98,17 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
 def kind_of(measurement: Measurement) -> str:
     """Return the kind of the model; an empty text if it is not known.
 
-    It is the role by the control items that the model was asked, else the only kind whose table has the main statistic, else the kind by
-    the architecture, else the kind that the suite's family is made for.
+    It is the role by the control items that the model was asked, else the only kind whose table has the suite or the main statistic, else
+    the kind by the architecture, else the kind that the suite's family is made for.
     """
     if role := role_of_abilities(measurement.abilities):
         return role
     tables = _tables().values()
-    kinds = [table.kind for table in tables if any(measurement.main in rows for rows in table.rows.values())]
-    if len(kinds) == 1:
-        return kinds[0]
+    of_suite = [table.kind for table in tables if measurement.suite in table.rows]
+    of_main = [table.kind for table in tables if any(measurement.main in rows for rows in table.rows.values())]
+    for kinds in (of_suite, of_main):
+        if len(kinds) == 1:
+            return kinds[0]
     architecture = str(measurement.signature["model"].get("architecture", ""))
     family = str(measurement.signature["definition"]).partition("/")[0]
     return next((kind for part, kind in _ARCHITECTURES.items() if part in architecture), _FAMILIES.get(family, ""))
