@@ -199,7 +199,7 @@ def test_what_a_training_moves_beyond_its_items_is_found_again(script: ModuleTyp
     assert with_shift["paired"] < few["paired"] < 1.3 * with_shift["paired"]
     without = script.row_of(trainings(masked, 0.0, 0.5, items), masked.main, None)
     assert without["beyond"] < 0.35
-    assert without["spread"] == pytest.approx(0.5 / of_one, rel=0.25)
+    assert without["spread"] == pytest.approx(0.5 / of_one, rel=0.3)  # of 30 trainings: 13 % each way
 
 
 @pytest.mark.slow
