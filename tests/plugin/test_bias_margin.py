@@ -48,13 +48,13 @@ def test_the_flag_is_the_margin_of_a_stored_suite(wide_project: pytest.Pytester)
     result = wide_project.runpytest(*arguments)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["worse: *net_neutral 0.6947 -> 0.6447: 0.05 worse (95 %: *)*", "*  baseline 0.6947, sees *worse *"]
+        ["worse: *net_neutral 0.6947 -> 0.5447: 0.15 worse (95 %: *)*", "*  baseline 0.6947, sees *worse *"]
     )
     passed = wide_project.runpytest(*arguments, "--bias-margin=80%")
     passed.assert_outcomes(passed=1)
     passed.stdout.fnmatch_lines(["*  baseline 0.6947 - 0.2442* *pass *"])
     wide_project.runpytest(*arguments, "--bias-margin=80%", "--bias-update").assert_outcomes(passed=1)
-    assert read_book(book)["wide"].gated["net_neutral"] == pytest.approx(0.8 * 0.3553, abs=1e-4), (
+    assert read_book(book)["wide"].gated["net_neutral"] == pytest.approx(0.8 * 0.4553, abs=1e-4), (
         "80% of the distance that is stored now"
     )
 

@@ -30,7 +30,7 @@ def test_reasons_stay_as_long_as_they_are_needed(wide_project: pytest.Pytester) 
     accepted = {path.name: path.read_bytes() for path in stored_book(wide_project).parent.iterdir()}
     result = wide_project.runpytest(model(wide_project, "bad"), "--bias-update")
     assert {path.name: path.read_bytes() for path in stored_book(wide_project).parent.iterdir()} == accepted
-    result.stdout.fnmatch_lines(["accepted on *: wide.net_neutral on m 0.69* -> 0.64*: the labels were wrong"])
+    result.stdout.fnmatch_lines(["accepted on *: wide.net_neutral on m 0.69* -> 0.54*: the labels were wrong"])
     assert result.stdout.str().count("accepted on ") == 2
     assert wide_project.runpytest(model(wide_project, "bad")).stdout.str().count("accepted on ") == 2
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
@@ -54,7 +54,7 @@ def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pyteste
     result.assert_outcomes(passed=2, failed=1, errors=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["*net_neutral 0.6947 -> 0.6447: 0.05 worse, and no reason is given",
+        ["*net_neutral 0.6947 -> 0.5447: 0.15 worse, and no reason is given",
          "nothing was stored, since 1 test that measures failed (g.bias.yaml::wide.net_neutral.baseline:m: worse (no reason given)): *",
          "bias  1 worse (no reason given) · 2 cannot judge (not stored)"]
     )  # fmt: skip
@@ -81,7 +81,7 @@ def test_a_gate_accepts_nothing_that_another_judges(wide_project: pytest.Pyteste
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "not written: wide of g.bias.yaml: net_neutral 0.694* -> 0.644* is worse, and its gate did not run; *--bias-reason*"
+            "not written: wide of g.bias.yaml: net_neutral 0.694* -> 0.544* is worse, and its gate did not run; *--bias-reason*"
         ]
     )
     assert stored_book(wide_project).read_bytes() == before

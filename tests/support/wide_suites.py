@@ -43,7 +43,7 @@ class Scatter:
 
 def usual(): return Scatter()
 def jitter(): return Scatter(noise=1e-9)
-def bad(): return Scatter(worse=0.05)
+def bad(): return Scatter(worse=0.15)
 def slightly(): return Scatter(worse=0.002)
 def best(): return Scatter(worse=-0.05)
 def few(): return Scatter(worse=0.3, words=("nurse", "poet"))
