@@ -479,7 +479,9 @@ def _paired_difference(
         difference = compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
     if not beyond or not difference.moved:
         return difference
-    return with_retraining(difference, beyond, math.inf, margin, level)
+    widened = with_retraining(difference, beyond, math.inf, margin, level)
+    p, p_better = max(widened.p, difference.p), max(widened.p_better, difference.p_better)
+    return replace(widened, p=p, p_better=p_better)  # more is uncertain, so that no p becomes smaller
 
 
 def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:

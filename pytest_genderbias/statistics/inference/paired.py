@@ -197,7 +197,7 @@ def with_retraining(
     value, reach = difference.value, t_quantile(level, freedom) * spread
     below, above = value - difference.low, difference.high - value
     p, p_better = (
-        max(old, _p_with_retraining(excess, sides, spread, freedom, level))
+        old if old == 1.0 else _p_with_retraining(excess, sides, spread, freedom, level)
         for old, excess, sides in (
             (difference.p, value - tolerance, (below, above)),
             (difference.p_better, -value - tolerance, (above, below)),
