@@ -168,7 +168,7 @@ def scaled(values: np.ndarray) -> np.ndarray:
     return (values - values.mean()) / values.std(ddof=1)
 
 
-def trainings(masked: Measurement, shift: float, noise: float, items: int = 40) -> list[Measurement]:
+def trainings(masked: Measurement, shift: float, noise: float, items: int) -> list[Measurement]:
     """Return 30 trainings: equal items, a shift of each training, and what it moves in each item."""
     draws = np.random.default_rng(1)
     labels, ones = np.array([f"item {i}" for i in range(items)]), np.ones(items)
@@ -183,11 +183,14 @@ def trainings(masked: Measurement, shift: float, noise: float, items: int = 40) 
 
 
 def test_what_a_training_moves_beyond_its_items_is_found_again(script: ModuleType, masked: Measurement) -> None:
-    error, of_one = np.sqrt((1 + 0.5**2) / 40), np.sqrt(1 + 0.5**2)  # of the mean; of an item
-    with_shift = script.row_of(trainings(masked, 0.3, 0.5), masked.main, None)
+    items = 200  # the bounds over fewer are wider than the standard error
+    error, of_one = np.sqrt((1 + 0.5**2) / items), np.sqrt(1 + 0.5**2)  # of the mean; of an item
+    with_shift = script.row_of(trainings(masked, 0.3, 0.5, items), masked.main, None)
     assert with_shift["beyond"] == pytest.approx(0.3 / error, rel=0.25)
     assert with_shift["paired"] == pytest.approx(0.5 * np.sqrt(2) / of_one, rel=0.15)
-    without = script.row_of(trainings(masked, 0.0, 0.5), masked.main, None)
+    few = script.row_of(trainings(masked, 0.3, 0.5, 40), masked.main, None)
+    assert with_shift["paired"] < few["paired"] < 1.3 * with_shift["paired"]
+    without = script.row_of(trainings(masked, 0.0, 0.5, 40), masked.main, None)
     assert without["beyond"] < 0.3
     assert without["spread"] == pytest.approx(0.5 / of_one, rel=0.25)
 
