@@ -46,7 +46,7 @@ from pytest_genderbias.suites.statistic import Statistic
 
 @pytest.fixture(autouse=True)
 def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take other trainings for equal: these tests are of bounds over items, which ``test_retraining.py`` widens."""
+    """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py`` widens."""
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison, restarts_of_gates):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
