@@ -45,7 +45,8 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
     ],
 )  # fmt: skip
 def test_a_template_without_an_end_ends(monkeypatch: pytest.MonkeyPatch, template: str, reason: str) -> None:
-    monkeypatch.setattr(template_process, "MOST_SECONDS", 2)
+    if "2 s" in reason:  # a gigabyte takes longer than that on a busy machine
+        monkeypatch.setattr(template_process, "MOST_SECONDS", 2)
     start = time.perf_counter()
     with pytest.raises(TemplateError) as error:
         render(template, ASKED, True, {})
