@@ -117,7 +117,9 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
         Series("after", "points", numbers(after), numbers(places), labels=labels),
     ]  # fmt: skip
     words = [
-        f"{label} {shown(b)} to {shown(a)}" + ("" if c is None else f", control {shown(c)}") + f", {with_note(j.code)}"
+        f"{label} {shown(b)} to {shown(a)}"
+        + ("" if c is None else f", control {shown(c)}")
+        + (f", {with_note(j.code)}" if j.code else "")
         for label, b, a, c, j in list(zip(labels, before, after, control, known, strict=True))[:6]
     ]
     neutral = None if about is None else about.neutral
