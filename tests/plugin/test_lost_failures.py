@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from collections.abc import Iterator
+
 import pytest
 from support.small_projects import model
 
@@ -54,6 +57,17 @@ KNOWN = {
     ),
 }
 IGNORED = ("-W", "ignore::pytest.PytestUnhandledThreadExceptionWarning")
+
+
+@pytest.fixture(autouse=True)
+def _leave_no_tasks() -> Iterator[None]:
+    """Collect the tasks that nobody asked.
+
+    asyncio prints their tracebacks when they are collected. Where that happens while pytest parses the source of a later failure,
+    Python 3.11 raises SystemError (AST constructor recursion depth mismatch), since both parse.
+    """
+    yield
+    gc.collect()
 
 
 def run(project: pytest.Pytester, body: str, decorator: str = "") -> pytest.RunResult:
