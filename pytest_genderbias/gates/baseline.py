@@ -51,6 +51,7 @@ from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.refresh import pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
+from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
@@ -70,6 +71,34 @@ from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.suggestions import close_names
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """What an update stores of a measurement.
+
+    Attributes:
+        measurement: the one that is stored.
+        checkpoints: how many single checkpoints its values are means of.
+        pooled: whether it is the measurement of now and what was stored, together.
+        spread: whether it is the measurement of now with the spread of the stored restarts.
+    """
+
+    measurement: Measurement
+    checkpoints: int = 1
+    pooled: bool = False
+    spread: bool = False
+
+    @property
+    def in_words(self) -> str:
+        """What is kept of the stored values; an empty text if nothing."""
+        restarts = self.measurement.restarts
+        if self.spread:
+            return f"the spread of the {restarts} stored restarts is kept around it"
+        if not self.pooled:
+            return ""
+        of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
+        return f"chance explains the change, so that both are pooled ({of})"
 
 
 @dataclass
@@ -137,23 +166,21 @@ class Baseline:
 
     def _new_entry(self, name: str, measurement: Measurement) -> NewEntry:
         stored = self.stored(name)
-        kept, checkpoints = self._with_what_was(measurement, name, stored)
+        kept = self._kept(measurement, name, stored)
         sees = {
             statistic: seen
             for statistic, margin in self.judged.get(name, {}).items()
-            if (seen := seen_by(kept, statistic, self._tests(), None if margin is None else Allowed(margin)))
+            if (seen := self._sees(kept.measurement, statistic, None if margin is None else Allowed(margin)))
             is not None
             and math.isfinite(seen.size)
         }
-        new = entry_of(kept, self.accepted.get(name, ()), self.judged.get(name), sees)
-        entry = replace(new.entry, checkpoints=checkpoints)
+        new = entry_of(kept.measurement, self.accepted.get(name, ()), self.judged.get(name), sees)
+        entry = replace(new.entry, checkpoints=kept.checkpoints)
         entry = accepted_on(_today(), stored, entry, self.reason)
-        return replace(new, entry=entry, kept=self._kept(name, stored, measurement))
+        return replace(new, entry=entry, kept=kept.in_words, pooled=kept.pooled)
 
-    def _with_what_was(
-        self, measurement: Measurement, name: str, stored: BaselineEntry | None
-    ) -> tuple[Measurement, int]:
-        """Return what an update stores, and of how many checkpoints it is.
+    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry | None) -> _Kept:
+        """Return what an update stores of a measurement.
 
         Where chance explains the change and nobody gives a reason, it is pooled with what is stored; else one checkpoint takes its place,
         with the spread of the restarts that are stored.
@@ -161,18 +188,19 @@ class Baseline:
         if stored is None or any(
             different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())
         ):
-            return measurement, 1
+            return _Kept(measurement)
         try:
             before = read_items(self.path, name, stored)
         except BaselineError:  # it is written anew
-            return measurement, 1
+            return _Kept(measurement)
         weights = measurement.signature["model"].get("fingerprint")
         if before is None or (weights is not None and weights == stored.model.get("fingerprint")):
-            return measurement, 1
+            return _Kept(measurement)
         if not self.reason and name not in self.moved:
             both = pooled(measurement, before, stored.values, stored.checkpoints)
-            return both, 1 if both.restarts else stored.checkpoints + 1
-        return with_kept_spread(measurement, before, stored.values), 1
+            return _Kept(both, 1 if both.restarts else stored.checkpoints + 1, pooled=True)
+        with_spread = with_kept_spread(measurement, before, stored.values)
+        return _Kept(with_spread, spread=with_spread is not measurement)
 
     def judge(
         self,
@@ -328,11 +356,13 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement)
         items, gated = read_reference(self.path, name, entry, self._counted_books())
         correction = correction_for(self.correct_for, gated, f"gates on {self._books()}")
+        stored = measurement if items is None else with_kept_spread(measurement, items, entry.values)
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
             self._lost_items(name, entry, measurement), entry.date, retraining=retraining_of(measurement, statistic),
-            seen=entry.sees.get(statistic), checkpoints=entry.checkpoints,
+            seen=_stored_sees(entry, statistic, allowed) or self._sees(stored, statistic, allowed),
+            checkpoints=entry.checkpoints,
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, allowed)
         facts: dict[str, object] = {
@@ -344,7 +374,9 @@ class Baseline:
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
             finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, margin, reference)
-        return finding
+        if finding.code != WITHIN:
+            return finding
+        return self._too_weak(stored, statistic, margin, reference.seen) or finding
 
     def _updating(self, measurement: Measurement) -> str:
         """Return the command that accepts a value, without the reason."""
@@ -441,7 +473,10 @@ class Baseline:
         if less and not self.reason:
             self.refused.add(name)
             return replace(self._less_able(measurement, less), code=NO_REASON)
-        if too_weak := self._too_weak(self._with_what_was(measurement, name, entry)[0], statistic, name, margin):
+        kept = self._kept(measurement, name, entry)
+        seen = self._sees(kept.measurement, statistic) if margin == Margin() else None
+        if too_weak := self._too_weak(kept.measurement, statistic, margin, seen):
+            self.refused.add(name)
             return too_weak
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
@@ -462,35 +497,29 @@ class Baseline:
             why = f" because: {self.reason}"
         if less:
             why = f", worse at its task ({less}), because: {self.reason}"
-        kept = self._kept(name, entry, measurement)
-        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{kept and f'; {kept}'}"
+        also = f"; {kept.in_words}" if kept.in_words else ""
+        text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{also}"
         bound = "new" if entry is None else f"was {format_number(old)}"
         return Finding(STORED, bound, text, accepted=accepted)
-
-    def _kept(self, name: str, entry: BaselineEntry | None, measurement: Measurement) -> str:
-        """Return in words what an update keeps of the stored value; an empty text if nothing."""
-        kept, checkpoints = self._with_what_was(measurement, name, entry)
-        if kept is measurement:
-            return ""
-        if self.reason or name in self.moved:
-            return f"the spread of the {kept.restarts} stored restarts is kept around it"
-        of = f"{kept.restarts} restarts" if kept.restarts else f"{checkpoints} checkpoints"
-        return f"chance explains the change, so that both are pooled ({of})"
 
     def _note_change(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> None:
         """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored value."""
         try:
-            codes = {self._compare(measurement, statistic, name, entry, kept).code for kept in (Margin(), margin)}
+            codes = {self._compare(measurement, statistic, name, entry, kept).code for kept in {Margin(), margin}}
         except BaselineError:  # of its items, which an update writes anew
             return
-        if not codes <= {WITHIN, UNCHANGED}:
+        if not codes <= {WITHIN, UNCHANGED, TOO_WEAK}:
             self.moved.add(name)
 
     def why_too_weak(self, measurement: Measurement, statistic: str) -> str:
         """Return why a measurement would be too weak a baseline of a gate without a margin; an empty text if it is not."""
-        return why_too_weak(measurement, statistic, seen_by(measurement, statistic, self._tests()), self._most())
+        return why_too_weak(measurement, statistic, self._sees(measurement, statistic), self._most())
+
+    def _sees(self, measurement: Measurement, statistic: str, allowed: Allowed | None = None) -> Seen | None:
+        """Return what a gate sees whose baseline is a measurement; ``None`` where it has no bounds."""
+        return seen_by(measurement, statistic, self._tests(), allowed)
 
     def _tests(self) -> int:
         """Return the number of gates that bounds hold for together once those of the run are stored."""
@@ -501,12 +530,11 @@ class Baseline:
     def _most(self) -> float:
         return MOST if self.sees is None else self.sees
 
-    def _too_weak(self, kept: Measurement, statistic: str, name: str, margin: Margin) -> Finding | None:
-        """Refuse to store the baseline of a gate that would see too little; ``None`` if it sees enough, or a person chose its margin."""
-        if margin != Margin() or not (why := self.why_too_weak(kept, statistic)):
+    def _too_weak(self, measurement: Measurement, statistic: str, margin: Margin, seen: Seen | None) -> Finding | None:
+        """Refuse to judge by a baseline whose gate sees too little; ``None`` if it sees enough, or a person chose its margin."""
+        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, self._most())):
             return None
-        self.refused.add(name)
-        helps = what_would_help(kept, statistic, self._most(), self._tests())
+        helps = what_would_help(measurement, statistic, self._most(), self._tests())
         advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
         advice += "; or set a margin of your own (margin: 20%), or another bias_sees"
         account = Account(why, advice=advice)
@@ -530,7 +558,9 @@ class Baseline:
             finding = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
             return before
-        return None if passes(finding.code) else first if fails_by_anchor(finding) else before
+        if passes(finding.code) or finding.code == TOO_WEAK:
+            return None
+        return first if fails_by_anchor(finding) else before
 
     def _check_items(self, name: str, entry: BaselineEntry) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
@@ -609,6 +639,15 @@ def strictest(amounts: Iterable[float | None]) -> float | None:
     known = list(amounts)
     numbers = [amount for amount in known if amount is not None]
     return min(numbers) if len(numbers) == len(known) else None
+
+
+def _stored_sees(entry: BaselineEntry, statistic: str, allowed: Allowed | None) -> Seen | None:
+    """Return what the gate on a statistic sees, as its entry has it; ``None`` where it was stored for another margin, or not at all."""
+    margin = entry.gated.get(statistic)
+    same = (
+        margin is None if allowed is None else margin is not None and math.isclose(margin, allowed.amount, rel_tol=1e-6)
+    )
+    return entry.sees.get(statistic) if same else None
 
 
 def _today() -> str:

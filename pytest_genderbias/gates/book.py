@@ -131,7 +131,7 @@ class BaselineEntry:
         return entry
 
     def _check(self, where: str) -> None:
-        """Refuse digests, margins and signatures of anchors that cannot be.
+        """Refuse digests, margins, sizes, counts and signatures of anchors that cannot be.
 
         Raises:
             DataFileError: one of them is of another form.
@@ -146,6 +146,12 @@ class BaselineEntry:
         for name, margin in self.gated.items():
             if margin is not None and not 0 <= margin < math.inf:
                 raise DataFileError(f"{where}.gated.{name}: expected a number of 0 or more, got {margin}")
+        for name, seen in self.sees.items():
+            for key, size in (("size", seen.size), ("unit", seen.unit), ("red", seen.red)):
+                if not 0 <= size < math.inf:
+                    raise DataFileError(f"{where}.sees.{name}.{key}: expected a number of 0 or more, got {size}")
+        if self.checkpoints < 1:
+            raise DataFileError(f"{where}.checkpoints: expected a whole number of at least 1, got {self.checkpoints}")
 
 
 @dataclass(frozen=True)
@@ -156,11 +162,13 @@ class NewEntry:
         entry: the entry.
         items: the bytes of its item file; ``None`` if they are too large.
         kept: what it keeps of the entry in whose place it is, in words; empty if nothing.
+        pooled: whether its values are means of those of now and those that were stored.
     """
 
     entry: BaselineEntry
     items: bytes | None = None
     kept: str = ""
+    pooled: bool = False
 
 
 def entry_of(

@@ -23,7 +23,7 @@ class Seen:
     Attributes:
         size: in units of the statistic; infinite where the gate sees nothing.
         unit: the worsening that counts as a growth of 100 %: the distance of the stored value from neutral, or that of a public model where
-            it is larger, so that a fair model can be gated, too.
+            it is larger, so that a fair model can be gated, too; 0 where the value is neutral and no public model is known.
         red: worsening from which on it fails, in units of the statistic.
         retraining: what is known of other trainings, in words.
     """
@@ -53,9 +53,11 @@ class Seen:
 
         >>> Seen(0.09, 0.5, 0.06, "5 restarts").sentence
         'red from 0.06 worse (+12 %); stops a growth of 18 % in 80 % of releases; other trainings by 5 restarts'
+        >>> Seen(0.09, 0.0, 0.06).sentence
+        'red from 0.06 worse; stops 0.09 worse in 80 % of releases'
         """
+        share, stopped = "", f"{self.size:.2g} worse"
+        if self.unit > 0:
+            share, stopped = f" (+{percent(self.red / self.unit)} %)", f"a growth of {self.in_words.removeprefix('+')}"
         of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
-        return (
-            f"red from {self.red:.2g} worse (+{percent(self.red / self.unit)} %); stops a growth of {self.in_words.removeprefix('+')} in 80 % of "
-            f"releases{of_trainings}"
-        )
+        return f"red from {self.red:.2g} worse{share}; stops {stopped} in 80 % of releases{of_trainings}"

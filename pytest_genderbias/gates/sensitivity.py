@@ -14,6 +14,7 @@ from pytest_genderbias.gates.regression import level_together
 from pytest_genderbias.gates.restarts import prior_of
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.seen import Seen
+from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.detectable import (
@@ -64,6 +65,11 @@ def why_too_weak(measurement: Measurement, statistic: str, seen: Seen | None, mo
         return f"would see nothing: {statistic} can worsen by {room:.3g}, and {seen.size:.3g} would be needed"
     if seen.growth <= most:
         return ""
+    if not seen.unit > 0:
+        value = format_number(measurement.values[statistic])
+        return (
+            f"{statistic} is {value}, its neutral value: no growth is a share of that, and no public model gives a unit"
+        )
     return f"would see a growth of {seen.in_words}; a gate has to see +{100 * most:.3g} % (bias_sees)"
 
 

@@ -182,11 +182,13 @@ def _agreed_entries(
 def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
     """Merge proposals of one entry, each with a judged statistic of it; ``None`` if they measured different things.
 
-    The merged entry has the reasons of all.
+    The merged entry has the reasons of all. Where a statistic of one moved by more than chance, nothing is pooled, since all values of an
+    entry are of the same trainings.
     """
-    last = proposals[-1]
-    signature = last.new.entry.signature
-    if any(proposal.new.entry.signature[key] != signature[key] for proposal in proposals for key in MUST_AGREE):
+    anew = [proposal for proposal in proposals if not proposal.new.pooled]
+    last = (anew or proposals)[-1]
+    signatures = [proposal.new.entry.signature for proposal in anew or proposals]
+    if any(signature[key] != signatures[-1][key] for signature in signatures for key in MUST_AGREE):
         return None
     accepted = {value: None for proposal in proposals for value in proposal.new.entry.accepted}
     return _with_entry(last, replace(last.new.entry, accepted=tuple(sorted(accepted, key=_by_date))))

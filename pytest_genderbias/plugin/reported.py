@@ -46,6 +46,7 @@ class ProposedEntry:
             "entry": self.new.entry.to_dict(),
             "items": None if items is None else base64.b64encode(items).decode("ascii"),
             "kept": self.new.kept,
+            "pooled": self.new.pooled,
             "gates": None if self.gates is None else dict(self.gates),
             "overlooked": {statistic: value.to_dict() for statistic, value in self.overlooked.items()},
             "against": self.against,
@@ -65,6 +66,7 @@ class ProposedEntry:
                 BaselineEntry.from_dict(content.get("entry")),
                 None if items is None else _unpacked(items),
                 str(content.get("kept", "")),
+                content.get("pooled") is True,
             ),
             None if gates is None else _margins(gates),
             {
