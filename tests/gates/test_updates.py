@@ -13,6 +13,8 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import read_book
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.plugin.acceptance import merge
+from pytest_genderbias.plugin.reported import ProposedEntry
 
 
 def one(shift: float) -> Measurement:
@@ -63,3 +65,22 @@ def test_the_command_for_a_wrong_name_keeps_what_was_typed(tmp_path: Path) -> No
     found = Baseline(tmp_path, "m", "t.py", command=typed).judge(one(0.2), 0.1)
     assert found.code == "no_baseline"
     assert "pytest -x --bias-model=candidate=./m t.py::gate:candidate" in found.text
+
+
+def test_what_one_test_would_pool_and_another_replace_is_replaced(tmp_path: Path) -> None:
+    """Two tests judge one entry, and a statistic of only one of them moved: its values are not of two trainings."""
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    first.judge(combine_restarts([one(shift) for shift in (0.2, 0.21, 0.22)], range(3)), 0.1)
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    proposed = []
+    for moved in (True, False):
+        baseline = Baseline(tmp_path, "m", "t.py", update="all", moved={"tiny"} if moved else set())
+        baseline.judge(one(0.211), 0.1)
+        proposed.append(ProposedEntry.from_dict(ProposedEntry(baseline.entries()["tiny"]).to_dict()))
+    assert [proposal.new.pooled for proposal in proposed] == [False, True]
+    for order in (proposed, proposed[::-1]):
+        merged = merge(order)
+        assert merged is not None and not merged.new.pooled
+        assert merged.new.entry.settings["restarts"] == 3 and merged.new.kept.startswith("the spread of the 3 ")
+    both = merge([proposed[1], proposed[1]])
+    assert both is not None and both.new.entry.settings["restarts"] == 4

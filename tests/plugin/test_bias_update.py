@@ -374,3 +374,21 @@ def test_a_disk_that_is_full_after_the_first_book_leaves_both_as_they_were(
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])
     assert files(gated) == before
+
+
+def test_a_new_definition_names_its_gates_and_one_command_for_all(gated: pytest.Pytester) -> None:
+    gated.runpytest(model(gated, "good"), "--bias-update-new").assert_outcomes(passed=1)
+    data = json.loads(book(gated).read_text())
+    now = data["entries"]["tiny-nli"]["definition"]
+    data["entries"]["tiny-nli"]["definition"] = "nli/0"
+    book(gated).write_text(json.dumps(data))
+    result = gated.runpytest(model(gated, "good"))
+    result.assert_outcomes(failed=1)
+    said = next(line for line in result.outlines if "with a baseline of an earlier definition" in line)
+    assert said.startswith(f"1 gate with a baseline of an earlier definition (nli/0 -> {now}): ")
+    command = shlex.split(said.partition("To accept them all: ")[2])
+    assert command[0] == "pytest" and "--bias-update" in command
+    gated.runpytest(*command[1:]).assert_outcomes(passed=1)
+    accepted = json.loads(book(gated).read_text())["entries"]["tiny-nli"]
+    assert accepted["definition"] == now
+    assert not any("earlier definition" in line for line in gated.runpytest(model(gated, "good")).outlines)

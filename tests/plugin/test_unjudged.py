@@ -7,7 +7,7 @@ import json
 import pytest
 from support.small_projects import NLI, model
 
-from pytest_genderbias.plugin.items.suites import SuiteCollector
+from pytest_genderbias.plugin.items.suites import SuiteCollector, SuiteItem
 
 GATE = "gates:\n  - {suite: ./tiny-disco.yaml, at_most: 9%s}\n"
 PYTHON = """
@@ -123,6 +123,22 @@ def test_suites_of_all_are_skipped_where_they_do_not_apply(project: pytest.Pytes
     optional = {item.suite_name: item.optional for item in collector.collect()}
     assert not optional.pop("tiny-nli")
     assert len(optional) > 20 and all(optional.values())
+
+
+def test_all_leaves_out_a_suite_whose_gate_would_be_too_weak(
+    wide_project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A suite that is named fails then: one of the flags, and one that a packaged suite stands in for."""
+    monkeypatch.setattr(SuiteItem, "_stands_for_all", property(lambda item: item.suite_name == "tiny-nli"))
+    usual = model(wide_project, "usual")
+    result = wide_project.runpytest("--bias-suite=tiny-nli.yaml,wide.yaml", usual, "--bias-update-new")
+    result.assert_outcomes(passed=2)
+    (book,) = wide_project.path.glob("bias_baselines/m/*.json")
+    assert set(json.loads(book.read_text())["entries"]) == {"wide"}
+    monkeypatch.setattr(SuiteItem, "_stands_for_all", False)
+    result = wide_project.runpytest("--bias-suite=tiny-nli.yaml,wide.yaml", usual, "--bias-update-new")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*cannot judge (too weak): tiny-nli *"])
 
 
 def test_a_suite_that_is_named_and_compared_is_a_gate(project: pytest.Pytester) -> None:
