@@ -369,14 +369,14 @@ class Baseline:
             "accepted_on": entry.date, "baseline": old, "margin": None if allowed is None else allowed.amount,
         }  # fmt: skip
         if reference.seen is not None:
-            facts["sees"] = {"size": reference.seen.size, "growth": reference.seen.growth, "red": reference.seen.red}
+            facts["sees"] = {**vars(reference.seen), "growth": reference.seen.growth}
         finding = replace(finding, accepted=accepted, facts={**finding.facts, **facts})
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
             finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, margin, reference)
-        if finding.code != WITHIN:
-            return finding
-        return self._too_weak(stored, statistic, margin, reference.seen) or finding
+        if finding.code == WITHIN and (weak := self._too_weak(stored, statistic, margin, reference.seen)):
+            return replace(finding, code=weak.code, text=weak.text, account=weak.account)
+        return finding
 
     def _updating(self, measurement: Measurement) -> str:
         """Return the command that accepts a value, without the reason."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
+from pytest_genderbias.gates.seen import percent
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
@@ -27,7 +28,7 @@ from pytest_genderbias.suites.family import CANNOT
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
 
-_RIGHT = frozenset({"value"})
+_RIGHT = frozenset({"value", "then", "now"})
 #: Columns of the table of suites, from the widest layout to the narrowest.
 _MEASURED = (
     ("suite", "statistic", "value", "95 %", "neutral", "worse", "chance"),
@@ -36,7 +37,16 @@ _MEASURED = (
     ("suite", "statistic", "value", "is worse"),
     ("suite", "statistic", "value"),
 )
-#: Columns of the table of gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has none, and ``limit`` is
+#: Columns of the table of gates on a baseline. ``moved`` is ``change`` without bounds.
+_AGAINST_BASELINE = (
+    ("suite", "statistic", "then", "now", "change", "margin", "sees", "verdict", "cases"),
+    ("suite", "statistic", "then", "now", "change", "margin", "sees", "verdict"),
+    ("gate", "statistic", "then", "now", "change", "margin", "sees", "verdict"),
+    ("gate", "statistic", "then", "now", "moved", "margin", "sees", "verdict"),
+    ("gate", "statistic", "then", "now", "moved", "sees", "verdict"),
+    ("gate", "statistic", "now", "verdict"),
+)
+#: Columns of the table of other gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has none, and ``limit`` is
 #: ``allowed`` in fewer columns.
 _JUDGED = (
     ("suite", "statistic", "value", "change", "allowed", "verdict", "p (Holm)", "cases"),
@@ -62,6 +72,7 @@ _WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
 _COLOURS = {FAILED: "red"}
 _LONGEST_ABILITY = 120  #: characters beside a model's name
+_MOST_SOURCES = 3  #: of what is known of other trainings
 _SAME_REASON = "no value, for the same reason"
 
 
@@ -74,17 +85,19 @@ class _Notes:
     sampled: dict[str, str] = field(default_factory=dict)  # cases by suite
     chances: set[str] = field(default_factory=set)
     marked: bool = False
+    trainings: dict[str, None] = field(default_factory=dict)  # where what other trainings give is known from
 
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of a table: its model, its cells by column, a text instead of the cells behind the statistic, and a colour."""
+    """A line of a table: its model, its cells by column, a text instead of the cells behind the statistic, a colour, and which table it is of."""
 
     model: str
     cells: Mapping[str, str]
     instead: str = ""
     meaning: str = ""
     colour: str = ""
+    layouts: Sequence[Sequence[str]] = _MEASURED
 
 
 def overview(
@@ -105,10 +118,14 @@ def overview(
         model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
     }
     notes = _Notes()
-    rows = _gate_rows(gates, everything=detail > 0)
-    yield from _table(rows, _JUDGED, titles, width)
+    rows = _gate_rows(gates, notes, everything=detail > 0)
+    for layouts in (_AGAINST_BASELINE, _JUDGED):
+        yield from _table([row for row in rows if row.layouts is layouts], layouts, titles, width)
     if (left_out := len(gates) - len(rows)) > 0:
         yield note("", f"and {left_out:,} more that passed: -v", width), ""
+    if notes.trainings:
+        known = "; ".join(list(notes.trainings)[:_MOST_SOURCES])
+        yield note("sees", f"the growth that fails in 80 % of releases; other trainings by {known}", width), ""
     suites = [row for measurement in shown for row in _suite_rows(measurement, seen, notes, detail > 0)]
     if rows and suites:
         yield "", ""
@@ -194,7 +211,7 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
-def _gate_rows(gates: Sequence[SettledJudgement], everything: bool) -> list[_Row]:
+def _gate_rows(gates: Sequence[SettledJudgement], notes: _Notes, everything: bool) -> list[_Row]:
     """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
     pairs = sorted(
         zip(gates, corrected_p_values([one.judgement for one in gates]), strict=True),
@@ -204,25 +221,69 @@ def _gate_rows(gates: Sequence[SettledJudgement], everything: bool) -> list[_Row
     for settled, p in pairs:
         passed += settled.outcome != FAILED
         if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
-            rows.append(_gate_row(settled, p))
+            rows.append(_gate_row(settled, p, notes))
     return rows
 
 
-def _gate_row(settled: SettledJudgement, p: str) -> _Row:
+def _gate_row(settled: SettledJudgement, p: str, notes: _Notes) -> _Row:
     judgement = settled.judgement
+    value = "no value" if judgement.value is None else figure(judgement.value)
     cells = {
-        "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite), "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement),
-        "value": "no value" if judgement.value is None else figure(judgement.value), "change": _change(judgement, True),
-        "moved": _change(judgement, False), "allowed": f"{one_line(judgement.bound)}{_sees(judgement)}", "limit": f"{one_line(_in_signs(judgement.bound))}{_sees(judgement)}", "verdict": settled.verdict, "p (Holm)": p,
+        "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite),
+        "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement), "verdict": settled.verdict,
     }  # fmt: skip
-    return _Row(judgement.model, cells, colour=_COLOURS.get(settled.outcome, ""))
+    colour = _COLOURS.get(settled.outcome, "")
+    if then := _value_then(judgement):
+        cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
+        return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
+    cells |= {
+        "value": value, "change": _change(judgement, True), "moved": _change(judgement, False), "p (Holm)": p,
+        "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)),
+    }  # fmt: skip
+    return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
 
 
-def _sees(judgement: Judgement) -> str:
-    """Return the growth that the gate sees, behind its baseline; an empty text where it is not known."""
-    known = judgement.facts.get("sees")
-    growth = known.get("growth") if isinstance(known, Mapping) else None
-    return f", sees +{100 * growth:.2g} %" if isinstance(growth, float) else ""
+def _value_then(judgement: Judgement) -> str:
+    """Return the value that a baseline has, or its anchor where that decided; an empty text where there is no baseline."""
+    anchor = judgement.facts.get("anchor")
+    if judgement.bound.startswith("anchor ") and isinstance(anchor, Mapping):
+        return f"{figure(anchor['value'])} (anchor)"
+    then = judgement.facts.get("baseline")
+    return figure(then) if isinstance(then, float) else ""
+
+
+def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
+    """Return the change since the baseline, what is allowed, and what the gate sees: as growths of the bias where its unit is known."""
+    margin, sees = judgement.facts.get("margin"), judgement.facts.get("sees")
+    cells = {"margin": figure(margin) if isinstance(margin, float) else ""}
+    known = sees if isinstance(sees, Mapping) else {}
+    growth, unit = known.get("growth"), known.get("unit")
+    if not isinstance(growth, float) or not isinstance(unit, float) or not unit > 0:
+        return {**cells, "change": _change(judgement, True), "moved": _change(judgement, False)}
+    notes.trainings[one_line(str(known["retraining"]))] = None
+    return {**cells, "sees": f"+{percent(growth)} %", **_growth(judgement, unit)}
+
+
+def _growth(judgement: Judgement, unit: float) -> dict[str, str]:
+    """Return how much the bias grew, with and without bounds."""
+    worse, interval = judgement.difference, judgement.interval
+    if worse is None:
+        return {"change": "", "moved": ""}
+    if abs(worse) <= FLOAT_NOISE:
+        return {"change": "no change", "moved": "no change"}
+    grew = f"{_signed(worse / unit)} %"
+    if interval is None or interval.high - interval.low <= FLOAT_NOISE:
+        return {"change": grew, "moved": grew}
+    return {"change": f"{grew} ({_signed(interval.low / unit)} to {_signed(interval.high / unit)})", "moved": grew}
+
+
+def _signed(share: float) -> str:
+    """Return a share in percent with its sign.
+
+    >>> _signed(0.056), _signed(-0.2), _signed(float("inf"))
+    ('+5.6', '-20', '+inf')
+    """
+    return f"{'+' if share >= 0 else ''}{percent(share)}"
 
 
 def _in_signs(bound: str) -> str:
@@ -281,7 +342,7 @@ def _table(
         return
     columns = _fitting([row.cells for row in rows], layouts, width - 2)
     model = ""
-    heads = {name: _TITLES.get(name, name) for name in columns}
+    heads = {name: _title_of(name, layouts) for name in columns}
     if layouts is _MEASURED:
         heads["value"] = "value  "  # above the digits, and not above the marks
     header = f"  {aligned(heads, columns, _RIGHT)}"
@@ -294,6 +355,13 @@ def _table(
         yield _line(row, columns, width), row.colour
 
 
+def _title_of(column: str, layouts: Sequence[Sequence[str]]) -> str:
+    """Return the title of a column of one of the tables."""
+    if layouts is _AGAINST_BASELINE and column in ("change", "moved"):
+        return "change"
+    return _TITLES.get(column, column)
+
+
 def _fitting(rows: Sequence[Mapping[str, str]], layouts: Sequence[Sequence[str]], width: int) -> dict[str, int]:
     """Return the widths of the columns of the first layout that fits; columns without a cell are left out.
 
@@ -301,7 +369,7 @@ def _fitting(rows: Sequence[Mapping[str, str]], layouts: Sequence[Sequence[str]]
     """
     for layout in layouts:
         columns = {name: most for name, most in widths(rows, layout).items() if most}
-        columns = {name: max(most, len(_TITLES.get(name, name))) for name, most in columns.items()}
+        columns = {name: max(most, len(_title_of(name, layouts))) for name, most in columns.items()}
         if total(columns) <= width:
             return columns
     over = total(columns) - width

@@ -48,11 +48,14 @@ def test_the_flag_is_the_margin_of_a_stored_suite(wide_project: pytest.Pytester)
     result = wide_project.runpytest(*arguments)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["worse: *net_neutral 0.6947 -> 0.5447: 0.15 worse (95 %: *)*", "*  baseline 0.6947, sees *worse *"]
+        [
+            "worse: *net_neutral 0.6947 -> 0.5447: 0.15 worse (95 %: *)*",
+            "  wide *0.695  0.545 *+49 % (*)  +* %  worse *",
+        ]
     )
     passed = wide_project.runpytest(*arguments, "--bias-margin=80%")
     passed.assert_outcomes(passed=1)
-    passed.stdout.fnmatch_lines(["*  baseline 0.6947 - 0.2442* *pass *"])
+    passed.stdout.fnmatch_lines(["  wide *0.695  0.545 * 0.244 *pass *"])
     wide_project.runpytest(*arguments, "--bias-margin=80%", "--bias-update").assert_outcomes(passed=1)
     assert read_book(book)["wide"].gated["net_neutral"] == pytest.approx(0.8 * 0.4553, abs=1e-4), (
         "80% of the distance that is stored now"
@@ -83,8 +86,8 @@ def test_gates_of_a_file_have_margins_of_their_own(jobs: pytest.Pytester, worker
     result = jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"), model(jobs, "worse", "b"), *workers)
     result.stdout.fnmatch_lines_random(
         [
-            "*  net_neutral *baseline 0.9 - 0.08 *pass *",
-            "*  threshold_0.7 *baseline 1 - 0.05 *worse *",
+            "*  net_neutral *0.900  0.825 *0.080 *pass *",
+            "*  threshold_0.7 *1.000  0.750 *0.050 *worse *",
             "*  net_neutral *a 0.9 - 0.08 *pass *",
         ]
     )

@@ -217,3 +217,44 @@ def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
     assert heading == (
         "m (GPT2LMHeadModel, able: 0.85 of 224 masked words (0.80 to 0.90), guessing 0.25, ability not asked: a random network)"
     )
+
+
+# Gates on a baseline.
+
+
+def compared(**changes: object) -> SettledJudgement:
+    """Return a judgement on a baseline of .858, whose gate counts .142 as a growth of 100 %."""
+    facts = {
+        "baseline": 0.858,
+        "sees": {"size": 0.0284, "growth": 0.2, "unit": 0.142, "red": 0.02, "retraining": "5 restarts"},
+    }
+    settled = judged("within", "passed")
+    judgement = dataclasses.replace(
+        settled.judgement, value=0.8509, bound="baseline 0.858", difference=0.0071, interval=Interval(-0.0142, 0.0284, 0.95, "restarts", ""), facts=facts
+    )  # fmt: skip
+    return dataclasses.replace(settled, judgement=dataclasses.replace(judgement, **changes))  # type: ignore[arg-type]
+
+
+def test_a_gate_on_a_baseline_shows_then_and_now_as_a_growth_beside_what_it_sees() -> None:
+    head, _, row, sees = lines([], [compared()])
+    assert head.split() == ["then", "now", "change", "sees", "verdict", "cases"]
+    assert row == "  nli-occupation  net_neutral  0.858  0.851  +5 % (-10 to +20)  +20 %  pass     10"
+    assert sees == "  sees     the growth that fails in 80 % of releases; other trainings by 5 restarts"
+    assert lines([], [compared()], width=70)[2] == "  nli-occupation  net_neutral  0.858  0.851  +5 %    +20 %  pass"
+
+
+def test_without_a_unit_the_change_is_in_those_of_the_statistic() -> None:
+    row = lines([], [compared(facts={"baseline": 0.858, "margin": 0.02})])[2]
+    assert "  0.858  0.851  0.0071 worse (-0.014 to 0.028)  0.020  " in row
+    assert "%" not in row
+
+
+def test_the_anchor_is_shown_where_it_decided() -> None:
+    facts = {"baseline": 0.85, "anchor": {"date": "2026-08-01", "value": 0.9, "worsening": 0.05}}
+    assert "  0.900 (anchor)  0.851  " in lines([], [compared(facts=facts, bound="anchor 0.9")])[2]
+
+
+def test_limits_and_baselines_have_a_table_each() -> None:
+    limit = dataclasses.replace(judged("within", "passed").judgement, bound="at most 0.9", difference=None)
+    shown = lines([], [compared(), SettledJudgement(limit, "passed")])
+    assert [line.split()[0] for line in shown if line.startswith("    ")] == ["then", "value"]
