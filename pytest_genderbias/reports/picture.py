@@ -94,6 +94,7 @@ class Picture:
         alt: its finding in words, with figures, for readers who do not see it.
         caption: how to read it.
         panels: what is drawn, from top to bottom.
+        others: the units that are not drawn, with their values; empty if all are.
     """
 
     kind: str
@@ -104,6 +105,7 @@ class Picture:
     alt: str
     caption: str = ""
     panels: tuple[Panel, ...] = ()
+    others: str = ""
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""

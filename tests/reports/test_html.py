@@ -23,6 +23,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, Report
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.suites.statistic import Statistic
 
 #: Markup in every place where a browser would obey it, escape codes, bidirectional controls, 100,000 characters.
 HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'` {{ 7*7 }} {% raw %} \x1b[31m\x9b\u202e\u2066 \ud800"
@@ -167,6 +168,17 @@ def test_the_page_says_what_ran_and_what_did_not() -> None:
     ):  # fmt: skip
         assert words in texts, words
     assert "limit None" not in texts
+
+
+def test_the_page_says_what_chance_gives_where_the_suite_has_its_own_test_of_it() -> None:
+    about = Statistic("away", 0.0, "an effect size")
+    values = {"effect_size": 1.6, "p_value": 0.0001}
+    nothing = dict.fromkeys(values)
+    words = hand_made(
+        model="candidate", values=values, intervals=nothing, bounds=nothing, statistics=dict.fromkeys(values, about)
+    )
+    texts = texts_of(gated_report(measurements=[words])).splitlines()
+    assert texts[texts.index("p 0.0001") + 1] == "beyond chance: random splits of the words"
 
 
 def test_parallel_runs_give_the_same_page() -> None:

@@ -73,8 +73,11 @@ def test_signed_bars_are_the_bias_of_each_occupation(occupations: Measurement) -
     assert [(side.name, side.colour) for side in (male, female)] == [("male", "second"), ("female", "first")]
     bias = dict(zip(occupations.items["occupation"].tolist(), occupations.items["bias"].tolist(), strict=True))
     drawn = dict(zip((*male.labels, *female.labels), (*male.x, *female.x), strict=True))
-    assert drawn == pytest.approx(bias, abs=1e-3)
-    assert len(bias) == 64
+    assert drawn == pytest.approx({word: bias[word] for word in drawn}, abs=1e-3)
+    assert len(bias) == 64 and len(drawn) == 20
+    between = sorted(set(bias) - set(drawn), key=lambda word: -bias[word])
+    assert picture.others.startswith(f"{between[0]} ({bias[between[0]]:+.3g}), {between[1]} (")
+    assert picture.others.count("(") == 44, "each that is not drawn is listed"
     rows = picture.panels[0].y.words
     assert [drawn[row] for row in rows] == sorted(drawn.values(), reverse=True)  # type: ignore[type-var]
     highest = max(bias, key=lambda word: bias[word])
@@ -87,8 +90,8 @@ def test_many_units_are_cut_to_both_ends_and_the_caption_says_how_many_are_left_
     measurement = measure("lm-occupation", load_model("demo-lm"), limit=16, cache=None)
     values = measurement.items["bias"].astype("float64").repeat(60)
     picture = signed_bars(measurement, [str(i) for i in range(len(values))], values, ("a", "b"), "words", "nats")
-    assert len(picture.panels[0].y.words) == 60
-    assert f"The {len(values) - 60} words between the ends are left out." in picture.caption
+    assert len(picture.panels[0].y.words) == 20
+    assert f"The {len(values) - 20} words between the ends are not drawn." in picture.caption
 
 
 def test_the_line_of_a_scatter_is_the_measured_slope(tmp_path_factory: pytest.TempPathFactory) -> None:
@@ -119,6 +122,15 @@ def test_a_heat_map_shows_the_means_and_names_the_extreme_cells(tmp_path_factory
         n = items["n"][at]
         assert (z is None) == (n == 0)
         assert z is None or z == pytest.approx(items["net_neutral"][at] / n, rel=1e-3)
+
+
+def test_colours_of_a_heat_map_are_those_of_any_other_model() -> None:
+    from pytest_genderbias.reports.figures import drawing
+    from pytest_genderbias.reports.picture import Series
+
+    narrow, wide, beyond = (Series("", "cells", z=z) for z in ((0.8, None, 0.9), (0.1, 0.9), (0.5, 1.7)))
+    assert drawing._scale(narrow) == drawing._scale(wide) == (0.0, 1 / len(drawing.HEAT))
+    assert drawing._scale(beyond) == (0.0, 1.7 / len(drawing.HEAT))
 
 
 def test_fills_are_counted_by_template_and_group(tmp_path_factory: pytest.TempPathFactory) -> None:

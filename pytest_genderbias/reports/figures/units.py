@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,8 +25,9 @@ from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.statistics.correlation import pearson, slope, slope_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
-_MOST_BARS = 72  #: of a picture; of more units the ends are drawn
-_ENDS = 30  #: bars of either end, if there are more
+_MOST_BARS = 24  #: of a picture; of more units the ends are drawn
+_ENDS = 10  #: bars of either end, if there are more
+_MOST_LISTED = 500  #: units between the ends
 _MOST_POINTS = 400
 _MOST_IN_SET = 120
 _WRITTEN = 7  #: labels in a scatter
@@ -67,17 +69,21 @@ def signed_bars(
         + (f", most of all {listed([labels[i] for i in side[:3]], values[side[:3]].tolist())}" if len(side) else "")
         for group, side in ((groups[0], above), (groups[1], below))
     ]
-    middle = len(order) - len(ends)
+    between = order[_ENDS:-_ENDS] if len(order) > len(ends) else order[:0]
     caption = (
         f"Bars to the right lean to {cut(groups[0])}, bars to the left to {cut(groups[1])}; 0 is a model without bias."
     )
-    if middle:
-        caption += f" The {counted(middle, what)} between the ends are left out."
+    if len(between):
+        caption += f" The {counted(len(between), what)} between the ends are not drawn."
+    others = listed([labels[i] for i in between], values[between].tolist(), _MOST_LISTED)
+    if len(between) > _MOST_LISTED:
+        others += f", and {len(between) - _MOST_LISTED:,} more"
     x = Axis(unit, neutral=0.0)
     panel = Panel(x, Axis(words=tuple(cut(labels[i], 28) for i in ends)), tuple(s for s in series if s.x))
-    return picture(
+    drawn = picture(
         "signed bars", measurement, f"{shows} of {counted(len(order), what)}", f"{'; '.join(sides)}.", caption, panel
     )
+    return replace(drawn, others=others)
 
 
 def _colours(groups: tuple[str, str]) -> tuple[str, str]:

@@ -13,6 +13,6 @@ def draw_figures(pictures: Iterable[Picture]) -> list[PageFigure]:
     from pytest_genderbias.reports.figures.svg import svg
 
     return [
-        PageFigure(safe(svg(one, prefix=f"picture-{number}")), one.kind, one.suite, one.title, one.caption)
+        PageFigure(safe(svg(one, prefix=f"picture-{number}")), one.kind, one.suite, one.title, one.caption, one.others)
         for number, one in enumerate(sorted(pictures, key=lambda one: (one.suite, not one.model, one.model)), 1)
     ]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.wording import format_chance, format_number
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.chance import SPLITS, chance_of
 from pytest_genderbias.reports.html.gates import GateText, worse_cell
 from pytest_genderbias.reports.html.tables import (
     PageCell,
@@ -20,7 +21,6 @@ from pytest_genderbias.reports.html.tables import (
 )
 from pytest_genderbias.reports.wording import between, cases_in_words
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.summary import Record
 
@@ -43,7 +43,6 @@ _VALUES = (
     PageColumn("Worse is"),
     PageColumn("By chance", numeric=True),
 )
-_BEYOND = 0.05  #: p value of the null control up to which a value is beyond what chance gives
 _MOST_RECORDS = 100  #: of a table
 
 
@@ -95,7 +94,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
                     number_cell(one.value),
                     _interval(one, name, one.intervals[name]),
                     worse_cell(about),
-                    _chance(one.null.get(name)),
+                    _chance(one, name),
                     PageCell(cases_in_words(one), key=one.n),
                     PageCell(one.ability),
                 )
@@ -160,7 +159,7 @@ def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[Page
                 _interval(one, name, one.intervals[name]),
                 _interval(one, name, one.bounds[name], "not every case was scored"),
                 worse_cell(about),
-                _chance(one.null.get(name)),
+                _chance(one, name),
             )
         )
 
@@ -177,13 +176,17 @@ def _interval(measurement: Measurement, name: str, interval: Interval | None, wh
     return PageCell(between(interval, format_number), (f"over {interval.over}",), interval.high - interval.low)
 
 
-def _chance(null: Null | None) -> PageCell:
-    """Return what shuffled groups give, sorted by the p value."""
-    if null is None:
+def _chance(measurement: Measurement, name: str) -> PageCell:
+    """Return what chance gives: shuffled groups sorted by their p value, or the suite's own control or permutation test."""
+    null, chance = measurement.null.get(name), chance_of(measurement, name)
+    if chance is None:
         return PageCell("", key="")
-    beyond = "beyond chance: " if null.p_value <= _BEYOND else "within chance: "
+    beyond = "beyond chance" if chance.beyond else "within chance"
+    if null is None:
+        of = "random splits of the words" if chance.kind == SPLITS else "the suite's own control"
+        return PageCell(chance.in_words(format_number), (f"{beyond}: {of}",), chance.figures[0])
     range_of = f"{format_number(null.low)} to {format_number(null.high)}"
-    return PageCell(range_of, (f"{beyond}{format_chance(null)} of shuffles are as bad",), null.p_value)
+    return PageCell(range_of, (f"{beyond}: {format_chance(null)} of shuffles are as bad",), null.p_value)
 
 
 def _records(table_id: str, measurement: Measurement) -> Iterator[PageTable]:

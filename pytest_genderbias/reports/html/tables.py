@@ -97,13 +97,14 @@ class PageTable:
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A picture: safe markup with its own description, its kind, its suite (or an empty text), its title and how to read it."""
+    """A picture: safe markup with its own description, its kind, its suite (or an empty text), its title, how to read it, and what is not drawn."""
 
     drawing: str
     kind: str
     suite: str
     title: str
     caption: str
+    others: str = ""
 
 
 @dataclass(frozen=True)
