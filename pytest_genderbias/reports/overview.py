@@ -19,7 +19,6 @@ from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
 from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
-from pytest_genderbias.reports.p_values import corrected_p_values
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.verdict import gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
@@ -49,8 +48,7 @@ _AGAINST_BASELINE = (
 #: Columns of the table of other gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has none, and ``limit`` is
 #: ``allowed`` in fewer columns.
 _JUDGED = (
-    ("suite", "statistic", "value", "change", "allowed", "verdict", "p (Holm)", "cases"),
-    ("suite", "statistic", "value", "change", "allowed", "verdict", "p (Holm)"),
+    ("suite", "statistic", "value", "change", "allowed", "verdict", "cases"),
     ("suite", "statistic", "value", "change", "allowed", "verdict"),
     ("gate", "statistic", "value", "change", "limit", "verdict"),
     ("gate", "statistic", "value", "moved", "limit", "verdict"),
@@ -213,19 +211,15 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
 
 def _gate_rows(gates: Sequence[SettledJudgement], notes: _Notes, everything: bool) -> list[_Row]:
     """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
-    pairs = sorted(
-        zip(gates, corrected_p_values([one.judgement for one in gates]), strict=True),
-        key=lambda pair: (pair[0].judgement.model, pair[0].outcome != FAILED, pair[0].judgement.suite),
-    )
     rows, passed = [], 0
-    for settled, p in pairs:
+    for settled in sorted(gates, key=lambda one: (one.judgement.model, one.outcome != FAILED, one.judgement.suite)):
         passed += settled.outcome != FAILED
         if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
-            rows.append(_gate_row(settled, p, notes))
+            rows.append(_gate_row(settled, notes))
     return rows
 
 
-def _gate_row(settled: SettledJudgement, p: str, notes: _Notes) -> _Row:
+def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
     judgement = settled.judgement
     value = "no value" if judgement.value is None else figure(judgement.value)
     cells = {
@@ -237,7 +231,7 @@ def _gate_row(settled: SettledJudgement, p: str, notes: _Notes) -> _Row:
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
     cells |= {
-        "value": value, "change": _change(judgement, True), "moved": _change(judgement, False), "p (Holm)": p,
+        "value": value, "change": _change(judgement, True), "moved": _change(judgement, False),
         "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)),
     }  # fmt: skip
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
