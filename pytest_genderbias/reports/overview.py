@@ -117,13 +117,16 @@ def overview(
     }
     notes = _Notes()
     rows = _gate_rows(gates, notes, everything=detail > 0)
-    for layouts in (_AGAINST_BASELINE, _JUDGED):
-        yield from _table([row for row in rows if row.layouts is layouts], layouts, titles, width)
+    against, others = ([row for row in rows if row.layouts is layouts] for layouts in (_AGAINST_BASELINE, _JUDGED))
+    yield from _table(against, _AGAINST_BASELINE, titles, width)
+    if notes.trainings:
+        known = "; ".join(text.replace(": ", ", ") for text in list(notes.trainings)[:_MOST_SOURCES])
+        yield note("sees", f"the growth that fails in 80 % of releases; other trainings: {known}", width), ""
+    if against and others:
+        yield "", ""
+    yield from _table(others, _JUDGED, titles, width)
     if (left_out := len(gates) - len(rows)) > 0:
         yield note("", f"and {left_out:,} more that passed: -v", width), ""
-    if notes.trainings:
-        known = "; ".join(list(notes.trainings)[:_MOST_SOURCES])
-        yield note("sees", f"the growth that fails in 80 % of releases; other trainings by {known}", width), ""
     suites = [row for measurement in shown for row in _suite_rows(measurement, seen, notes, detail > 0)]
     if rows and suites:
         yield "", ""

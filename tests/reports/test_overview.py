@@ -239,7 +239,7 @@ def test_a_gate_on_a_baseline_shows_then_and_now_as_a_growth_beside_what_it_sees
     head, _, row, sees = lines([], [compared()])
     assert head.split() == ["then", "now", "change", "sees", "verdict", "cases"]
     assert row == "  nli-occupation  net_neutral  0.858  0.851  +5 % (-10 to +20)  +20 %  pass     10"
-    assert sees == "  sees     the growth that fails in 80 % of releases; other trainings by 5 restarts"
+    assert sees == "  sees     the growth that fails in 80 % of releases; other trainings: 5 restarts"
     assert lines([], [compared()], width=70)[2] == "  nli-occupation  net_neutral  0.858  0.851  +5 %    +20 %  pass"
 
 
