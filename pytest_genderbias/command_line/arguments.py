@@ -43,6 +43,7 @@ _READ = ("options", "labels", "trust_remote_code", "data", "seeds")  #: flags th
 #: How argparse says that a word is not among those it knows, and that it does not know some arguments at all.
 _CHOICE = re.compile(r"invalid choice: '(.*?)' \(choose from (.*)\)\Z", re.DOTALL)
 _UNRECOGNISED = re.compile(r"unrecognized arguments: (.*)\Z", re.DOTALL)
+_FLAG = re.compile(r"(--[\w-]+)=")  #: with its value
 
 
 class CommandParser(argparse.ArgumentParser):
@@ -92,13 +93,17 @@ class Typed:
     parser: argparse.ArgumentParser = field(default_factory=CommandParser, repr=False, compare=False)
 
     @classmethod
-    def of(cls, parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Typed:
+    def of(cls, parser: CommandParser, arguments: Sequence[str]) -> Typed:
         """Parse arguments. Wrong ones end the process with a usage error."""
         own: list[str] = list(arguments)
         rest: tuple[str, ...] = ()
         if "--" in own:
             at = own.index("--")
             own, rest = own[:at], tuple(own[at + 1 :])
+        known = parser.option_names()
+        unknown = [text for text in own if (match := _FLAG.match(text)) and match[1] not in known and " " in text]
+        if unknown:  # argparse would take it for an argument without a flag
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         values = dict(vars(parser.parse_args(own)))
         command, takes_rest = values.pop("command"), values.pop("takes_rest", False)
         if rest and not takes_rest:
@@ -118,7 +123,7 @@ class Typed:
         return arguments
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser() -> CommandParser:
     """Return the parser of all commands."""
     parser = CommandParser(
         prog="genderbias",

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.suites.suite import suite_names
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.suggestions import close_names
 
 #: What pytest is told beside the flags. The plugin is loaded even where pytest loads none by itself, and it is imported before pytest
 #: starts, which pytest would warn of.
@@ -42,9 +46,11 @@ def pytest_arguments(typed: Typed) -> list[str]:
     """Return what pytest is called with.
 
     Raises:
-        UsageError: the command lacks a model, or a gate file is not there.
+        UsageError: the command lacks a model, a suite is in the place of one, or a gate file is not there.
     """
-    models = [f"--bias-model={spec}" for spec in typed.values.get("specs", ())]
+    specs = typed.values.get("specs", ())
+    _refuse_suites(specs)
+    models = [f"--bias-model={spec}" for spec in specs]
     chosen = typed.values.get("suites") or []
     if typed.command == "show":
         return [*(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
@@ -53,6 +59,17 @@ def pytest_arguments(typed: Typed) -> list[str]:
         return ["--bias-list", *models, *suites, *typed.for_pytest()]
     arguments = [*models, *_mode(typed), *typed.for_pytest(), *["-v"] * typed.values["verbose"]]
     return [*arguments, *_what(typed, suites), *typed.rest]
+
+
+def _refuse_suites(specs: Sequence[str]) -> None:
+    """Refuse a suite in the place of a model, before a hub is asked for a model of its name."""
+    for spec in specs:
+        if "/" in spec or "=" in spec or Path(spec).exists():
+            continue
+        if near := close_names(spec, suite_names()):
+            raise pytest.UsageError(
+                f"{brief(spec)} is no model; suites are named with --suite, as in genderbias measure demo-lm --suite={near[0]}"
+            )
 
 
 def _mode(typed: Typed) -> list[str]:

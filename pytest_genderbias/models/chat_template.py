@@ -41,6 +41,7 @@ NO_TEMPLATE = (
 _MOST_BYTES = 1 << 24  #: of tokenizer_config.json
 _SHOWN = 160  #: characters of an error of a template
 _WORD = re.compile(r"\w+")
+_HALF_CHARACTER = re.compile("[\ud800-\udfff]")  #: no tokenizer reads it
 
 
 def chat_template_details(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
@@ -48,8 +49,8 @@ def chat_template_details(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
     template = tokenizer.chat_template
     if not template:
         return {}
-    text = template if isinstance(template, str) else json.dumps(template, sort_keys=True)
-    return {DETAIL: hashlib.sha256(text.encode()).hexdigest()[:16]}
+    text = template if isinstance(template, str) else json.dumps(template, sort_keys=True, default=str)
+    return {DETAIL: hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:16]}
 
 
 def lacks_chat_template(folder: Path) -> bool:
@@ -75,7 +76,7 @@ class ChatPrompts:
         name: the model's name, for messages.
 
     Raises:
-        ModelError: there are several templates, and no default.
+        ModelError: there are several templates, and no default; or the template is no text.
     """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
@@ -84,6 +85,8 @@ class ChatPrompts:
             template = tokenizer.get_chat_template()
         except ValueError as error:  # several, and none of them is the default
             raise _unusable(name, f"{type(error).__name__}: {error}") from None
+        if not isinstance(template, str):
+            raise _unusable(name, f"it is {brief(template)}; expected a text")
         self._template = (_STOPPED_CLOCK if _CLOCK in template else "") + template
 
     def prompt(self, message: str) -> str:
@@ -128,9 +131,12 @@ class ChatPrompts:
     def _rendered(self, conversations: Sequence[Sequence[Message]], for_answer: bool) -> list[str]:
         values = {**self._tokenizer.special_tokens_map, "enable_thinking": False, "date_string": _DAY}
         try:
-            return render(self._template, conversations, for_answer, values)
+            texts = render(self._template, conversations, for_answer, values)
         except TemplateError as error:
             raise _unusable(self._name, str(error)) from None
+        if any(_HALF_CHARACTER.search(text) for text in texts):
+            raise _unusable(self._name, "it writes half a character (a surrogate)")
+        return texts
 
 
 def _unusable(name: str, reason: str) -> ModelError:

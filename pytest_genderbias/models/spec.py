@@ -515,10 +515,22 @@ def _kind_of_file(path: Path) -> str:
         return "vectors"
     if advice := how_to_convert(path):
         raise ModelError(f"{path} cannot be measured as it is: {advice}")
+    if path.name.endswith((".txt", ".txt.gz")):
+        _refuse_other_encodings(path)
     raise ModelError(
         f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), "
         "vectors (.txt, .vec, .npz, .npy or .safetensors with a vocabulary), predictions (.csv, .tsv, .jsonl, .parquet), or a text as text:FILE"
     )
+
+
+def _refuse_other_encodings(path: Path) -> None:
+    """Refuse a text whose first line cannot be read, with the reason: vectors and texts in another encoding, damaged gzip."""
+    from pytest_genderbias.datasets.files import read_lines
+
+    try:
+        next(read_lines(path), None)
+    except DataFileError as error:
+        raise ModelError(str(error)) from None
 
 
 def _safe(name: str) -> str:

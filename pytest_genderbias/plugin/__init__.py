@@ -72,8 +72,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Iterator[None]:
     """Say which flag may have been meant by an unknown one, once those of the project's conftest files are known."""
     yield
-    _, unknown = parser.parse_known_and_unknown_args(args)
-    refuse_misspelt_flags(unknown)
+    known, unknown = parser.parse_known_and_unknown_args(args)
+    refuse_misspelt_flags(
+        [*unknown, *known.file_or_dir]
+    )  # argparse takes an unknown flag with a space in its value for a path
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 
@@ -112,6 +113,9 @@ def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkey
         ("mesure demo-lm", "invalid choice: 'mesure'; did you mean measure?"),
         ("show lm_occupation", "no suite 'lm_occupation'; did you mean lm-occupation?"),
         ("measure bert-bsae", "no directory and no alias 'bert-bsae'; did you mean bert-base"),
+        ("measure demo-lm '--resaon=new data'", "unrecognized arguments: --resaon=new data; --resaon: did you mean --"),
+        ("measure demo-lm lm-occupation", "--suite=lm-occupation"),
+        ("list nli_ocupation", "'nli_ocupation' is no model; suites are named with --suite"),
         ("measure demo-lm --lim 3", "unrecognized arguments: --lim 3"),
         ("show weat -- -v", "genderbias: show takes nothing behind --"),
         ("frobnicate", "invalid choice: 'frobnicate'"),
@@ -123,7 +127,7 @@ def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkey
 def test_what_cannot_be_is_one_line_and_status_4(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, typed: str, message: str
 ) -> None:
-    printed = type_command(project, monkeypatch, *typed.split())
+    printed = type_command(project, monkeypatch, *shlex.split(typed))
     assert printed.status == 4
     assert message in printed.err
     assert "Traceback" not in printed.err + printed.out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import time
 from pathlib import Path
@@ -72,3 +73,21 @@ def test_a_model_with_such_a_template_is_one_error(tmp_path: Path, template: str
     message = rf"the chat template of model cannot be used: {reason}.*; correct chat_template\.jinja, or save"
     with pytest.raises(ModelError, match=message):
         measure("chat-iat", load_model(str(folder)), limit=4, cache=None)
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        (5, "it is 5; expected a text"),
+        ("{{ messages[0].content }}\ud800", r"it writes half a character \(a surrogate\)"),
+        ("{{ messages[0].content }}{{ '\\ud800' }}", r"it writes half a character \(a surrogate\)"),
+    ],
+)
+def test_a_template_that_is_no_text_is_one_error(tmp_path: Path, template: object, reason: str) -> None:
+    folder = tmp_path / "model"
+    shutil.copytree(Path(demo.__file__).parent / "lm", folder)
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
+    with pytest.raises(ModelError, match=rf"the chat template of model cannot be used: {reason}"):
+        measure("chat-iat", load_model(str(folder)), limit=4, cache=None)
+    assert measure("lm-occupation", load_model(str(folder)), limit=4, cache=None).value is not None

@@ -77,6 +77,24 @@ def test_a_pointer_in_the_place_of_data_is_named(tmp_path, read):
             read(tmp_path / name)
 
 
+# Other encodings
+
+
+@pytest.mark.parametrize(
+    ("encoding", "said"),
+    [
+        ("utf-16", "not UTF-8, but UTF-16"),
+        ("utf-32-be", "not UTF-8, but UTF-32BE"),
+        ("latin-1", "not UTF-8: byte 0xf6"),
+    ],
+)
+@pytest.mark.parametrize("name", ["words.txt", "words.vec", "answers.jsonl", "answers.csv"])
+def test_the_encoding_of_a_model_that_is_one_file_is_named(tmp_path, name, encoding, said):
+    (tmp_path / name).write_bytes("wörd 0.1 0.2\n".encode(encoding))
+    with pytest.raises((ModelError, DataFileError), match=said):
+        measure("weat", load_model(tmp_path / name), cache=None)
+
+
 # Other weights
 
 

@@ -160,6 +160,7 @@ def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
     [
         ("--bias-modle=m", "--bias-model"),
         ("--bias-sute=weat", "--bias-suite"),
+        ("--bias-resaon=new data", "--bias-reason"),
         ("--bias_json=x", ""),
         ("--bias-own=1", ""),
     ],
