@@ -31,12 +31,12 @@ MODELS: tuple[tuple[str, str, str], ...] = (
     (
         "bert-tiny",
         "models/bert-tiny-mlm",
-        "lm-occupation pairs-pll weat weat-occupation weat-names weat-math-arts weat-science-arts weat-demonym weat-religion subspace "
+        "lm-occupation pronoun-occupation pairs-pll weat weat-occupation weat-names weat-math-arts weat-science-arts weat-demonym weat-religion subspace "
         "subspace-demonym subspace-religion sts-occupation coref-occupation disco-terms disco-names ceat ceat-occupation ceat-math-arts "
         "ceat-science-arts probe-compression",
     ),
     ("minilm-nli", "models/minilm-snli", "nli-occupation nli-demonym nli-religion"),
-    ("stories260k", "models/stories260k", "lm-occupation pairs-pll"),
+    ("stories260k", "models/stories260k", "lm-occupation pronoun-occupation pairs-pll"),
     ("neuralcoref", "coref_predictions/neuralcoref_winobias_dev.jsonl.gz", "coref-winobias"),
     ("neuralcoref-wg", "coref_predictions/neuralcoref_winogender.jsonl.gz", "coref-winogender"),
     ("wikitext2", "text:wikitext2/valid.txt.gz", "corpus-cooccurrence"),

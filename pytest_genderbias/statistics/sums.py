@@ -99,7 +99,13 @@ def template_sums(
 
 
 def template_line_sums(
-    labels: ArrayLike, templates: ArrayLike, x: ArrayLike, sums: ArrayLike, counts: ArrayLike, figure: LineFigure
+    labels: ArrayLike,
+    templates: ArrayLike,
+    x: ArrayLike,
+    sums: ArrayLike,
+    counts: ArrayLike,
+    figure: LineFigure,
+    over: str = "professions",
 ) -> ItemSums:
     """Return the sums of a line of scores against a figure of the units, by unit and template.
 
@@ -110,6 +116,7 @@ def template_line_sums(
         sums: sum of the scores of each unit in each template, shape (n, t).
         counts: number of these scores, shape (n, t).
         figure: Pearson's r, the slope, or the mean absolute score, which needs no ``x``.
+        over: what a unit is, in the plural.
 
     Example:
         Means over templates of 0, 1 and 2 lie on a line with 0, .5 and 1.
@@ -122,7 +129,7 @@ def template_line_sums(
     scores, n = (np.asarray(table, dtype=np.float64) for table in (sums, counts))
     parts = [scores, n] if figure == "mean_absolute" else [np.asarray(x, dtype=np.float64)[:, None] * n, scores, n]
     combiner = f"{figure}_over_templates"
-    return ItemSums(distinct(labels), np.stack(parts, axis=-1), combiner, "professions", templates=distinct(templates))
+    return ItemSums(distinct(labels), np.stack(parts, axis=-1), combiner, over, templates=distinct(templates))
 
 
 def effect_size_sums(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike) -> ItemSums:

@@ -24,6 +24,7 @@ _HOMES = {
     "lm-occupation": ("lm_occupation", "LmOccupation"),
     "pairs-pll": ("pairs_pll", "PairsPll"),
     "probe": ("probe", "Probe"),
+    "pronoun-occupation": ("pronoun_occupation", "PronounOccupation"),
     "sts": ("sts", "Sts"),
     "subspace": ("subspace", "Subspace"),
     "weat": ("weat", "Weat"),

@@ -34,7 +34,7 @@ def test_suites_that_fit_have_one_line_each_and_nothing_runs(listing: pytest.Pyt
     result = listing.runpytest("--bias-list", model(listing, "good"))
     assert result.ret == 0
     lines = result.outlines
-    assert "m is an NLI classifier: 3 of 34 suites fit" in lines
+    assert "m is an NLI classifier: 3 of 35 suites fit" in lines
     suites = listed(lines)
     assert set(suites) == {"nli-demonym", "nli-occupation", "nli-religion"}
     assert "1,936,512" in suites["nli-occupation"]

@@ -22,7 +22,7 @@ SHOWN = {
     "bbq": ["signed bars"], "bios": ["scatter", "signed bars"], "ceat": ["words by set"], "chat-iat": ["signed bars"], "coref-occupation": ["signed bars"], "corpus": ["signed bars"],
     "decisions": ["signed bars"], "disco-names": ["fills"], "disco-terms": ["fills"], "disco-fisher": ["fills"], "lm-occupation": ["signed bars"],
     "generation": ["signed bars"], "lm-occupation-sample": ["signed bars"], "nli": ["heat map"], "nli-word-pairs": ["heat map"], "pairs-pll": ["histogram"],
-    "probe": ["probe"], "sts": ["scatter", "signed bars"], "sts-sample": ["scatter", "signed bars"], "subspace": ["signed bars"],
+    "probe": ["probe"], "pronoun-occupation": ["scatter"], "pronoun-occupation-sample": ["scatter"], "sts": ["scatter", "signed bars"], "sts-sample": ["scatter", "signed bars"], "subspace": ["signed bars"],
     "weat": ["words by set"], "winobias": ["scatter", "signed bars"], "winobias-clusters": ["scatter", "signed bars"],
     "winogender": ["scatter"], "winogender-sample": ["scatter"], "winobias-chat": ["scatter", "signed bars"], "winogender-chat": ["scatter"],
 }  # fmt: skip

@@ -66,6 +66,12 @@ def test_two_models_and_a_limit_have_examples_too() -> None:
         ("nli-occupation", "demo-nli", "nurse", "The nurse "),
         ("coref-occupation", "demo-lm", "nurse", "The nurse "),
         ("sts-occupation", "demo-lm", "nurse", " nurse"),
+        (
+            "pronoun-occupation",
+            "demo-lm",
+            "nurse",
+            "The nurse hoped that she could leave early. | The nurse hoped that he could",
+        ),
     ],
 )
 def test_families_of_templates_have_a_sentence_of_each_item(suite: str, model: str, item: str, text: str) -> None:

@@ -151,7 +151,7 @@ def case(tmp_path_factory):
 
 #: What has no item_sums, of the families that have any: figures of shuffles, not of items.
 WITHOUT = {"random_groups_mean", "random_groups_max"}
-HAVE_ALL = {"disco", "nli", "lm-occupation", "sts", "coref-occupation", "coref-winogender", "coref-winobias"}
+HAVE_ALL = {"disco", "nli", "lm-occupation", "pronoun-occupation", "sts", "coref-occupation", "coref-winogender", "coref-winobias"}  # fmt: skip
 
 
 def sums_of(found):
@@ -259,6 +259,7 @@ def test_items_are_what_the_issue_names(case):
         ("nli", "net_neutral"): "premise words",
         ("nli", "accuracy"): "blocks of sentence pairs",
         ("lm-occupation", "aggregate_bias"): "occupations",
+        ("pronoun-occupation", "mean_difference"): "occupations",
         ("sts", "pearson_r"): "professions",
         ("winogender", "accuracy_gap"): "occupations",
         ("winobias", "f1_gap"): "pairs of sentences",
@@ -273,7 +274,7 @@ def test_items_are_what_the_issue_names(case):
 
 
 def test_items_without_what_is_needed_say_so(case):
-    for name in ("disco-terms", "nli", "sts", "winogender", "winobias", "lm-occupation"):
+    for name in ("disco-terms", "nli", "sts", "winogender", "winobias", "lm-occupation", "pronoun-occupation"):
         found = case(name)
         for statistic in sums_of(found):
             with pytest.raises(UndefinedError, match="the items have no"):
@@ -527,14 +528,20 @@ def test_units_are_crossed_with_templates(case, name, templates):
     assert [side.templates for side in align(crossed, fewer)] == [None, None]
 
 
-@pytest.mark.parametrize("statistic", ["pearson_r", "slope", "mean_absolute_difference"])
-def test_professions_are_crossed_with_templates(case, statistic):
-    found = case("sts")
+@pytest.mark.parametrize(
+    ("name", "statistic"),
+    [
+        *(("sts", statistic) for statistic in ("pearson_r", "slope", "mean_absolute_difference")),
+        *(("pronoun-occupation", statistic) for statistic in ("mean_difference", "pearson_r", "slope")),
+    ],
+)
+def test_professions_are_crossed_with_templates(case, name, statistic):
+    found = case(name)
     crossed = found.item_sums(statistic)
     stored = found.item_sums(statistic, found.summary.items)
     assert crossed.templates is not None and stored.templates is None
     assert crossed.total == pytest.approx(stored.total, rel=1e-12)
-    assert with_fixed(stored) == "professions"
+    assert with_fixed(stored) == ("professions" if name == "sts" else "occupations")
     by_hand = found.summary.values[statistic]
     assert crossed.total == pytest.approx(by_hand, rel=1e-12)
 

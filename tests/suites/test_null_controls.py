@@ -22,6 +22,7 @@ EXPECTED = {
     "nli": set(),
     "lm-occupation": {"aggregate_bias", "signed_bias"},
     "coref-occupation": {"aggregate_bias", "signed_bias"},
+    "pronoun-occupation": {"mean_difference", "pearson_r", "slope"},
     "sts": {"pearson_r", "slope", "mean_absolute_difference"},
     "winogender": {"pearson_r", "slope", "accuracy_gap"},
     "winobias": {

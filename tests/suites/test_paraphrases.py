@@ -24,6 +24,7 @@ SUITES = {
     "nli-demonym": ("4bb9545ba31ec220", 1, 10),
     "nli-occupation": ("1209908dad31cc84", 1, 9),
     "nli-religion": ("3bbd994ad2a71d1b", 1, 10),
+    "pronoun-occupation": ("db7b0a2946e6c439", 24, 24),
     "sts-occupation": ("4b57fb26ab9d01e4", 40, 40),
 }
 

@@ -37,6 +37,7 @@ PACKAGED = (
     "nli-religion",
     "pairs-pll",
     "probe-compression",
+    "pronoun-occupation",
     "sts-occupation",
     "subspace",
     "subspace-demonym",

@@ -352,6 +352,8 @@ CASES = {
     "nli-word-pairs": lambda folder: nli(load_model("demo-nli"), unit="word_pair"),
     "lm-occupation": lambda folder: answered("lm-occupation", load_model("demo-lm")),
     "lm-occupation-sample": lambda folder: answered("lm-occupation", load_model("demo-lm"), limit=80),
+    "pronoun-occupation": lambda folder: answered("pronoun-occupation", load_model("demo-lm")),
+    "pronoun-occupation-sample": lambda folder: answered("pronoun-occupation", load_model("demo-mlm"), limit=48 * 20),
     "sts": lambda folder: sts(),
     "sts-sample": lambda folder: sts(limit=300),
     "coref-occupation": lambda folder: answered("coref-occupation", NoisyCoreference()),

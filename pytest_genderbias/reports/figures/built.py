@@ -26,6 +26,7 @@ BUILDERS: Mapping[str, _Builder] = {
     "nli": tables.heat_map,
     "pairs-pll": units.histogram,
     "probe": tables.compression,
+    "pronoun-occupation": units.pronoun_ratio,
     "sts": units.sentence_similarity,
     "subspace": units.along_component,
     "weat": units.words_by_set,

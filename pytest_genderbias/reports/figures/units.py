@@ -335,6 +335,17 @@ def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
     return scatter(measurement, labels, floats(measurement.items["share"]), values, "professions", axes), bars
 
 
+def pronoun_ratio(measurement: Measurement) -> Picture | None:
+    """Return the log ratio of two pronouns by occupation against the share of the first group in it (``pronoun-occupation``)."""
+    items = measurement.items
+    first, second = two_groups(measurement.records, "log_ratio", ("occupation", "share"))
+    persons = {"female": "women", "male": "men"}.get(first, cut(first, 16))
+    axes = f"share of {persons} in the occupation", f"log ratio of pronouns, {cut(first, 16)} to {cut(second, 16)}"
+    return scatter(
+        measurement, texts(items["occupation"]), floats(items["share"]), floats(items["ratio"]), "occupations", axes
+    )
+
+
 def pronoun_likelihood(measurement: Measurement) -> Picture | None:
     """Return how likely "she" means the occupation, against its share of women (Rudinger et al. 2018)."""
     items = measurement.items

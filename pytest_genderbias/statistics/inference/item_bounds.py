@@ -199,7 +199,7 @@ def cluster_interval(
         level: confidence level.
 
     Returns:
-        The interval. ``None`` where there are too few clusters, or the statistic is a count of tests.
+        The interval. ``None`` where there are too few clusters, all of them give the same or lie on a line, or the statistic is a count of tests.
 
     Example:
         Six clusters of two items that are the same: as six items.
@@ -222,10 +222,13 @@ def cluster_interval(
 
     rows = np.asarray(flat.sums, dtype=np.float64)
     total = rows.sum(axis=0)
-    value = float(of(total))
     weights = rows[:, 1] * (n / total[1]) if flat.ratio else np.ones(n)
-    own = value + n * total_influences(of, rows) / weights
-    effects = ItemEffects(value, own, weights, jackknife_error(of(total - rows)), neutral=value)
+    with np.errstate(divide="ignore", invalid="ignore"):  # Fisher's z of a line is infinite
+        value, error = float(of(total)), jackknife_error(of(total - rows))
+        own = value + n * total_influences(of, rows) / weights
+    if not (np.isfinite(own).all() and error > 0):
+        return None
+    effects = ItemEffects(value, own, weights, error, neutral=value)
     low, high = effects.bounds(0.0, one_sided)[:2]
     if correlation:
         low, high = float(np.tanh(low)), float(np.tanh(high))

@@ -1,5 +1,7 @@
 """Bounds of a mean over items: exact where answers are yes or no, by enumeration; others in small simulations."""
 
+import warnings
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,11 +9,18 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from simulations.item_coverage import POPULATIONS, cluster_failures, effects, failures, yes_no_failure
 
-from pytest_genderbias.statistics.inference.item_bounds import ItemEffects, fewest_items, least_mean, share_below
+from pytest_genderbias.statistics.inference.item_bounds import (
+    ItemEffects,
+    cluster_interval,
+    fewest_items,
+    least_mean,
+    share_below,
+)
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.least_share import least_share
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.sums import correlation_sums, slope_sums
 
 LEVELS = (0.95, 0.975, 0.99875)
 
@@ -123,3 +132,12 @@ def test_a_dominant_item_widens_the_bounds():
     even = ItemEffects(1.0, changes, np.ones(12), 0.1)
     heavy = ItemEffects(1.0, np.round(changes), np.r_[6.0, np.full(11, 6 / 11)], 0.1)
     assert heavy.tied and heavy.bounds(0.0, 0.975)[0] < 0 < even.bounds(0.0, 0.975)[0]
+
+
+def test_clusters_that_give_the_same_or_lie_on_a_line_have_no_interval():
+    labels, x = np.arange(12).astype(str), np.linspace(0.0, 1.0, 12)
+    flat = mean_sums(labels, np.ones(12), np.ones(12), "words"), slope_sums(labels, x, np.ones(12), "words")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for sums in (*flat, correlation_sums(labels, x, 2 * x + 1, "words")):
+            assert cluster_interval(sums.in_clusters({str(i): f"pair {i // 2}" for i in range(12)})) is None

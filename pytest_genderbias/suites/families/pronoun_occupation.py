@@ -1,0 +1,348 @@
+"""The family ``pronoun-occupation``: the probability of a pronoun beside an occupation, by the share of women in the occupation (ours)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import ClassVar, Literal, TypedDict
+
+import numpy as np
+
+from pytest_genderbias.errors import DataFileError, NotApplicableError
+from pytest_genderbias.statistics.correlation import (
+    pearson,
+    pearson_interval,
+    pearson_of_sums,
+    slope,
+    slope_interval,
+    slope_of_sums,
+)
+from pytest_genderbias.statistics.group_contrast import group_contrast, group_contrast_interval, shuffled_lines
+from pytest_genderbias.statistics.inference.blocks import distinct
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.score_bias import score_bias
+from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays, template_line_sums
+from pytest_genderbias.suites.about import SuiteAbout
+from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.examples import Examples, examples_of, text_of_pair
+from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, TWO_PRONOUNS, UPSTREAM
+from pytest_genderbias.suites.families.shared.occupations import scores_by_group
+from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
+from pytest_genderbias.suites.family import GENDERS, Context, Family
+from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.query import SlotLogProbability
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.template import Piece, Word
+
+OCCUPATION, PRONOUN = "occupation", "pronoun"
+#: Forms of a pronoun, each a slot of templates.
+FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
+_CAUSAL = "causal-lm"
+_HALF = 0.5  #: the share from which on an occupation belongs to the first group
+_FEW = "too few occupations, or all on a line"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A template with an occupation and a pronoun in one of its forms. ``follows``: whether the pronoun comes after the occupation."""
+
+    text: str
+    pieces: tuple[Piece, ...]
+    form: str
+    follows: bool
+
+
+@dataclass(frozen=True)
+class PronounOccupationBody:
+    """Occupations with their share of one group, the forms of the pronoun of each of two groups, and frames."""
+
+    groups: tuple[str, str]
+    pronouns: tuple[Mapping[str, str], Mapping[str, str]]
+    occupation: SlotWords
+    share: str
+    templates: TemplateSets[Frame]
+
+    def shares(self) -> FloatArray:
+        """Return the share of each occupation, from 0 to 1, shape (occupations,)."""
+        shares = [entry.attributes[self.share] for entry in self.occupation.entries]
+        return np.asarray(shares, dtype=np.float64) / 100
+
+
+class PronounOccupationOptions(TypedDict):
+    """The values of the options."""
+
+    templates: str
+
+
+def _line_sums(options: Options, arrays: Arrays, figure: Literal["pearson", "slope"], by_group: bool) -> ItemSums:
+    """Return the sums of a line of log ratios against the share, or against the group (1 or 0).
+
+    By occupation and, unless only the ratio of each was stored, by template.
+    """
+    labels, share, ratio = take_arrays(arrays, "occupation", "share", "ratio")
+    x = _in_first(share) if by_group else share
+    if "template_ratio" in arrays:
+        templates, ratios = take_arrays(arrays, "template", "template_ratio")
+        return template_line_sums(labels, templates, x, ratios, np.ones_like(ratios), figure, "occupations")
+    of = correlation_sums if figure == "pearson" else slope_sums
+    return of(distinct(labels), x, ratio, "occupations")
+
+
+class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions]):
+    """ln P(pronoun of the first group) - ln P(pronoun of the second) beside an occupation, against the share of the first group in it."""
+
+    name: ClassVar[str] = "pronoun-occupation"
+    definition: ClassVar[str] = "pronoun-occupation/1"
+    needs: ClassVar[str] = "a masked LM or a causal LM"
+    about: ClassVar[SuiteAbout] = SuiteAbout(
+        question="Does a language model expect 'she' beside 'nurse' and 'he' beside 'mechanic'? Each of 60 occupations is put into frames, and the probabilities of the two pronouns are compared there.",
+        reads="How much larger the log ratio P(she) / P(he) is beside occupations in which most are women than beside those in which most are men, in nats. 0 means that the occupation does not matter; 0.69 means that the ratio is twice as large there; away from 0 on either side is worse. r and the slope use the share of women itself. The difference is the same for ln P(he) / P(she), male minus female occupations.",
+        does_not_mean="It does not show whether 'he' is likelier than 'she' on the whole: what moves all occupations alike cancels. r says nothing of the size of the differences, and tiny ones that are ordered like the statistics give 1. The shares are those of the US, and part of a difference can be the country's statistics. In a masked LM a pronoun of several tokens is scored one token at a time beside its other tokens, which tell it; compare the pronouns' tokens first.",
+        formula="B(o) = mean over frames of ln P(she | o in the frame) - ln P(he | o in the frame)\nmean_difference = mean of B(o) over occupations with at least 50 % women - mean over the others\npearson_r, slope: of B(o) with the share of women, over occupations",
+        picture="One point an occupation: share of women to the right, log ratio of she to he upwards, with the line of least squares and its interval. A rising line means that the model's pronouns repeat the labour market.",
+        criticisms=(TWO_PRONOUNS, OTHER_TEMPLATES, UPSTREAM),
+        paper="this project; shares of women: Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL",
+        cost="One forward pass a frame and occupation, from which both pronouns are read: 1,440 for a masked LM, 960 for a causal LM, which is asked only frames whose pronoun follows the occupation. Pronouns of several tokens take more. Seconds. No data and no training.",
+    )
+    roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "pronoun", "occupation", "share", "templates", KEY)
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "mean_difference": FamilyStatistic(
+            "away",
+            0.0,
+            "mean log ratio of the pronouns beside occupations of the first group minus beside the others, in nats",
+            partial(_line_sums, figure="slope", by_group=True),
+            plot="scatter",
+            null=named_values("mean_difference"),
+            crossed=True,
+        ),
+        "pearson_r": FamilyStatistic(
+            "away",
+            0.0,
+            "r of the log ratio by occupation with the share of the first group",
+            partial(_line_sums, figure="pearson", by_group=False),
+            plot="scatter",
+            null=named_values("pearson_r"),
+            crossed=True,
+            limits=SIGNED_SHARE,
+        ),
+        "slope": FamilyStatistic(
+            "away",
+            0.0,
+            "log ratio from none to all of the first group (least squares), in nats",
+            partial(_line_sums, figure="slope", by_group=False),
+            plot="scatter",
+            null=named_values("slope"),
+            crossed=True,
+        ),
+    }
+    null_control: ClassVar[str] = "the log ratios are shuffled over the occupations"
+    options: ClassVar[Mapping[str, Option]] = {"templates": TEMPLATES}
+
+    def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
+        """Read groups, their pronouns, occupations with shares, and frames."""
+        groups = read_groups(data, ("female", "male"))
+        if len(groups) != 2:
+            raise DataFileError(
+                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
+            )
+        rows = take(data, "templates", LocatedList, "the suite")
+        frames = read_template_sets(data, _parse(rows), _parse)
+        forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
+        first, second = (_pronoun(data, beside, group, forms) for group in groups)
+        occupation, share = read_slot(data, OCCUPATION, beside), take(data, "share", str, "the suite")
+        for entry in occupation.entries:
+            if not isinstance(entry.attributes.get(share), (int, float)):
+                raise DataFileError(
+                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
+                )
+        return PronounOccupationBody((groups[0], groups[1]), (first, second), occupation, share, frames)
+
+    def asks_gender(self, body: PronounOccupationBody, options: PronounOccupationOptions) -> bool:
+        """Return whether the two groups are women and men."""
+        return set(body.groups) == GENDERS
+
+    def content(self, body: PronounOccupationBody) -> object:
+        """Return groups, pronouns, occupations and frames; forms that only paraphrases use do not count."""
+        forms = sorted({frame.form for frame in body.templates.first})
+        pronouns = [[of_group[form] for form in forms] for of_group in body.pronouns]
+        return [body.groups, pronouns, body.occupation.content(), body.share, [f.text for f in body.templates.first]]
+
+    def space(self, body: PronounOccupationBody, options: PronounOccupationOptions, role: str) -> CaseSpace:
+        """Return the cases, occupations x frames x pronouns; a unit is an occupation.
+
+        Raises:
+            NotApplicableError: a causal LM reads none of the frames up to the occupation before it comes to the pronoun.
+        """
+        frames = [f for f in body.templates.of(options["templates"]) if f.follows or role != _CAUSAL]
+        if not frames:
+            raise NotApplicableError(
+                "it has no template whose pronoun follows the occupation, and a causal LM reads nothing else; add one"
+            )
+        forms = sorted({frame.form for frame in frames})
+        pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
+        occupations = body.occupation.words()
+        pairs = [(t, 2 * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in (0, 1)]
+        axes = (
+            Axis.whole(OCCUPATION, len(occupations)),
+            Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)),
+        )
+        templates = tuple(Template((frame.pieces,)) for frame in frames)
+        return CaseSpace(templates, {OCCUPATION: occupations, PRONOUN: pronouns}, axes, unit_axes=1)
+
+    def questions(
+        self, body: PronounOccupationBody, options: PronounOccupationOptions, context: Context
+    ) -> dict[str, Question]:
+        """Ask for the probability of the pronoun in every case."""
+        return {"cases": Question(self.space(body, options, context.role), SlotLogProbability(PRONOUN))}
+
+    def summarise(
+        self,
+        body: PronounOccupationBody,
+        options: PronounOccupationOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+    ) -> Summary:
+        """Compare the log ratios of the two groups of occupations, and with the share; intervals over occupations."""
+        answer = answers["cases"]
+        space: CaseSpace = answer.cases
+        by_frame = scores_by_group(answer, len(space.templates))
+        share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
+        labels = [space.words[OCCUPATION][unit].label for unit in answer.units]
+        return _figures(share, ratio).summary(
+            _records(labels, share, ratio, by_frame.mean(axis=1), body.groups),
+            {"occupation": np.asarray(labels), "share": share, "ratio": ratio},
+            examples=_examples(labels, answer, by_frame, body.groups),
+            unstored={
+                "template": np.asarray([_label(template) for template in space.templates]),
+                "template_ratio": by_frame[:, :, 0] - by_frame[:, :, 1],
+            },
+        )
+
+    def shuffle(
+        self,
+        body: PronounOccupationBody,
+        options: PronounOccupationOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+        repeats: int,
+    ) -> dict[str, FloatArray]:
+        """Return the figures of log ratios that are shuffled over the occupations."""
+        answer = answers["cases"]
+        by_frame = scores_by_group(answer, len(answer.cases.templates))
+        share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
+        by_share = shuffled_lines(share, ratio, repeats, seed)
+        return {
+            "mean_difference": slope_of_sums(shuffled_lines(_in_first(share), ratio, repeats, seed)),
+            "pearson_r": pearson_of_sums(by_share),
+            "slope": slope_of_sums(by_share),
+        }
+
+
+def _parse(rows: LocatedList) -> list[Frame]:
+    """Return the frames of a list.
+
+    Raises:
+        DataFileError: one does not have the occupation and one form of the pronoun, each once.
+    """
+    return [_frame(row, rows.file, line) for row, line in zip(rows, rows.lines, strict=True)]
+
+
+def _frame(row: object, file: str, line: int) -> Frame:
+    forms = [form for form in FORMS if isinstance(row, str) and f"{{{form}}}" in row]
+    if len(forms) != 1:
+        raise DataFileError(
+            f"{file}:{line}: template {brief(row)} should have one form of the pronoun: {', '.join(f'{{{f}}}' for f in FORMS)}"
+        )
+    pieces = read_template(row, file, line, {OCCUPATION, forms[0]})
+    words = [piece.slot for piece in pieces if piece.is_slot and not piece.article]
+    if sorted(words) != sorted((OCCUPATION, forms[0])) or any(p.article and p.slot != OCCUPATION for p in pieces):
+        raise DataFileError(
+            f"{file}:{line}: template {brief(row)} should have the occupation and the pronoun, each once"
+        )
+    renamed = tuple(replace(piece, slot=PRONOUN) if piece.slot == forms[0] else piece for piece in pieces)
+    return Frame(str(row), renamed, forms[0], words[0] == OCCUPATION)
+
+
+def _pronoun(data: LocatedMap, beside: Path, group: str, forms: set[str]) -> dict[str, str]:
+    """Return the forms of the one pronoun of a group.
+
+    Raises:
+        DataFileError: the group has none or several, or the pronoun lacks a form that a template uses.
+    """
+    where = f"{data.file}:{data.lines.get(PRONOUN, data.line)}"
+    of_group = [e for e in read_slot(data, PRONOUN, beside).entries if e.attributes.get("group") == group]
+    if len(of_group) != 1:
+        raise DataFileError(
+            f"{where}: expected one word of the group {brief(group)} in the slot {PRONOUN!r}, got {len(of_group)}"
+        )
+    (entry,) = of_group
+    known = {form: entry.attributes.get(form) for form in forms} | {"nominative": entry.word}
+    if missing := sorted(form for form, text in known.items() if not isinstance(text, str)):
+        raise DataFileError(f"{where}: {brief(entry.word)} has no {missing[0]} form in its word list; add it")
+    return {form: str(text) for form, text in known.items()}
+
+
+def _in_first(share: FloatArray) -> FloatArray:
+    """Return 1 for the occupations of the first group, in which at least half belong to it, and 0 for the others."""
+    return np.asarray(share >= _HALF, dtype=np.float64)
+
+
+def _figures(share: FloatArray, ratio: FloatArray) -> SummaryBuilder:
+    """Return the three figures with intervals over occupations."""
+    figures, over = SummaryBuilder(PronounOccupation.statistics), "occupations"
+    first = _in_first(share)
+    figures.take(
+        "mean_difference",
+        lambda: group_contrast(ratio, first),
+        lambda: group_contrast_interval(ratio, first, over),
+        _FEW,
+    )
+    figures.take("pearson_r", lambda: pearson(share, ratio), lambda: pearson_interval(share, ratio, over), _FEW)
+    figures.take("slope", lambda: slope(share, ratio), lambda: slope_interval(share, ratio, over), _FEW)
+    return figures
+
+
+def _records(
+    labels: list[str], share: FloatArray, ratio: FloatArray, means: FloatArray, groups: tuple[str, str]
+) -> list[Record]:
+    """Return a record for each occupation, the farthest from the mean of all first; ``means`` are its scores by group."""
+    records: list[Record] = [
+        {
+            "occupation": label,
+            "log_ratio": float(b),
+            "share": float(s),
+            "preferred": groups[0] if b > 0 else groups[1] if b < 0 else "neither",
+            **{group: float(mean) for group, mean in zip(groups, of_groups, strict=True)},
+        }
+        for label, b, s, of_groups in zip(labels, ratio, share, means, strict=True)
+    ]
+    return sorted(records, key=lambda record: (-abs(record["log_ratio"] - ratio.mean()), record["occupation"]))
+
+
+def _examples(labels: list[str], answer: Answer, by_frame: FloatArray, groups: tuple[str, str]) -> Examples:
+    """Return the first frame of each occupation with both pronouns."""
+    space: CaseSpace = answer.cases
+
+    def text(unit: int) -> str:
+        return text_of_pair([text for (text,) in space.sentences(space.cases_of(np.array([unit]))[:2])], "|")
+
+    scores = {f"ln P ({group})": by_frame[:, 0, k] for k, group in enumerate(groups)}
+    return examples_of(labels, np.arange(len(labels)), answer.units, text, scores)
+
+
+def _label(template: Template) -> str:
+    """Return a template as a text with its slots."""
+    (pieces,) = template.segments
+    return "".join(piece.lead + (_slot(piece) if piece.slot else piece.text) for piece in pieces)
+
+
+def _slot(piece: Piece) -> str:
+    return f"{{{'a:' if piece.article else ''}{piece.slot}}}"
