@@ -219,9 +219,6 @@ class Settings:
         "--bias-records", "FILE", parse.records_file,
         "write the records of all measurements (items, words, groups) to FILE as one table: .csv, or .parquet with pyarrow",
     )  # fmt: skip
-    ctrf: Path | None = value(
-        "--bias-ctrf", "FILE", parse.file, "write tests and verdicts to FILE in the Common Test Report Format (JSON, https://ctrf.io)"
-    )  # fmt: skip
     model_card: Path | None = value(
         "--bias-model-card", "FILE", parse.card_file,
         "write the main statistics, and those that were judged, into the evaluation results of the Hugging Face model card FILE (README.md); "

@@ -80,7 +80,6 @@ OUTPUTS = (
     Output("mlflow", "mlflow_runs:write_mlflow", package="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary", again=True),
     Output("records", "records:write_records"),
-    Output("ctrf", "ctrf:write_ctrf", again=True),
     Output("model_card", "model_card:write_model_card"),
     Output("figures", "figures.files:write_figures"),
     Output("report", "html.page:write_report", again=True),

@@ -9,9 +9,9 @@ from support.command_lines import Printed, type_command
 from support.run_reports import hostile_report, run_report
 
 from pytest_genderbias.plugin import outputs
-from pytest_genderbias.reports.ctrf import write_ctrf
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.markdown import write_summary
+from pytest_genderbias.reports.records import write_records
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 
@@ -28,10 +28,10 @@ def report(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *flags: s
 
 def test_the_files_are_those_of_the_run(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     write_summary(run_report(), Path("run.md"))
-    write_ctrf(run_report(), Path("run.ctrf"))
-    assert report(stored, monkeypatch, "--summary=again.md", "--bias-ctrf=again.ctrf") == ("", "", 0)
+    write_records(run_report(), Path("run.csv"))
+    assert report(stored, monkeypatch, "--summary=again.md", "--bias-records=again.csv") == ("", "", 0)
     assert Path("again.md").read_bytes() == Path("run.md").read_bytes()
-    assert Path("again.ctrf").read_bytes() == Path("run.ctrf").read_bytes()
+    assert Path("again.csv").read_bytes() == Path("run.csv").read_bytes()
 
 
 def test_a_run_is_added_to_a_history_once(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,14 +65,14 @@ def test_a_test_that_failed_without_a_verdict_is_printed(
 
 def test_a_file_that_cannot_be_written_stops_no_other(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(output: outputs.Output, report: RunReport, path: Path) -> None:
-        if output.field != "ctrf":
+        if output.field != "records":
             raise OSError(28, "full")
         path.write_text("")
 
     monkeypatch.setattr(outputs.Output, "write", write)
-    printed = report(stored, monkeypatch, "--summary=other.md", "--ctrf=other.ctrf")
+    printed = report(stored, monkeypatch, "--summary=other.md", "--records=other.csv")
     assert printed == ("", f"--bias-summary: {Path('other.md').absolute()} cannot be written: full\n", 1)
-    assert Path("other.ctrf").exists()
+    assert Path("other.csv").exists()
 
 
 def test_a_missing_package_is_said_before_anything_is_read(

@@ -54,12 +54,12 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 def test_files_know_of_one_that_could_not_be_written_before_or_after_them(project: pytest.Pytester) -> None:
-    flags = ("--bias-json=r.json", "--bias-history=h.db", "--bias-summary=s.md", "--bias-ctrf=/dev/full")
+    flags = ("--bias-json=r.json", "--bias-history=h.db", "--bias-summary=s.md", "--bias-report=/dev/full")
     result = project.runpytest(model(project, "good"), "--bias-suite=./tiny-nli.yaml", *flags)
     assert result.ret == pytest.ExitCode.TESTS_FAILED and result.parseoutcomes()["passed"] == 1
     report = read_report(project.path / "r.json")
     (failure,) = report.failures
-    assert report.run.exit_status == 1 and failure.startswith("--bias-ctrf: /dev/full cannot be written")
+    assert report.run.exit_status == 1 and failure.startswith("--bias-report: /dev/full cannot be written")
     assert "1 failure beside the tests" in project.path.joinpath("s.md").read_text()
     with closing(sqlite3.connect(project.path / "h.db")) as store:
         assert store.execute("SELECT exit_status, failures FROM runs").fetchall() == [(1, json.dumps([failure]))]
@@ -132,3 +132,17 @@ def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
 def test_a_missing_package_is_named_before_the_run() -> None:
     assert Output("json", "json_report:write_json", package="no_such_package").lacks_package
     assert not Output("json", "json_report:write_json", package="json").lacks_package
+
+
+def test_each_test_has_its_outcome_place_and_time(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
+    project.runpytest(model(project, "good"), "--bias-suite=weat", "--bias-json=r.json")
+    report = read_report(project.path / "r.json")
+    tests = {test.test: test for test in report.tests}
+    over = tests["release.bias.yaml::tiny-nli.net_neutral.at_least:m"]
+    assert (over.outcome, over.file, over.line, over.model) == ("failed", "release.bias.yaml", 3, "m")
+    error = tests["release.bias.yaml::tiny-lm.signed_bias.within:m"]
+    assert error.outcome == "failed" and "tiny-lm needs a causal LM" in error.text
+    assert tests["genderbias::weat:m"].outcome == "skipped"
+    assert len(tests) == 4 and sum(test.seconds for test in tests.values()) > 0
+    assert [one.judgement.code for one in report.judgements if one.test == over.test] == ["over_limit"]

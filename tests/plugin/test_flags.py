@@ -73,7 +73,6 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "summary": ("s.md", Path("s.md")),
     "github": ("true", True),
     "records": ("r.csv", Path("r.csv")),
-    "ctrf": ("c.json", Path("c.json")),
     "model_card": ("README.md", Path("README.md")),
     "report": ("report.html", Path("report.html")),
     "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),

@@ -60,7 +60,7 @@ def test_a_run_shows_texts_of_others_escaped(project: pytest.Pytester) -> None:
     result = project.runpytest(
         f"--bias-model=m={project.models}:worse",  # type: ignore[attr-defined]
         "-rA", "-v", "-p", "no:cacheprovider", "--bias-json=out.json", "--junitxml=out.xml",
-        "--bias-summary=out.md", "--bias-ctrf=out-ctrf.json", "--bias-records=out.csv", "--bias-model-card=README.md",
+        "--bias-summary=out.md", "--bias-records=out.csv", "--bias-model-card=README.md",
     )  # fmt: skip
     result.assert_outcomes(failed=3, skipped=1)
     refuse_obeyed(result.stdout.str())
@@ -75,7 +75,7 @@ def test_a_run_shows_texts_of_others_escaped(project: pytest.Pytester) -> None:
     assert {m["suite"] for m in report["measurements"]} == {"tiny-nli", stem}
     assert {j["suite"] for j in report["judgements"]} == {WORST, stem}
     assert {j["model"] for j in report["judgements"]} == {WORST, "m"}
-    for name in ("out.md", "out-ctrf.json", "out.csv"):
+    for name in ("out.md", "out.csv"):
         refuse_obeyed((project.path / name).read_text(encoding="utf-8"))
     xml = (project.path / "out.xml").read_text(encoding="utf-8")
     refuse_obeyed(xml)
