@@ -9,7 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -82,14 +82,12 @@ class Typed:
         values: of its own arguments, by name.
         flags: of the plugin: each field with its value, as it was typed; ``True`` for a switch, a list for a flag that was repeated.
         rest: what stands behind ``--``, for pytest.
-        parser: that read it.
     """
 
     command: str
     values: Mapping[str, Any]
     flags: Mapping[str, object]
     rest: tuple[str, ...] = ()
-    parser: argparse.ArgumentParser = field(default_factory=CommandParser, repr=False, compare=False)
 
     @classmethod
     def of(cls, parser: argparse.ArgumentParser, arguments: Sequence[str]) -> Typed:
@@ -104,7 +102,7 @@ class Typed:
         if rest and not takes_rest:
             parser.error(f"{command} takes nothing behind --")
         flags = {name: values.pop(_dest(name)) for name in FLAGS if _dest(name) in values}
-        return cls(command, values, {name: value for name, value in flags.items() if value is not None}, rest, parser)
+        return cls(command, values, {name: value for name, value in flags.items() if value is not None}, rest)
 
     def for_pytest(self) -> list[str]:
         """Return the flags of the plugin as pytest takes them."""
@@ -226,7 +224,7 @@ def _add_stored(commands: _Commands) -> None:
 
 
 def _add_files(commands: _Commands) -> None:
-    """Add ``check``, ``init`` and ``completion``."""
+    """Add ``check`` and ``init``."""
     check = _command(
         commands, "check", 'FILE...', "check files before a run: suites, word lists, gates, baselines, data",
         "Each file is read as a run would read it; of a wrong one, file, line and what was expected are printed, and the exit status is 1.",
@@ -247,12 +245,6 @@ def _add_files(commands: _Commands) -> None:
         "--ci", choices=("github", "gitlab", "none"), default="github", help="where it runs (default: github)"
     )
     _add_flags(init, ("data",))
-    completion = _command(
-        commands, "completion", "bash|zsh|fish", "print a script that completes commands and flags in a shell"
-    )
-    completion.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), help="as in: source <(genderbias completion bash)"
-    )
 
 
 def _add_papers(commands: _Commands) -> None:
