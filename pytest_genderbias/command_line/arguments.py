@@ -212,7 +212,7 @@ def _add_stored(commands: _Commands) -> None:
     _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
     history = _command(
         commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of --bias-history",
-        "Main statistics, and those with a gate, have a line each: values as blocks, the first and the last, what changed, what is allowed.",
+        "Main statistics, and those with a gate, have a line each: the first value and the last, what changed, what is allowed.",
     )  # fmt: skip
     history.add_argument("file", metavar="FILE", help="the SQLite file")
     history.add_argument("--all", action="store_true", help="all statistics")

@@ -22,7 +22,7 @@ from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.printable import brief, brief_list
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
-_RIGHT = (2, 3)  #: columns with numbers
+_RIGHT = (2,)  #: columns with numbers
 _WIDE = 100  #: columns of a terminal that shows first values, too
 
 
@@ -86,7 +86,7 @@ def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace]) -> str:
 
 
 def _cells(row: Sequence[str], width: int) -> tuple[str, ...]:
-    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number of runs."""
-    _, suite, statistic, _, _, values, first, last, change, allowed, verdict = row
+    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number and the first of its runs."""
+    _, suite, statistic, _, _, first, last, change, allowed, verdict = row
     moved = last if first == last or width < _WIDE else f"{first} -> {last}"
-    return suite, statistic, values, moved, change, verdict, allowed
+    return suite, statistic, moved, change, verdict, allowed

@@ -152,6 +152,7 @@ def test_releases_are_drawn_with_what_the_baseline_allowed() -> None:
     assert both is not None
     assert [s.y for s in both.panels[0].series if s.colour == "third"] == [(0.8, 0.8, 0.8), (0.1, 0.1, 0.1)]
     assert runs.over_releases(replace(trace, points=points[:1])) is None
+    assert pictures_of_run(RunReport(RunInfo("", ""), history=(trace,))) == (picture,)
 
 
 def entry(step: int, value: float | None, figure: float) -> HistoryEntry:
