@@ -18,7 +18,7 @@ import pytest
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.flags import Flag, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS
-from pytest_genderbias.plugin.outputs import OUTPUTS
+from pytest_genderbias.plugin.outputs import MADE
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 _EXAMPLES = """\
@@ -166,8 +166,9 @@ def _add_runs(commands: _Commands) -> None:
         _add_suites(parser)
         parser.add_argument("--gates", metavar="FILE", action="append", help="a gate file, or a test file; repeatable")
         parser.add_argument("-v", dest="verbose", action="count", default=0, help="more figures; -vv: with records")
+        _add_overrides(parser)
         left_out = {*_INFORM, *_RUNS} - set(own)
-        _add_flags(parser, [name for name in FLAGS if name not in left_out])
+        _add_flags(parser, [name for name, flag in FLAGS.items() if name not in left_out and flag.is_typed_by_name])
         parser.epilog = "What stands behind -- goes to pytest: genderbias measure demo-lm -- -n 2"
         parser.set_defaults(takes_rest=True)
 
@@ -182,6 +183,7 @@ def _add_information(commands: _Commands) -> None:
     )
     listing.add_argument("specs", metavar="MODEL", nargs="*", help=f"{_MODEL}; without one, all suites are listed")
     _add_suites(listing)
+    _add_overrides(listing)
     _add_flags(listing, _READ)
     show = _command(
         commands,
@@ -204,14 +206,18 @@ def _add_stored(commands: _Commands) -> None:
         "--baseline", metavar="DIR", default="bias_baselines", help="folder of the baselines (default: bias_baselines)"
     )
     report = _command(
-        commands, "report", 'FILE [flags of what is written]', "make reports from the file that --bias-json wrote",
-        "Without a flag, the figures and verdicts are printed.",
+        commands, "report", "FILE [--to FILE]...", "make reports from the file that --bias-json wrote",
+        "Without --to, the figures and verdicts are printed.",
     )  # fmt: skip
     report.add_argument("file", metavar="FILE", help="the JSON file of a run")
     report.add_argument("-v", dest="verbose", action="count", default=0, help="print more figures; -vv: with records")
-    _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
+    report.add_argument(
+        "--to", metavar="FILE", action="append", default=[],
+        help="page.html, summary.md, card.md (or README.md), records.csv (or .parquet), release.bias.yaml, history.db, the folders figures and audit; "
+        f"or KIND=PATH, with KIND one of {', '.join(MADE)}; repeatable",
+    )  # fmt: skip
     history = _command(
-        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of --bias-history",
+        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of a history",
         "Main statistics, and those with a gate, have a line each: the first value and the last, what changed, what is allowed.",
     )  # fmt: skip
     history.add_argument("file", metavar="FILE", help="the SQLite file")
@@ -220,7 +226,7 @@ def _add_stored(commands: _Commands) -> None:
     history.add_argument("--model", metavar="NAME", action="append", help="only this model; repeatable")
     history.add_argument("--suite", metavar="SUITE", action="append", help="only this suite; repeatable")
     history.add_argument("--markdown", action="store_true", help="print a table in markdown, to paste")
-    _add_flags(history, ("figures",))
+    history.add_argument("--figures", metavar="DIR", help="draw each statistic over the runs into DIR")
 
 
 def _add_files(commands: _Commands) -> None:
@@ -337,6 +343,11 @@ def _add_suites(parser: argparse.ArgumentParser) -> None:
     help = "suites: packaged names, paths of suite files (ending in .yaml), or 'all'; repeatable"
     for option, text in (("--suite", help), ("--bias-suite", argparse.SUPPRESS)):
         parser.add_argument(option, dest="suites", metavar="SUITE,...", action="append", help=text)
+
+
+def _add_overrides(parser: argparse.ArgumentParser) -> None:
+    help = "a key of the ini file for this run, as bias_sees=30%%; repeatable"
+    parser.add_argument("-o", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help=help)
 
 
 def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:

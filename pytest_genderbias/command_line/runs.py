@@ -45,6 +45,7 @@ def pytest_arguments(typed: Typed) -> list[str]:
         UsageError: the command lacks a model, or a gate file is not there.
     """
     models = [f"--bias-model={spec}" for spec in typed.values.get("specs", ())]
+    models += [word for override in typed.values.get("overrides", ()) for word in ("-o", override)]
     chosen = typed.values.get("suites") or []
     if typed.command == "show":
         return [*(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
