@@ -49,7 +49,7 @@ def flags() -> str:
 
 def _named(flag: Flag) -> str:
     text = f"`{flag.name}`" + (f" `{flag.metavar}`".replace("|", "\\|") if flag.metavar else "")
-    return text + (f"<br>`{flag.ini_key}`" if flag.has_ini else "")
+    return text + (f"<br>`{flag.ini_key}`" if flag.has_ini and flag.is_typed_by_name else "")
 
 
 def _sentence(text: str) -> str:

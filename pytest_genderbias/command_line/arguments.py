@@ -9,7 +9,7 @@ import argparse
 import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, NoReturn
 
@@ -18,7 +18,7 @@ import pytest
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.flags import Flag, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS
-from pytest_genderbias.plugin.outputs import OUTPUTS
+from pytest_genderbias.plugin.outputs import MADE
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 _EXAMPLES = """\
@@ -83,14 +83,12 @@ class Typed:
         values: of its own arguments, by name.
         flags: of the plugin: each field with its value, as it was typed; ``True`` for a switch, a list for a flag that was repeated.
         rest: what stands behind ``--``, for pytest.
-        parser: that read it.
     """
 
     command: str
     values: Mapping[str, Any]
     flags: Mapping[str, object]
     rest: tuple[str, ...] = ()
-    parser: argparse.ArgumentParser = field(default_factory=CommandParser, repr=False, compare=False)
 
     @classmethod
     def of(cls, parser: CommandParser, arguments: Sequence[str]) -> Typed:
@@ -109,7 +107,7 @@ class Typed:
         if rest and not takes_rest:
             parser.error(f"{command} takes nothing behind --")
         flags = {name: values.pop(_dest(name)) for name in FLAGS if _dest(name) in values}
-        return cls(command, values, {name: value for name, value in flags.items() if value is not None}, rest, parser)
+        return cls(command, values, {name: value for name, value in flags.items() if value is not None}, rest)
 
     def for_pytest(self) -> list[str]:
         """Return the flags of the plugin as pytest takes them."""
@@ -173,8 +171,9 @@ def _add_runs(commands: _Commands) -> None:
         _add_suites(parser)
         parser.add_argument("--gates", metavar="FILE", action="append", help="a gate file, or a test file; repeatable")
         parser.add_argument("-v", dest="verbose", action="count", default=0, help="more figures; -vv: with records")
+        _add_overrides(parser)
         left_out = {*_INFORM, *_RUNS} - set(own)
-        _add_flags(parser, [name for name in FLAGS if name not in left_out])
+        _add_flags(parser, [name for name, flag in FLAGS.items() if name not in left_out and flag.is_typed_by_name])
         parser.epilog = "What stands behind -- goes to pytest: genderbias measure demo-lm -- -n 2"
         parser.set_defaults(takes_rest=True)
 
@@ -189,6 +188,7 @@ def _add_information(commands: _Commands) -> None:
     )
     listing.add_argument("specs", metavar="MODEL", nargs="*", help=f"{_MODEL}; without one, all suites are listed")
     _add_suites(listing)
+    _add_overrides(listing)
     _add_flags(listing, _READ)
     show = _command(
         commands,
@@ -211,15 +211,19 @@ def _add_stored(commands: _Commands) -> None:
         "--baseline", metavar="DIR", default="bias_baselines", help="folder of the baselines (default: bias_baselines)"
     )
     report = _command(
-        commands, "report", 'FILE [flags of what is written]', "make reports from the file that --bias-json wrote",
-        "Without a flag, the figures and verdicts are printed.",
+        commands, "report", "FILE [--to FILE]...", "make reports from the file that --bias-json wrote",
+        "Without --to, the figures and verdicts are printed.",
     )  # fmt: skip
     report.add_argument("file", metavar="FILE", help="the JSON file of a run")
     report.add_argument("-v", dest="verbose", action="count", default=0, help="print more figures; -vv: with records")
-    _add_flags(report, [output.field for output in OUTPUTS if output.field != "json"])
+    report.add_argument(
+        "--to", metavar="FILE", action="append", default=[],
+        help="page.html, summary.md, card.md (or README.md), records.csv (or .parquet), release.bias.yaml, history.db, the folders figures and audit; "
+        f"or KIND=PATH, with KIND one of {', '.join(MADE)}; repeatable",
+    )  # fmt: skip
     history = _command(
-        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of --bias-history",
-        "Main statistics, and those with a gate, have a line each: values as blocks, the first and the last, what changed, what is allowed.",
+        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of a history",
+        "Main statistics, and those with a gate, have a line each: the first value and the last, what changed, what is allowed.",
     )  # fmt: skip
     history.add_argument("file", metavar="FILE", help="the SQLite file")
     history.add_argument("--all", action="store_true", help="all statistics")
@@ -227,11 +231,11 @@ def _add_stored(commands: _Commands) -> None:
     history.add_argument("--model", metavar="NAME", action="append", help="only this model; repeatable")
     history.add_argument("--suite", metavar="SUITE", action="append", help="only this suite; repeatable")
     history.add_argument("--markdown", action="store_true", help="print a table in markdown, to paste")
-    _add_flags(history, ("figures",))
+    history.add_argument("--figures", metavar="DIR", help="draw each statistic over the runs into DIR")
 
 
 def _add_files(commands: _Commands) -> None:
-    """Add ``check``, ``init`` and ``completion``."""
+    """Add ``check`` and ``init``."""
     check = _command(
         commands, "check", 'FILE...', "check files before a run: suites, word lists, gates, baselines, data",
         "Each file is read as a run would read it; of a wrong one, file, line and what was expected are printed, and the exit status is 1.",
@@ -252,12 +256,6 @@ def _add_files(commands: _Commands) -> None:
         "--ci", choices=("github", "gitlab", "none"), default="github", help="where it runs (default: github)"
     )
     _add_flags(init, ("data",))
-    completion = _command(
-        commands, "completion", "bash|zsh|fish", "print a script that completes commands and flags in a shell"
-    )
-    completion.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), help="as in: source <(genderbias completion bash)"
-    )
 
 
 def _add_papers(commands: _Commands) -> None:
@@ -350,6 +348,11 @@ def _add_suites(parser: argparse.ArgumentParser) -> None:
     help = "suites: packaged names, paths of suite files (ending in .yaml), or 'all'; repeatable"
     for option, text in (("--suite", help), ("--bias-suite", argparse.SUPPRESS)):
         parser.add_argument(option, dest="suites", metavar="SUITE,...", action="append", help=text)
+
+
+def _add_overrides(parser: argparse.ArgumentParser) -> None:
+    help = "a key of the ini file for this run, as bias_sees=30%%; repeatable"
+    parser.add_argument("-o", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help=help)
 
 
 def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:

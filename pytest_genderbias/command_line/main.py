@@ -25,7 +25,6 @@ _MODULES: Mapping[str, str] = {
     "init": "first_files",
     "resilience": "lasting",
     "paper": "papers",
-    "completion": "completion",
 }
 _INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C
 

@@ -1,4 +1,4 @@
-"""``genderbias history``: each statistic over the runs that ``--bias-history`` stored, as a table and as pictures."""
+"""``genderbias history``: each statistic over the runs that ``genderbias report --to history.db`` stored, as a table and as pictures."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from itertools import groupby
 from pathlib import Path
 
 from pytest_genderbias.command_line.arguments import WRONG, Typed
-from pytest_genderbias.command_line.stored import path_of
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.plugin.outputs import OUTPUTS, write_files
+from pytest_genderbias.plugin.outputs import destination, write_files
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.history_table import history_rows, make_history_table, shown_traces
@@ -22,13 +21,14 @@ from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.printable import brief, brief_list
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
-_RIGHT = (2, 3)  #: columns with numbers
+_RIGHT = (2,)  #: columns with numbers
 _WIDE = 100  #: columns of a terminal that shows first values, too
 
 
 def carry_out(typed: Typed) -> int:
     """Print the statistics of a history, and draw them where a folder is named."""
-    figures = [output for output in OUTPUTS if output.field == "figures" and output.field in typed.flags]
+    folder = typed.values["figures"]
+    figures = [] if folder is None else [destination(f"figures={folder}", Path.cwd())]
     path = Path(typed.values["file"])
     stored = read_history(path, typed.values["runs"] or MOST_RUNS)
     _refuse_unknown(path, "model", typed.values["model"], [trace.model for trace in stored])
@@ -42,9 +42,7 @@ def carry_out(typed: Typed) -> int:
     from pytest_genderbias.reports.figures.runs import over_releases
 
     drawn = tuple(picture for trace in shown if (picture := over_releases(trace)) is not None)
-    troubles = write_files(
-        RunReport(RunInfo("", ""), pictures=drawn), [(one, path_of(typed, one.field)) for one in figures]
-    )
+    troubles = write_files(RunReport(RunInfo("", ""), pictures=drawn), figures, "--figures")
     for trouble in troubles:
         print_lines(printable(trouble), sys.stderr)
     return WRONG if troubles else 0
@@ -86,7 +84,7 @@ def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace]) -> str:
 
 
 def _cells(row: Sequence[str], width: int) -> tuple[str, ...]:
-    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number of runs."""
-    _, suite, statistic, _, _, values, first, last, change, allowed, verdict = row
+    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number and the first of its runs."""
+    _, suite, statistic, _, _, first, last, change, allowed, verdict = row
     moved = last if first == last or width < _WIDE else f"{first} -> {last}"
-    return suite, statistic, values, moved, change, verdict, allowed
+    return suite, statistic, moved, change, verdict, allowed

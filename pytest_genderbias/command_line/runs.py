@@ -51,6 +51,7 @@ def pytest_arguments(typed: Typed) -> list[str]:
     specs = typed.values.get("specs", ())
     _refuse_suites(specs)
     models = [f"--bias-model={spec}" for spec in specs]
+    models += [word for override in typed.values.get("overrides", ()) for word in ("-o", override)]
     chosen = typed.values.get("suites") or []
     if typed.command == "show":
         return [*(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import FAILED
-from pytest_genderbias.plugin.flags import Origin, ValueFlag
 from pytest_genderbias.plugin.information import terminal_width
-from pytest_genderbias.plugin.options import FLAGS
-from pytest_genderbias.plugin.outputs import OUTPUTS, check_packages, write_files
+from pytest_genderbias.plugin.outputs import OUTPUTS, check_destinations, destination, write_files
 from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.summary import RunSummary, summary_lines
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import with_history
 from pytest_genderbias.reports.layout import paragraph
+from pytest_genderbias.reports.run_pictures import pictures_of_history
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, read_report
 from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
 
 
 def carry_out(typed: Typed) -> int:
-    """Write the files that flags name; without one, print verdicts and figures."""
-    files = [(output, path_of(typed, output.field)) for output in OUTPUTS if output.field in typed.flags]
-    check_packages(output for output, _ in files)
+    """Write the files that ``--to`` names; without one, print verdicts and figures."""
+    named = [destination(text, Path.cwd()) for text in typed.values["to"]]
+    files = sorted(named, key=lambda file: OUTPUTS.index(file[0]))
+    check_destinations(files)
     report = read_report(Path(typed.values["file"]))
     if not files:
         print_lines("\n".join(in_words(report, terminal_width(), typed.values["verbose"])))
         return 0
     for output, path in files:
-        if output.field == "history":
-            report = with_history(report, path)
+        if output.kind == "history":
+            report = _with_history(report, Path(path))
     troubles = write_files(report, files)
     for trouble in troubles:
         print_lines(printable(trouble), sys.stderr)
@@ -77,7 +77,7 @@ def _name_of(row: NotJudged) -> str:
     return name.partition(":")[0] if file == "genderbias" else name
 
 
-def path_of(typed: Typed, field: str) -> Path:
-    """Return the path that a flag names, checked as in a run."""
-    flag, here = cast(ValueFlag, FLAGS[field]), Path.cwd()
-    return cast(Path, flag.parse(str(typed.flags[field]), Origin(flag.name, here, here)))
+def _with_history(report: RunReport, path: Path) -> RunReport:
+    """Return a report with the runs before it, and their pictures."""
+    known = with_history(report, path)
+    return replace(known, pictures=(*known.pictures, *pictures_of_history(known)))

@@ -42,12 +42,10 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.outcomes import attach, explain_timeout, forget, measures, running
-from pytest_genderbias.plugin.outputs import check_outputs, check_places
 from pytest_genderbias.plugin.progress import show_workers
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper
 from pytest_genderbias.plugin.unread_gates import ENDINGS
-from pytest_genderbias.plugin.workers import is_worker
 
 __all__ = [
     "bias_baseline",
@@ -82,9 +80,6 @@ def pytest_configure(config: pytest.Config) -> None:
     """Read all settings, so that a wrong one is a usage error of one line."""
     config.addinivalue_line("markers", HELP)
     config.stash[SETTINGS] = read_settings(config)
-    check_outputs(config.stash[SETTINGS])
-    if not is_worker(config):
-        check_places(config.stash[SETTINGS])
     keep_cache(config)
     keep_runs(config)
     show_workers(config)

@@ -37,7 +37,10 @@ class Origin:
 
 @dataclass(frozen=True)
 class Flag(ABC):
-    """One declared flag. ``has_ini``: whether the ini file of a project can set it, too."""
+    """One declared flag. ``has_ini``: whether the ini file of a project can set it, too.
+
+    A ``name`` without dashes, as ``bias_sees``, is a key of the ini file only; ``-o bias_sees=30%`` sets it for one run.
+    """
 
     name: str
     metavar: str
@@ -49,35 +52,39 @@ class Flag(ABC):
     @property
     def dest(self) -> str:
         """The attribute of ``config.option`` that holds the value."""
-        return f"genderbias_{self.name.removeprefix('--bias-').replace('-', '_')}"
+        return f"genderbias_{self.ini_key.removeprefix('bias_')}"
 
     @property
     def ini_key(self) -> str:
         """The key in the ini file, where the flag has one."""
         return self.name.removeprefix("--").replace("-", "_")
 
+    @property
+    def is_typed_by_name(self) -> bool:
+        """Whether it is a flag, and not a key of the ini file only."""
+        return self.name.startswith("--")
+
     def register(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
         """Add the flag, and its ini key."""
-        self._add_flag(group)
+        if self.is_typed_by_name:
+            self._add_flag(group)
         if self.has_ini:
             parser.addini(self.ini_key, self._ini_help, type=self._ini_type, default=None)
 
     def read(self, config: pytest.Config, project: Path) -> object:
         """Return the parsed value: from the command line, else from the ini file, else the default."""
         typed = self.is_typed(config)
-        raw: object = config.getoption(self.dest)
-        if not typed and self.has_ini:
-            raw = config.getini(self.ini_key)
+        raw: object = config.getini(self.ini_key) if self.has_ini and not typed else config.getoption(self.dest)
         folder = config.invocation_params.dir if typed else config.rootpath
         return self._parse(raw or None, Origin(self.name, folder, project))
 
     def is_typed(self, config: pytest.Config) -> bool:
         """Return whether the flag is on the command line."""
-        return config.getoption(self.dest) is not None
+        return self.is_typed_by_name and config.getoption(self.dest) is not None
 
     @property
     def _ini_help(self) -> str:
-        return f"default of {self.name}: {self.help}"
+        return f"default of {self.name}: {self.help}" if self.is_typed_by_name else self.help
 
     @abstractmethod
     def _add_flag(self, group: pytest.OptionGroup) -> None: ...
@@ -102,26 +109,6 @@ class ValueFlag(Flag):
         default = self.default() if callable(self.default) else self.default
         text = default if raw is None else str(raw)
         return None if text is None else self.parse(text, origin)
-
-
-@dataclass(frozen=True)
-class IniKey(ValueFlag):
-    """A setting that a project writes in its ini file, and nobody types."""
-
-    def read(self, config: pytest.Config, project: Path) -> object:
-        """Return the parsed value of the ini file, else the default."""
-        return self._parse(config.getini(self.ini_key) or None, Origin(self.ini_key, config.rootpath, project))
-
-    def is_typed(self, config: pytest.Config) -> bool:
-        """Return False: it is on no command line."""
-        return False
-
-    def _add_flag(self, group: pytest.OptionGroup) -> None:
-        """Add nothing to the command line."""
-
-    @property
-    def _ini_help(self) -> str:
-        return self.help
 
 
 @dataclass(frozen=True)
@@ -168,11 +155,6 @@ def value(
     """Declare a flag with one value; without a default, a missing value is ``None``. A default text is appended to the help."""
     text = f"{help} (default: {default})" if isinstance(default, str) else help
     return cast("T | None", _declared(ValueFlag(name, metavar, ini, text, parse, default)))
-
-
-def ini_key(name: str, parse: Callable[[str, Origin], T], help: str) -> T | None:
-    """Declare a key of the ini file, as ``bias_ability``, which is no flag; a missing value is ``None``."""
-    return cast("T | None", _declared(IniKey(f"--{name.replace('_', '-')}", "", True, help, parse, None)))
 
 
 def repeatable(name: str, metavar: str, parse: Callable[[list[str], Origin], T], help: str, *, ini: bool = True) -> T:

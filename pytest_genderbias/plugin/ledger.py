@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
@@ -284,7 +283,7 @@ class Ledger:
             for test, judgements in self._judged.items() if test not in self._expected_to_fail
             for settled in judgements
         )  # fmt: skip
-        if can_fail or self._broken or self._settings.write_gates is not None:
+        if can_fail or self._broken:
             return
         names = ", ".join(spec.name for spec in self._settings.models)
         measured = f"{len(self._measurements)} measured" if self._measurements else "nothing was measured"
@@ -427,8 +426,6 @@ class Ledger:
             self._messages.fail(message)
         if trouble:
             _fail(session)
-        if (gates := self._settings.write_gates) is not None and gates.exists():
-            self._messages.add(f"gates written: {gates}; read each gate; the first lines say how to run them")
 
     def _make_report(self, session: pytest.Session) -> RunReport:
         from pytest_genderbias.plugin.run_info import run_info
@@ -448,7 +445,6 @@ class Ledger:
             tests=tuple(self._finished.values()),
             selections=self._selections(),
         )
-        report = report if self._settings.history is None else _with_history(report, self._settings.history)
         of_run = draw_run(report)
         for line in dict.fromkeys((*chain.from_iterable(self._undrawn.values()), *of_run.failures)):
             self._messages.add(line, "yellow")
@@ -456,8 +452,6 @@ class Ledger:
 
     def _selections(self) -> tuple[SelectionRow, ...]:
         """Return the impact ratios of the files of predictions of the run, for an audit."""
-        if self._settings.audit is None:
-            return ()
         from pytest_genderbias.reports.selection import selection_rows
 
         files = [spec for spec in self._settings.models if spec.kind == "predictions"]
@@ -474,7 +468,7 @@ class Ledger:
         unjudged = list(self._unjudged.values())
         summary = RunSummary(
             self._measurements, self._judgements, unjudged, self._messages.lines, failed=len(self._broken),
-            next="" if self._settings.write_gates else write_gates_command(self._config),
+            next=write_gates_command(self._config),
         )  # fmt: skip
         if self._settings.variance:
             summary = replace(summary, variances=self._variances())
@@ -496,16 +490,6 @@ def _is_repeated(measurement: Measurement) -> bool:
 def _same_measurement(first: Measurement, second: Measurement) -> bool:
     """Compare what is cheap to compare first."""
     return first.suite == second.suite and first.model == second.model and first == second
-
-
-def _with_history(report: RunReport, path: Path) -> RunReport:
-    """Return a report with the runs before it. Where they cannot be read, the run cannot be added to them either, and that fails it."""
-    from pytest_genderbias.reports.history import with_history
-
-    try:
-        return with_history(report, path)
-    except DataFileError:
-        return report
 
 
 def _not_stored(settled: SettledJudgement) -> SettledJudgement:

@@ -1,4 +1,5 @@
 """The flags of the plugin. Each is declared once, as a field of :class:`Settings`, and can be set in the ini file unless ``ini=False``.
+A setting that is rarely needed is a key of the ini file only: its name has no dashes.
 
 To add a flag, add a field; where no parser of :mod:`~pytest_genderbias.plugin.flag_values` fits, add one there.
 """
@@ -20,7 +21,7 @@ from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import SERVED, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
-from pytest_genderbias.plugin.flags import Switch, declared_flags, ini_key, repeatable, switch, value
+from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
 from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.recipes.processes import process_count
@@ -192,19 +193,6 @@ class Settings:
         "--bias-null-repeats", "R", parse.whole_number(40), "shuffles of each null control that --bias-null shows", default="200"
     )  # fmt: skip
     json: Path | None = value("--bias-json", "FILE", parse.file, "write all measurements and judgements to FILE")
-    history: Path | None = value(
-        "--bias-history", "FILE", parse.history_file,
-        "add the run, its measurements and its verdicts to FILE, an SQLite database; reports then show each statistic over the runs",
-    )  # fmt: skip
-    mlflow: str | None = value(
-        "--bias-mlflow", "EXPERIMENT", parse.as_is,
-        "log the figures and verdicts of each model to this experiment of MLflow, on the server of MLFLOW_TRACKING_URI",
-    )  # fmt: skip
-    audit: Path | None = value(
-        "--bias-audit", "DIR", parse.writable_folder,
-        "write a dated folder of evidence into DIR: verdicts with reasons, values, signatures, digests of data, versions, pictures, the "
-        "report, impact ratios of predictions, and a manifest with SHA-256",
-    )  # fmt: skip
     summary: Path | None = value(
         "--bias-summary", "FILE", parse.file,
         "write a summary in markdown to FILE, for a comment on a pull request: the verdict, what failed, all gates, the age of the baseline, "
@@ -215,37 +203,20 @@ class Settings:
         "in GitHub Actions, annotate the failed gates in the files that declare them, and append the summary to that of the job; "
         "elsewhere it has no effect",
     )
-    records: Path | None = value(
-        "--bias-records", "FILE", parse.records_file,
-        "write the records of all measurements (items, words, groups) to FILE as one table: .csv, or .parquet with pyarrow",
-    )  # fmt: skip
-    ctrf: Path | None = value(
-        "--bias-ctrf", "FILE", parse.file, "write tests and verdicts to FILE in the Common Test Report Format (JSON, https://ctrf.io)"
-    )  # fmt: skip
-    model_card: Path | None = value(
-        "--bias-model-card", "FILE", parse.card_file,
-        "write the main statistics, and those that were judged, into the evaluation results of the Hugging Face model card FILE (README.md); "
-        "what it says otherwise stays",
-    )  # fmt: skip
     report: Path | None = value(
         "--bias-report", "FILE", parse.file,
         "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they mean",
     )  # fmt: skip
-    write_gates: Path | None = value(
-        "--bias-write-gates", "FILE", parse.new_gate_file,
-        "write a gate file (*.bias.yaml) from what was measured: a limit for each suite and model, with a margin, that the model keeps. "
-        "A file that exists is never overwritten", ini=False,
-    )  # fmt: skip
-    figures: Path | None = value(
-        "--bias-figures", "DIR", parse.writable_folder,
-        "draw all pictures of the run into DIR, as PNG and SVG, with a page that says in words what they show",
-    )  # fmt: skip
-    sees: float | None = ini_key(
-        "bias_sees", parse.growth,
+    all_records: bool = switch(
+        "bias_all_records",
+        "keep all records of measurements in the file of --bias-json, for a table of them, and not the ten worst",
+    )
+    sees: float | None = value(
+        "bias_sees", "GROWTH", parse.growth,
         "the growth of bias that a gate without a margin has to see in 80 % of releases to be one, as 50% (the default)",
     )  # fmt: skip
-    ability: object = ini_key(
-        "bias_ability", parse.ability,
+    ability: object = value(
+        "bias_ability", "PATH ...|none: REASON", parse.ability,
         "how models show that they can do the task that their bias is measured in: paths of YAML files with control items of your own; or "
         "'none: REASON' to ask none, which every run says",
     )  # fmt: skip
@@ -317,7 +288,6 @@ def read_settings(config: pytest.Config) -> Settings:
     _check_update(settings)
     _check_compare(settings)
     _check_compared_with(settings, config)
-    _check_model_card(settings)
     if FLAGS["null_repeats"].is_typed(config) and not settings.null_control:
         raise pytest.UsageError("--bias-null-repeats: goes with --bias-null, which shows the null controls")
     return settings
@@ -375,16 +345,6 @@ def _check_compare(settings: Settings) -> None:
         names = settings.models[0].name if settings.models else "none"
         raise pytest.UsageError(
             f"--bias-compare: needs two models or more, got {names}; name each with a --bias-model=[NAME=]SPEC"
-        )
-
-
-def _check_model_card(settings: Settings) -> None:
-    """Reject a card of several models before they are measured; those that others are compared with do not count."""
-    references = {settings.compared_with}
-    names = [spec.name for spec in settings.models if spec.name not in references]
-    if settings.model_card is not None and len(names) > 1:
-        raise pytest.UsageError(
-            f"--bias-model-card: the card is of one model, and the run measures {', '.join(names)}; give one --bias-model"
         )
 
 

@@ -385,12 +385,12 @@ def _is_settled(item: pytest.Item, outcome: ItemOutcome, report: pytest.TestRepo
 def _shortened(measurement: Measurement, settings: Settings) -> Measurement:
     """Return a measurement as reports show it: with the worst records, and with item statistics only to compare models.
 
-    With ``--bias-records`` it has all records.
+    With ``bias_all_records`` it has all records.
     """
     from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
     short = measurement
-    if settings.records is None:
+    if not settings.all_records:
         short = replace(measurement, records=measurement.worst(_REPORTED_RECORDS))
     return short if settings.compare or settings.variance else replace(short, items={}, sums=SumsByStatistic({}))
 

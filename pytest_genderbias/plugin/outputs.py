@@ -1,7 +1,6 @@
-"""The files that a run writes at its end: one entry of ``OUTPUTS`` for each flag that names one.
+"""The files that are made from a run: at its end where a flag says so, or by ``genderbias report`` from its JSON file.
 
-To add a file, add a field to :class:`~pytest_genderbias.plugin.options.Settings`, a function ``write(report, path)`` to the room
-``reports``, and a line here.
+To add a file, add a function ``write(report, path)`` to the room ``reports``, and an entry of ``OUTPUTS`` here.
 """
 
 from __future__ import annotations
@@ -11,13 +10,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from pytest_genderbias.errors import BiasError, WriteError, installing
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.plugin import flag_values as parse
+from pytest_genderbias.plugin.flags import Origin
 
 if TYPE_CHECKING:
     from pytest_genderbias.plugin.options import Settings
@@ -26,38 +27,44 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Output:
-    """A file, or a folder of files, that a run writes at its end.
+    """A file, or a folder of files, that is made from a run.
 
     Attributes:
-        field: of the settings; it holds the path, and is ``None`` without the flag.
+        kind: its name, as in ``genderbias report run.json --to KIND=PATH``.
         writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when it writes.
+        parse: checks the path.
+        names: endings of files, or names of folders, that stand for it; none for what only KIND=PATH names.
+        flagged: whether a run writes it where ``--bias-KIND`` says.
         package: what the writer imports and does not come with the plugin; the extra of the same name installs it. Empty for none.
-        check: module of the room ``reports`` and function that takes the path before the run, and raises an error if nothing can be
-            written there; empty for none.
+        check: module of the room ``reports`` and function that takes the path before anything is read, and raises an error if nothing
+            can be written there; empty for none.
         again: whether it says how the run ended, and can be written again where another file then fails the run.
     """
 
-    field: str
+    kind: str
     writer: str
+    parse: Callable[[str, Origin], Path | str]
+    names: tuple[str, ...] = ()
+    flagged: bool = False
     package: str = ""
     check: str = ""
     again: bool = False
 
     @property
     def flag(self) -> str:
-        """The name of the flag."""
-        return f"--bias-{self.field.replace('_', '-')}"
-
-    def path(self, settings: Settings) -> Path | str | None:
-        """Return where a run writes it, or the name under which a server takes it; ``None`` without the flag."""
-        path = vars(settings)[self.field]
-        assert path is None or isinstance(path, (Path, str))
-        return path
+        """The name of the flag of a run; empty without one."""
+        return f"--bias-{self.kind}" if self.flagged else ""
 
     @property
     def lacks_package(self) -> bool:
         """Whether its package is not installed."""
         return bool(self.package) and find_spec(self.package) is None
+
+    def path(self, settings: Settings) -> Path | None:
+        """Return where a run writes it; ``None`` without the flag."""
+        path = vars(settings)[self.kind] if self.flagged else None
+        assert path is None or isinstance(path, Path)
+        return path
 
     def write(self, report: RunReport, path: Path | str) -> None:
         """Write it.
@@ -76,18 +83,43 @@ def _named(function: str) -> Callable[..., None]:
 
 #: In the order in which they are written. The last two say how the run ended, and are written once.
 OUTPUTS = (
-    Output("json", "json_report:write_json", again=True),
-    Output("mlflow", "mlflow_runs:write_mlflow", package="mlflow", check="mlflow_runs:check_mlflow"),
-    Output("summary", "markdown:write_summary", again=True),
-    Output("records", "records:write_records"),
-    Output("ctrf", "ctrf:write_ctrf", again=True),
-    Output("model_card", "model_card:write_model_card"),
-    Output("figures", "figures.files:write_figures"),
-    Output("report", "html.page:write_report", again=True),
-    Output("write_gates", "written_gates:write_gates"),
-    Output("audit", "audit:write_audit"),
-    Output("history", "history:write_history"),
+    Output("json", "json_report:write_json", parse.file, flagged=True, again=True),
+    Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),
+    Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True, again=True),
+    Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),
+    Output("card", "model_card:write_model_card", parse.card_file, ("card.md", "readme.md")),
+    Output("figures", "figures.files:write_figures", parse.writable_folder, ("figures",)),
+    Output("report", "html.page:write_report", parse.file, (".html",), flagged=True, again=True),
+    Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),
+    Output("audit", "audit:write_audit", parse.writable_folder, ("audit",)),
+    Output("history", "history:write_history", parse.history_file, (".db", ".sqlite")),
 )
+MADE = {output.kind: output for output in OUTPUTS if output.kind != "json"}  #: from the JSON file of a run
+
+
+def destination(text: str, folder: Path) -> tuple[Output, Path | str]:
+    """Return what ``--to`` names, and its path: ``page.html``, or ``KIND=PATH`` where neither ending nor name says what it is.
+
+    Raises:
+        UsageError: it cannot be told, or cannot be written there.
+    """
+    kind, equals, path = text.partition("=")
+    if not equals or kind not in MADE:
+        name, path = PurePath(text).name.lower(), text
+        fitting = [(len(end), one.kind) for one in MADE.values() for end in one.names if _names(end, name)]
+        kind = max(fitting, default=(0, ""))[1]
+    if not kind or not path:
+        names = ", ".join(end for one in MADE.values() for end in one.names)
+        raise pytest.UsageError(
+            printable(
+                f"--to: cannot tell what {text!r} is from its name ({names}); write KIND=PATH, with KIND one of {', '.join(MADE)}"
+            )
+        )
+    return MADE[kind], MADE[kind].parse(path, Origin("--to", folder, folder))
+
+
+def _names(end: str, name: str) -> bool:
+    return name.endswith(end) if "." in end else name == end
 
 
 def needs_report(settings: Settings) -> bool:
@@ -95,29 +127,16 @@ def needs_report(settings: Settings) -> bool:
     return settings.github or any(output.path(settings) is not None for output in OUTPUTS)
 
 
-def check_outputs(settings: Settings) -> None:
-    """Raise a usage error before the run if a package is missing that writes one of its files."""
-    check_packages(output for output in OUTPUTS if output.path(settings) is not None)
-
-
-def check_packages(outputs: Iterable[Output]) -> None:
-    """Raise a usage error if a package is missing that writes one of these files."""
-    for output in outputs:
+def check_destinations(files: Iterable[tuple[Output, Path | str]]) -> None:
+    """Raise a usage error if a package is missing that writes one of these files, or nothing can be written there."""
+    for output, path in files:
         if output.lacks_package:
-            raise pytest.UsageError(
-                f"{output.flag}: needs {output.package}; install with: {installing(output.package)}"
-            )
-
-
-def check_places(settings: Settings) -> None:
-    """Raise a usage error before the run if nothing can be written where a flag says."""
-    for output in OUTPUTS:
-        path = output.path(settings)
-        if output.check and path is not None:
+            raise pytest.UsageError(f"--to: needs {output.package}; install with: {installing(output.package)}")
+        if output.check:
             try:
                 _named(output.check)(path)
             except BiasError as error:
-                raise pytest.UsageError(printable(f"{output.flag}: {_plain(error, path)}")) from None
+                raise pytest.UsageError(printable(f"--to: {_plain(error, path)}")) from None
 
 
 def write_outputs(
@@ -129,39 +148,39 @@ def write_outputs(
     what goes to a pipe or a device is written once.
     """
     troubles: list[str] = []
-    written: list[tuple[Output, Path | str, RunReport]] = []
+    written: list[tuple[Output, Path, RunReport]] = []
     for output in outputs:
         path = output.path(settings)
         if path is None:
             continue
-        if trouble := _trouble(report, output, path):
+        if trouble := _trouble(report, output, path, output.flag):
             troubles.append(trouble)
             ended = report.run.exit_status or int(pytest.ExitCode.TESTS_FAILED)
             report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, trouble))
         else:
             written.append((output, path, report))
     outdated = [(output, path) for output, path, then in written if output.again and then is not report]
-    troubles += write_files(report, [(output, path) for output, path in outdated if Path(path).is_file()])
-    return report, troubles
+    again = (_trouble(report, output, path, output.flag) for output, path in outdated if path.is_file())
+    return report, [*troubles, *filter(None, again)]
 
 
-def write_files(report: RunReport, files: Iterable[tuple[Output, Path | str]]) -> list[str]:
-    """Write files, each to its path, and return what went wrong, a line each."""
-    return [trouble for output, path in files if (trouble := _trouble(report, output, path))]
+def write_files(report: RunReport, files: Iterable[tuple[Output, Path | str]], flag: str = "--to") -> list[str]:
+    """Write files, each to its path, and return what went wrong, a line each that begins with the flag."""
+    return [trouble for output, path in files if (trouble := _trouble(report, output, path, flag))]
 
 
-def _trouble(report: RunReport, output: Output, path: Path | str) -> str:
+def _trouble(report: RunReport, output: Output, path: Path | str, flag: str) -> str:
     """Write one file, and return what went wrong; empty if nothing did."""
     try:
         output.write(report, path)
     except BiasError as error:
-        return printable(f"{output.flag}: {_plain(error, path)}")
+        return printable(f"{flag}: {_plain(error, path)}")
     except OSError as error:
-        return printable(f"{output.flag}: {path} cannot be written: {error.strerror or error}")
+        return printable(f"{flag}: {path} cannot be written: {error.strerror or error}")
     except (
         Exception
     ) as error:  # of a library that draws or writes: the run keeps its summary, its baselines and its other files
-        return printable(f"{output.flag}: {path} was not written, {through_error(error)}")
+        return printable(f"{flag}: {path} was not written, {through_error(error)}")
     return ""
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 import pytest
 
 from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
+from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.plugin.workers import user_arguments
 
@@ -18,7 +19,7 @@ def update_command(item: pytest.Item, *others: pytest.Item) -> str:
     """Return the command of one test or several, without a reason, and without the files that the run writes beside it."""
     config, items = item.config, (item, *others)
     arguments = [str(argument) for argument in user_arguments(config)]
-    with_value = ["--bias-reason", *(output.flag for output in OUTPUTS)]
+    with_value = ["--bias-reason", *(output.flag for output in OUTPUTS if output.flagged)]
     without_value = {"--bias-update", "--bias-update-new", "--bias-github"}
     if not any(map(_is_packaged, items)):  # these tests alone, without the suites of flags
         with_value += ["--bias-suite", "--bias-no-worse-than", "--bias-same-as"]
@@ -34,8 +35,12 @@ def update_command(item: pytest.Item, *others: pytest.Item) -> str:
 
 
 def write_gates_command(config: pytest.Config) -> str:
-    """Return the command that runs the same and writes gates from what it measures."""
-    return f"pytest {shlex.join([*map(str, user_arguments(config)), '--bias-write-gates=release.bias.yaml'])}"
+    """Return the command that writes gates from what a run measured: after the same run, unless it has written its JSON file."""
+    path = FLAGS["json"].read(config, config.rootpath)
+    if path is not None:
+        return f"genderbias report {shlex.quote(os.path.relpath(str(path), config.invocation_params.dir))} --to release.bias.yaml"
+    again = shlex.join([*map(str, user_arguments(config)), "--bias-json=run.json"])
+    return f"pytest {again} && genderbias report run.json --to release.bias.yaml"
 
 
 def _is_packaged(item: pytest.Item) -> bool:

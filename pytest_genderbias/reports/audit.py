@@ -1,4 +1,4 @@
-"""The audit pack of ``--bias-audit``: a dated folder of evidence of one run, with a manifest of SHA-256 digests."""
+"""The audit pack (``--to audit``): a dated folder of evidence of one run, with a manifest of SHA-256 digests."""
 
 from __future__ import annotations
 

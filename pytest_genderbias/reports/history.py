@@ -1,4 +1,4 @@
-"""The history of ``--bias-history``: an SQLite file to which every run is added, with its measurements and verdicts."""
+"""A history (``--to history.db``): an SQLite file to which every run is added, with its measurements and verdicts."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def read_history(path: Path, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
     """Return every statistic of a history over its latest runs, by model and suite, main statistics first.
 
     Args:
-        path: file of ``--bias-history``; it is not changed.
+        path: of the history; it is not changed.
         runs: how many runs to go back.
 
     Raises:
@@ -111,7 +111,7 @@ def with_history(report: RunReport, path: Path) -> RunReport:
 
     Args:
         report: of a run, which need not be in the history yet.
-        path: file of ``--bias-history``; it may not be there yet, and is not changed.
+        path: of the history; it may not be there yet, and is not changed.
 
     Raises:
         DataFileError: the file is no history, or a later version of pytest-genderbias wrote it.
@@ -264,7 +264,7 @@ def _unreadable(path: Path, error: Exception) -> DataFileError:
 
 
 def _no_history(path: Path, what: str) -> DataFileError:
-    return DataFileError(f"{path}: expected a history that --bias-history wrote, got {what}; name another file")
+    return DataFileError(f"{path}: expected a history that genderbias report wrote, got {what}; name another file")
 
 
 def _bring_up_to_date(store: sqlite3.Connection, path: Path) -> None:

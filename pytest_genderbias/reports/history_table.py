@@ -8,7 +8,7 @@ from collections.abc import Container, Sequence
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.printable import escape
 
-HEADERS = ("model", "suite", "statistic", "runs", "since", "values", "first", "last", "change", "allowed", "verdict")
+HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
 _NUMBER = ".4g"
 
 
@@ -20,8 +20,7 @@ def shown_traces(traces: Sequence[Trace], all_statistics: bool = False) -> list[
 def make_history_table(traces: Sequence[Trace]) -> str:
     """Return a markdown table with a row a trace; an empty text without any. Texts are escaped for markdown.
 
-    ``values``: the last 20 as blocks, a dot for a run without a value, a slash where values cannot be compared. ``change``: since the first
-    value that can be compared with the last one. ``allowed``: what the gates of the last run allow.
+    ``change``: since the first value that can be compared with the last one. ``allowed``: what the gates of the last run allow.
     """
     from tabulate import tabulate
 
@@ -44,7 +43,7 @@ def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[s
     )
     settings = f" {trace.options[:60]}" if (trace.model, trace.suite, trace.statistic) in with_options else ""
     return (
-        trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), trace.points[0].date[:10], trace.sparkline(),
+        trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), trace.points[0].date[:10],
         _number(trace.points[0].value), _number(last.value), moved, _allowed(trace), last.verdict or "measured",
     )  # fmt: skip
 

@@ -39,7 +39,7 @@ _LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 120, 400, 14
 _MOST_FAILURES, _MOST_GATES = 20, 200
 #: Flags of one run, which the command that accepts its values does not repeat.
 _OF_THE_RUN = re.compile(
-    r"--bias-(update|update-new|reason|json|summary|github|report|figures|records|ctrf|model-card|history|audit|mlflow|write-gates)(=.*)?$",
+    r"--bias-(update|update-new|reason|json|summary|github|report)(=.*)?$",
     re.DOTALL,
 )
 _NO_VALUE = frozenset({"--bias-update", "--bias-update-new", "--bias-github"})

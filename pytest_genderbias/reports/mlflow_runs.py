@@ -1,4 +1,4 @@
-"""Runs of ``--bias-mlflow``: what a run measured on each model, as one MLflow run a model."""
+"""Runs of MLflow (``--to mlflow=EXPERIMENT``): what a run measured on each model, as one MLflow run a model."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ Results = list[dict[str, object]]
 
 
 def write_model_card(report: RunReport, path: Path) -> None:
-    """Write the main statistics of a run, and those that it judged, into the metadata of ``--bias-model-card``.
+    """Write the main statistics of a run, and those that it judged, into the metadata of a model card.
 
     Raises:
         OSError: the card cannot be read or written.

@@ -26,7 +26,7 @@ Cell = str | float | int | bool | None
 
 
 def write_records(report: RunReport, path: Path) -> None:
-    """Write the records of ``--bias-records``: a row a record, the worst of each measurement first.
+    """Write the records of a run: a row a record, the worst of each measurement first.
 
     The first columns are ``suite``, ``model`` and ``rank``, the place of the record in its measurement, from 1. The others are those
     of the suites, in the order in which they first come. A mapping in a record has a column for each key, as ``counts.female``. A

@@ -29,6 +29,13 @@ def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
     return tuple(picture for make in makers(report) for picture in make())
 
 
+def pictures_of_history(report: RunReport) -> tuple[Picture, ...]:
+    """Return the pictures of the statistics over the runs of a history, of gates that became worse first."""
+    traced = [trace for trace in report.history if trace.is_gated or trace.main]
+    first = sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]
+    return tuple(picture for trace in first if (picture := runs.over_releases(trace)) is not None)
+
+
 def makers(report: RunReport) -> Iterator[Callable[[], tuple[Picture, ...]]]:
     """Yield a function for each picture of a run: it draws that one, or none if the run has not what it shows."""
     for draw in _attempts(report):
@@ -55,9 +62,6 @@ def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
         yield partial(runs.retrained, of_statistic)
     yield partial(runs.growth, judgements)
     yield partial(runs.drift, judgements, about)
-    traced = [trace for trace in report.history if trace.is_gated or trace.main]
-    for trace in sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]:
-        yield partial(runs.over_releases, trace)
     for of_model in _groups(report.variances, lambda variance: variance.model):
         yield partial(runs.variance, of_model)
 

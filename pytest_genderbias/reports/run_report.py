@@ -127,7 +127,7 @@ class RunReport:
         variances: sources of variance, with ``--bias-variance``.
         pictures: of the measurements.
         failures: what failed the run beside its tests, in words.
-        history: the values of the statistics in this and earlier runs, with ``--bias-history``.
+        history: the values of the statistics in this and earlier runs, where a report is made with a history.
         selections: selection rates and impact ratios of files of predictions, a row a group.
         tests: what each test came to.
     """

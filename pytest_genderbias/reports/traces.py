@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
@@ -10,9 +9,6 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, PASSED, with_note
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
 from pytest_genderbias.text.printable import brief
-
-_BLOCKS = "▁▂▃▄▅▆▇█"
-_LEFT_OUT = "·"  #: a run without a value
 
 
 @dataclass(frozen=True)
@@ -120,30 +116,6 @@ class Trace:
         signed = value - self.neutral
         return signed if self.direction == "higher" else -signed if self.direction == "lower" else abs(signed)
 
-    def segments(self) -> Iterator[tuple[TracePoint, ...]]:
-        """Yield runs of points that can be compared with each other; a line through others would join what is not alike."""
-        start = 0
-        for end in range(1, len(self.points) + 1):
-            if end == len(self.points) or self.points[end].comparable != self.points[start].comparable:
-                yield self.points[start:end]
-                start = end
-
-    def sparkline(self, most: int = 20) -> str:
-        """Return the last values as a line of blocks, a dot for a run without a value and a slash where values cannot be compared.
-
-        >>> points = [TracePoint("2026-01-01", "", "", "a", value) for value in (0.0, 1.0, None, 0.5)]
-        >>> Trace("m", "s", "{}", "x", True, "higher", 0.0, "", tuple(points)).sparkline()
-        '▁█·▅'
-        """
-        values = [point.value for point in self.points[-most:] if point.value is not None]
-        low, high = min(values, default=0.0), max(values, default=0.0)
-        shown, before = "", ""
-        for point in self.points[-most:]:
-            shown += "/" if before and point.comparable != before else ""
-            before = point.comparable
-            shown += _LEFT_OUT if point.value is None else _block(point.value, low, high)
-        return shown
-
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
         return {name: as_plain(value, finite) for name, value in vars(self).items()}
@@ -179,12 +151,6 @@ def _point_of_earlier(point: object) -> object:
     if content.get("outcome") == "warned":
         content["outcome"] = PASSED
     return content
-
-
-def _block(value: float, low: float, high: float) -> str:
-    if high <= low or not math.isfinite(high - low):
-        return _BLOCKS[0]
-    return _BLOCKS[min(int((value - low) / (high - low) * len(_BLOCKS)), len(_BLOCKS) - 1)]
 
 
 def tried(traces: Iterable[Trace]) -> Iterator[str]:

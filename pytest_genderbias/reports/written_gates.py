@@ -1,4 +1,4 @@
-"""A first gate file (``--bias-write-gates``): limits that the measured models keep, each with what it was made from."""
+"""A first gate file (``--to release.bias.yaml``): limits that the measured models keep, each with what it was made from."""
 
 from __future__ import annotations
 

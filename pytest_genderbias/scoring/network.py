@@ -23,8 +23,7 @@ from pytest_genderbias.models.behaviour import (
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
-from pytest_genderbias.scoring.dropping import Shortcut, at_positions, ending_before, reading, shortcuts
-from pytest_genderbias.scoring.largest_logits import LargestLogits, plain_output_layer
+from pytest_genderbias.scoring.dropping import Shortcut, at_positions, reading, shortcuts
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.reads import MOST_LOGITS, Inputs, best_ids
 from pytest_genderbias.scoring.side_by_side import (
@@ -38,7 +37,7 @@ from pytest_genderbias.scoring.side_by_side import (
 
 if TYPE_CHECKING:
     from torch import Tensor
-    from torch.nn import Linear, Module
+    from torch.nn import Module
 
 _NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
@@ -161,8 +160,6 @@ class Network:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
         self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
-        layer = plain_output_layer(checkpoint.network) if vocabulary_head else None
-        self._last = None if layer is None else LargestLogits(layer)
         self._proved: set[int] = set()
         self._near = rounding(checkpoint.network)
         self.note: str | None = None
@@ -184,32 +181,16 @@ class Network:
     def best(self, inputs: Inputs, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are finite: shapes (rows, k) and (rows,).
 
-        Where the last layer is an ordinary one in float32 on a CPU, it is left out of the passes, and most logits are not computed
-        (:class:`~pytest_genderbias.scoring.largest_logits.LargestLogits`).
-
         Raises:
             ModelError: the network has no embedding for a token of the inputs.
         """
-        import torch
+        ids, finite = np.zeros((len(inputs.lengths), k), dtype=np.int64), np.ones(len(inputs.lengths), dtype=np.bool_)
 
-        self._prepare(inputs)
-        rows = len(inputs.lengths)
-        if self._last is None:
-            ids, finite = np.zeros((rows, k), dtype=np.int64), np.ones(rows, dtype=np.bool_)
+        def use(rows: NDArray[np.int64], logits: Tensor) -> None:
+            ids[rows], finite[rows] = best_ids(logits[:, 0].float(), k)
 
-            def use(rows: NDArray[np.int64], logits: Tensor) -> None:
-                ids[rows], finite[rows] = best_ids(logits[:, 0].float(), k)
-
-            self.run(inputs, use)
-            return ids, finite
-        hidden = torch.zeros((rows, self._last.layer.in_features))
-
-        def keep(rows: NDArray[np.int64], read: Tensor) -> None:
-            hidden[rows] = read[:, 0]
-
-        self._pass(inputs, partial(ending_before, self._last.layer, self._shortcuts[0]), keep)
-        with torch.inference_mode(), self.batches.packed.in_use(int(inputs.lengths.sum())):
-            return self._last.best(hidden, k)
+        self.run(inputs, use)
+        return ids, finite
 
     def _prepare(self, inputs: Inputs) -> None:
         """Check the inputs, and at each new length which shortcuts give the network's logits; at one length if it is known to decide nothing."""
@@ -287,26 +268,12 @@ class Network:
         whole = self._whole(fed, where)
         while self._shortcuts and not self._gives(whole, self._shortcuts[0], fed, where):
             self._shortcuts.pop(0)
-        if self._last is not None and not self._ends(whole, self._last.layer, fed, where):
-            self._last = None
         if self._head and not self._shortcuts:
             self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
         return whole
 
-    def _ends(self, whole: Tensor, layer: Linear, fed: dict[str, Tensor], where: Tensor) -> bool:
-        """Return whether a layer gives the logits of the whole network after a pass that ends before it."""
-        shortcut = partial(ending_before, layer, self._shortcuts[0]) if self._shortcuts else None
-        return shortcut is not None and self._gives(whole, shortcut, fed, where, layer)
-
-    def _gives(
-        self,
-        whole: Tensor,
-        shortcut: Shortcut,
-        fed: dict[str, Tensor],
-        where: Tensor,
-        last: Callable[[Tensor], Tensor] | None = None,
-    ) -> bool:
-        """Return whether a shortcut, followed by the last layer if it ends before it, gives the logits of the whole network."""
+    def _gives(self, whole: Tensor, shortcut: Shortcut, fed: dict[str, Tensor], where: Tensor) -> bool:
+        """Return whether a shortcut gives the logits of the whole network."""
         import torch
 
         exact = whole.dtype in (torch.float32, torch.float64)
@@ -314,7 +281,6 @@ class Network:
         try:
             with shortcut() as hook:
                 short = self._short(hook, fed, where)
-            short = last(short) if last else short
         except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise
@@ -326,10 +292,10 @@ class Network:
         return at_positions(logits, where) if self._head else logits
 
     def _short(self, hook: object, fed: dict[str, Tensor], where: Tensor) -> Tensor:
-        """Return the logits at the read positions, or what the last layer was given if the hook ends before it."""
-        with reading(hook, where, fed) as here:
+        """Return the logits at the read positions."""
+        with reading(hook, where):
             logits: Tensor = self._network(**fed).logits
-            return logits if here.kept is None else here.kept
+            return logits
 
     def _tensor(self, array: NDArray[np.integer]) -> Tensor:
         import torch

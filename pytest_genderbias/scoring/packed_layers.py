@@ -25,8 +25,6 @@ from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.scoring.dropping import ChoosesRows
-
 if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Linear, Module
@@ -276,7 +274,7 @@ def is_plain(layer: Linear) -> bool:
         and not weight.is_inference()  # its changes are not counted
         and weight.numel() >= _SMALLEST
         and not layer.training
-        and all(isinstance(hook, ChoosesRows) for hook in layer._forward_pre_hooks.values())
+        and not layer._forward_pre_hooks
         and not _has_own_forward(layer)
     )
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cache
+from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.text.located_yaml import LocatedMap, refuse_unknown, take
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown, take
 
 #: What a suite file may say of itself under ``about``, where the family's words do not fit.
 OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")
@@ -52,10 +57,38 @@ class SuiteAbout:
     paper: str
     cost: str
 
-    def of_suite(self, source: str, own_words: dict[str, str]) -> SuiteAbout:
+    def of_suite(self, source: str, own_words: Mapping[str, str]) -> SuiteAbout:
         """Return the words of one suite of the family: its own where it has any, and its own source as the paper."""
         changes: dict[str, Any] = {**own_words, "paper": source}
         return replace(self, **changes)
+
+
+@cache
+def read_about(family: str) -> SuiteAbout:
+    """Read the words of a packaged family: ``fixtures/about/FAMILY.yaml``.
+
+    An entry of its ``criticisms`` is a mapping of ``text`` and ``source``, or the name of one in ``literature.yaml``.
+
+    Raises:
+        DataFileError: the file breaks a rule; the message names file and line.
+    """
+    folder = packaged.folder("fixtures") / "about"
+    data = read_yaml(folder / f"{family}.yaml")
+    names = [field.name for field in fields(SuiteAbout)]
+    refuse_unknown(data, names, "the words of a family")
+    words: dict[str, Any] = {
+        name: take(data, name, list if name == "criticisms" else str, "the words of a family") for name in names
+    }
+    return SuiteAbout(**{**words, "criticisms": tuple(_criticism(one, folder) for one in words["criticisms"])})
+
+
+def _criticism(entry: str | LocatedMap, folder: Path) -> Criticism:
+    shared = read_yaml(folder / "literature.yaml") if isinstance(entry, str) else {}
+    if isinstance(entry, str) and entry not in shared:
+        raise DataFileError(f"{folder}: {entry!r} is not in literature.yaml")
+    found = shared[entry] if isinstance(entry, str) else entry
+    refuse_unknown(found, ("text", "source"), "a criticism")
+    return Criticism(*(take(found, name, str, "a criticism") for name in ("text", "source")))
 
 
 def read_own_words(data: LocatedMap) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.about import SuiteAbout
+from pytest_genderbias.suites.about import SuiteAbout, read_about
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.statistic import FamilyStatistic, Statistic
@@ -67,7 +67,6 @@ class Family(ABC, Generic[BodyT, OptionsT]):
     name: ClassVar[str]
     definition: ClassVar[str]  #: name and version of the statistics; other definitions are never compared
     needs: ClassVar[str]  #: the kind of model, in words for a skip
-    about: ClassVar[SuiteAbout]  #: what it asks and how to read it, in words
     roles: ClassVar[tuple[str, ...]]
     keys: ClassVar[tuple[str, ...]]  #: keys of its suite files beside the head
     statistics: ClassVar[Mapping[str, FamilyStatistic]]  #: the main statistic first
@@ -75,6 +74,11 @@ class Family(ABC, Generic[BodyT, OptionsT]):
     null_control: ClassVar[str] = ""  #: what :meth:`shuffle` shuffles, in words; empty where no shuffle is natural
     no_null_control: ClassVar[str] = ""  #: the reason, where ``null_control`` is empty
     seeds_are_restarts: ClassVar[bool] = False  #: whether its option ``seeds`` is a number of restarts
+
+    @property
+    def about(self) -> SuiteAbout:
+        """What it asks and how to read it, in words, from ``fixtures/about``."""
+        return read_about(self.name)
 
     @abstractmethod
     def read(self, data: LocatedMap, beside: Path) -> BodyT:

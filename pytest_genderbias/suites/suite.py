@@ -42,8 +42,13 @@ class Suite:
     body: Any  # each family has its own type of body
     defaults: Mapping[str, object]
     digest: str
-    about: SuiteAbout  #: the words of the family, or the suite's own where it has any
+    own_words: Mapping[str, str]  #: what it says of itself in place of the family's words
     clusters: Mapping[str, str] = field(default_factory=dict)  #: of units that are no independent samples, by unit
+
+    @property
+    def about(self) -> SuiteAbout:
+        """The words of the family, or the suite's own where it has any."""
+        return self.family.about.of_suite(self.source, self.own_words)
 
     @property
     def main_statistic(self) -> str:
@@ -115,7 +120,7 @@ def load_suite(name: str | Path) -> Suite:
         body,
         defaults,
         digest,
-        family.about.of_suite(head["source"], read_own_words(data)),
+        read_own_words(data),
         _read_clusters(data, path.parent),
     )
 

@@ -14,6 +14,8 @@ from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias.command_line.arguments import Typed, make_parser
 from pytest_genderbias.command_line.runs import beside, pytest_arguments
+from pytest_genderbias.plugin.flags import Switch
+from pytest_genderbias.plugin.options import FLAGS
 
 
 @pytest.fixture
@@ -48,6 +50,10 @@ def called_with(*typed: str) -> list[str]:
             "compare a=demo-lm b=demo-lm --suite lm-occupation",
             ["--bias-model=a=demo-lm", "--bias-model=b=demo-lm", "--bias-compare", "--bias-suite=lm-occupation"],
         ),
+        (
+            "measure demo-lm -o bias_sees=30% --suite=weat",
+            ["--bias-model=demo-lm", "-o", "bias_sees=30%", "--bias-suite=weat"],
+        ),
         ("list", ["--bias-list"]),
         ("list demo-lm --data D", ["--bias-list", "--bias-model=demo-lm", "--bias-data=D"]),
         ("show weat bios --bias-data=D", ["--bias-show=weat", "--bias-show=bios", "--bias-data=D"]),
@@ -55,6 +61,15 @@ def called_with(*typed: str) -> list[str]:
 )  # fmt: skip
 def test_pytest_is_called_with_the_flags_of_the_plugin(typed: str, called: list[str]) -> None:
     assert called_with(*typed.split()) == called
+
+
+def test_every_flag_of_a_run_is_an_argument_of_measure_or_of_a_command_of_its_own() -> None:
+    commands = {"models", "selection", "list_suites", "show_suites", "compare", "cache_info"}
+    for field, flag in FLAGS.items():
+        if field in commands or not flag.is_typed_by_name:
+            continue
+        typed = flag.name.replace("bias-", "", 1) + ("" if isinstance(flag, Switch) else "=x")
+        assert field in Typed.of(make_parser(), ["measure", "m", typed]).flags, flag.name
 
 
 @pytest.mark.parametrize(

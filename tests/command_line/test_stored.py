@@ -9,9 +9,9 @@ from support.command_lines import Printed, type_command
 from support.run_reports import hostile_report, run_report
 
 from pytest_genderbias.plugin import outputs
-from pytest_genderbias.reports.ctrf import write_ctrf
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.markdown import write_summary
+from pytest_genderbias.reports.records import write_records
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 
@@ -28,15 +28,15 @@ def report(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *flags: s
 
 def test_the_files_are_those_of_the_run(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     write_summary(run_report(), Path("run.md"))
-    write_ctrf(run_report(), Path("run.ctrf"))
-    assert report(stored, monkeypatch, "--summary=again.md", "--bias-ctrf=again.ctrf") == ("", "", 0)
+    write_records(run_report(), Path("run.csv"))
+    assert report(stored, monkeypatch, "--to=again.md", "--to=again.csv") == ("", "", 0)
     assert Path("again.md").read_bytes() == Path("run.md").read_bytes()
-    assert Path("again.ctrf").read_bytes() == Path("run.ctrf").read_bytes()
+    assert Path("again.csv").read_bytes() == Path("run.csv").read_bytes()
 
 
 def test_a_run_is_added_to_a_history_once(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(2):
-        assert report(stored, monkeypatch, "--history", "runs.db") == ("", "", 0)
+        assert report(stored, monkeypatch, "--to", "runs.db") == ("", "", 0)
     (row,) = type_command(stored, monkeypatch, "history", "runs.db", "--markdown").out.splitlines()[2:]
     assert row.split("|")[4].strip() == "1"
 
@@ -65,21 +65,21 @@ def test_a_test_that_failed_without_a_verdict_is_printed(
 
 def test_a_file_that_cannot_be_written_stops_no_other(stored: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     def write(output: outputs.Output, report: RunReport, path: Path) -> None:
-        if output.field != "ctrf":
+        if output.kind != "records":
             raise OSError(28, "full")
         path.write_text("")
 
     monkeypatch.setattr(outputs.Output, "write", write)
-    printed = report(stored, monkeypatch, "--summary=other.md", "--ctrf=other.ctrf")
-    assert printed == ("", f"--bias-summary: {Path('other.md').absolute()} cannot be written: full\n", 1)
-    assert Path("other.ctrf").exists()
+    printed = report(stored, monkeypatch, "--to=other.md", "--to=other.csv")
+    assert printed == ("", f"--to: {Path('other.md').absolute()} cannot be written: full\n", 1)
+    assert Path("other.csv").exists()
 
 
 def test_a_missing_package_is_said_before_anything_is_read(
     pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(outputs.Output, "lacks_package", property(lambda self: bool(self.package)))
-    printed = report(pytester, monkeypatch, "--mlflow=bias", "--summary=again.md")
+    printed = report(pytester, monkeypatch, "--to=mlflow=bias", "--to=again.md")
     assert printed.status == 4
     assert "needs mlflow" in printed.err and not Path("again.md").exists()
 
@@ -93,9 +93,9 @@ def test_what_is_no_report_is_one_line(pytester: pytest.Pytester, monkeypatch: p
 
 
 def test_a_wrong_path_is_refused_as_in_a_run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
-    printed = report(pytester, monkeypatch, "--records=table.xls")
+    printed = report(pytester, monkeypatch, "--to=records=table.xls")
     assert printed.status == 4
-    assert "--bias-records" in printed.err
+    assert "--to: expected a file that ends in .csv or .parquet" in printed.err
 
 
 def test_hostile_names_reach_no_terminal(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,3 +103,33 @@ def test_hostile_names_reach_no_terminal(pytester: pytest.Pytester, monkeypatch:
     printed = report(pytester, monkeypatch)
     assert printed.status == 0
     assert not {"\x1b", "\u202e", "\x9b"} & set(printed.out)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "path"),
+    [
+        ("out/page.html", "report", "out/page.html"),
+        ("SUMMARY.MD", "summary", "SUMMARY.MD"),
+        ("README.md", "card", "README.md"),
+        ("model-card.md", "card", "model-card.md"),
+        ("summary=card.md", "summary", "card.md"),
+        ("r.parquet", "records", "r.parquet"),
+        ("audit/", "audit", "audit"),
+        ("out/figures", "figures", "out/figures"),
+        ("audit=evidence", "audit", "evidence"),
+        ("a=b.bias.yaml", "gates", "a=b.bias.yaml"),
+        ("runs.db", "history", "runs.db"),
+        ("mlflow=bias", "mlflow", "bias"),
+    ],
+)
+def test_a_file_is_known_by_its_name(tmp_path: Path, text: str, kind: str, path: str) -> None:
+    output, found = outputs.destination(text, tmp_path)
+    assert (output.kind, found) == (kind, path if kind == "mlflow" else tmp_path / path)
+
+
+@pytest.mark.parametrize("text", ["out", "page.htm", "json=run.json", "run.json", "my-figures", "audit=", ""])
+def test_what_no_name_tells_is_a_usage_error(tmp_path: Path, text: str) -> None:
+    with pytest.raises(
+        pytest.UsageError, match=r"--to: cannot tell what .* write KIND=PATH, with KIND one of mlflow, "
+    ):
+        outputs.destination(text, tmp_path)

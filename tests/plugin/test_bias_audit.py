@@ -1,10 +1,11 @@
-"""``--bias-audit``: the evidence of a run, with the impact ratios of files of predictions."""
+"""``genderbias report --to audit``: the evidence of a run, with the impact ratios of files of predictions."""
 
 from __future__ import annotations
 
 import csv
 
 import pytest
+from support.command_lines import make_reports
 from support.small_projects import model
 
 from pytest_genderbias.reports.audit import check_pack
@@ -16,8 +17,10 @@ PEOPLE = "id,prediction,gold,gender,group_race\n" + "".join(
 
 
 def test_a_run_leaves_a_pack_with_the_verdicts_of_its_gates(gated: pytest.Pytester) -> None:
-    gated.runpytest(model(gated, "good"), "--bias-update-new", "--bias-audit=evidence").assert_outcomes(passed=1)
-    gated.runpytest(model(gated, "worse"), "--bias-audit=evidence").assert_outcomes(failed=1)
+    gated.runpytest(model(gated, "good"), "--bias-update-new", "--bias-json=run.json").assert_outcomes(passed=1)
+    assert make_reports("audit=evidence").status == 0
+    gated.runpytest(model(gated, "worse"), "--bias-json=run.json").assert_outcomes(failed=1)
+    assert make_reports("audit=evidence").status == 0
     packs = sorted((gated.path / "evidence").iterdir(), key=lambda path: path.stat().st_mtime_ns)
     assert [check_pack(pack) for pack in packs] == [[], []]
     verdicts = []
@@ -29,8 +32,9 @@ def test_a_run_leaves_a_pack_with_the_verdicts_of_its_gates(gated: pytest.Pytest
 
 def test_predictions_have_impact_ratios_by_group_and_intersection(pytester: pytest.Pytester) -> None:
     (pytester.path / "hr.csv").write_text(PEOPLE)
-    pytester.runpytest("--bias-model=hr.csv", "--bias-suite=bios", "--bias-audit=evidence").assert_outcomes(passed=1)
-    (pack,) = (pytester.path / "evidence").iterdir()
+    pytester.runpytest("--bias-model=hr.csv", "--bias-suite=bios", "--bias-json=run.json").assert_outcomes(passed=1)
+    assert make_reports("audit").status == 0
+    (pack,) = (pytester.path / "audit").iterdir()
     with (pack / "impact-ratios.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     assert {(row["model"], row["decision"]) for row in rows} == {("hr", "hire"), ("hr", "no")}
@@ -40,8 +44,8 @@ def test_predictions_have_impact_ratios_by_group_and_intersection(pytester: pyte
     assert check_pack(pack) == []
 
 
-def test_a_place_where_no_pack_can_be_written_is_a_usage_error_before_the_run(gated: pytest.Pytester) -> None:
-    (gated.path / "evidence").write_text("precious")
-    result = gated.runpytest(model(gated, "good"), "--bias-audit=evidence")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--bias-audit: *evidence cannot be written; choose another folder"])
+def test_a_place_where_no_pack_can_be_written_is_a_usage_error(pytester: pytest.Pytester) -> None:
+    (pytester.path / "evidence").write_text("precious")
+    printed = make_reports("audit=evidence")
+    assert printed.status == pytest.ExitCode.USAGE_ERROR
+    assert printed.err.endswith("evidence cannot be written; choose another folder\n") and "--to: " in printed.err

@@ -1,4 +1,4 @@
-"""``--bias-figures``: the pictures of a run as files."""
+"""``genderbias report --to figures``: the pictures of a run as files."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import sys
 
 import pytest
+from support.command_lines import make_reports
 from support.small_projects import model
 
 
@@ -16,9 +17,10 @@ def run(project: pytest.Pytester, *flags: str) -> pytest.RunResult:
 
 def test_a_run_draws_its_pictures_with_their_words(project: pytest.Pytester) -> None:
     result = run(
-        project, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-figures=out/figures", "--bias-json=r.json"
+        project, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-json=run.json"
     )  # fmt: skip
     assert result.ret == pytest.ExitCode.OK
+    assert make_reports("out/figures").status == 0
     folder = project.path / "out" / "figures"
     names = {path.name for path in folder.iterdir()}
     expected = {
@@ -30,7 +32,7 @@ def test_a_run_draws_its_pictures_with_their_words(project: pytest.Pytester) -> 
     assert names == {f"{name}.{end}" for name in expected for end in ("png", "svg")} | {"figures.md"}
     page = (folder / "figures.md").read_text()
     assert "![tiny-lm on writer." in page
-    pictures = json.loads((project.path / "r.json").read_text())["pictures"]
+    pictures = json.loads((project.path / "run.json").read_text())["pictures"]
     assert len(pictures) == len(expected)
     for picture in pictures:
         assert picture["title"] in (folder / "figures.md").read_text().replace("\\", "")
@@ -42,15 +44,15 @@ def test_a_run_that_draws_nothing_does_not_import_matplotlib(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    result = run(project, model(project, "good"), "--bias-json=r.json")
+    result = run(project, model(project, "good"), "--bias-json=run.json")
     result.assert_outcomes(passed=1, skipped=1)
 
 
 def test_a_file_in_the_way_is_a_usage_error(project: pytest.Pytester) -> None:
     project.path.joinpath("file").touch()
-    result = run(project, model(project, "good"), "--bias-figures=file/figures")
-    assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["*--bias-figures: *file cannot be written; choose another folder"])
+    printed = make_reports("file/figures")
+    assert printed.status == pytest.ExitCode.USAGE_ERROR
+    assert "--to: " in printed.err and printed.err.endswith("file cannot be written; choose another folder\n")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +83,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
         """
     )
     result = run(
-        project, *workers, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-figures=out", "--bias-json=r.json"
+        project, *workers, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-json=run.json"
     )  # fmt: skip
     assert result.ret == pytest.ExitCode.OK
     error = "through an error in *linalg.py:*: LinAlgError: Singular matrix; everything else was. Please report it with the file of --bias-json"
@@ -94,5 +96,5 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
             f"a picture of several measurements was not drawn, {error}",
         ]
     )
-    [picture] = json.loads((project.path / "r.json").read_text())["pictures"]
+    [picture] = json.loads((project.path / "run.json").read_text())["pictures"]
     assert picture["suite"] == "tiny-lm"

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 import xml.etree.ElementTree as ET
-from contextlib import closing
 from pathlib import Path
 
 import pytest
 from support.small_projects import GATES, model
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.plugin.flag_values import as_is
 from pytest_genderbias.plugin.options import FLAGS, Settings
 from pytest_genderbias.plugin.outputs import Output, write_files, write_outputs
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
@@ -19,10 +18,10 @@ from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 
 def test_a_run_that_only_collects_writes_nothing(project: pytest.Pytester) -> None:
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
-    flags = ("--bias-json=r.json", "--bias-history=h.db", "--bias-audit=evidence", "--bias-write-gates=new.bias.yaml")
+    flags = ("--bias-json=r.json", "--bias-summary=s.md", "--bias-report=page.html")
     result = project.runpytest(model(project, "good"), "--collect-only", *flags)
     assert result.ret == 0
-    assert not {"r.json", "h.db", "evidence", "new.bias.yaml"} & {path.name for path in project.path.iterdir()}
+    assert not {"r.json", "s.md", "page.html"} & {path.name for path in project.path.iterdir()}
 
 
 def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
@@ -54,15 +53,13 @@ def test_json_and_junit_hold_the_figures(project: pytest.Pytester) -> None:
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="Linux has it")
 def test_files_know_of_one_that_could_not_be_written_before_or_after_them(project: pytest.Pytester) -> None:
-    flags = ("--bias-json=r.json", "--bias-history=h.db", "--bias-summary=s.md", "--bias-ctrf=/dev/full")
+    flags = ("--bias-json=r.json", "--bias-summary=s.md", "--bias-report=/dev/full")
     result = project.runpytest(model(project, "good"), "--bias-suite=./tiny-nli.yaml", *flags)
     assert result.ret == pytest.ExitCode.TESTS_FAILED and result.parseoutcomes()["passed"] == 1
     report = read_report(project.path / "r.json")
     (failure,) = report.failures
-    assert report.run.exit_status == 1 and failure.startswith("--bias-ctrf: /dev/full cannot be written")
+    assert report.run.exit_status == 1 and failure.startswith("--bias-report: /dev/full cannot be written")
     assert "1 failure beside the tests" in project.path.joinpath("s.md").read_text()
-    with closing(sqlite3.connect(project.path / "h.db")) as store:
-        assert store.execute("SELECT exit_status, failures FROM runs").fetchall() == [(1, json.dumps([failure]))]
     result.stdout.fnmatch_lines([failure])
 
 
@@ -106,7 +103,10 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path: Path, content
 
 def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
-    broken, whole = Output("json", "json_report:write_json"), Output("runs", "json_report:write_json")
+    broken, whole = (
+        Output("json", "json_report:write_json", as_is, flagged=True),
+        Output("runs", "json_report:write_json", as_is, flagged=True),
+    )
     settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
     ended, [trouble] = write_outputs(report, settings, (broken, whole))
     assert trouble.startswith(f"--bias-json: {tmp_path} cannot be written")
@@ -121,14 +121,28 @@ def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
         raise TypeError("Invalid arguments to set_clip_path\x1b[2J")
 
     monkeypatch.setattr("pytest_genderbias.reports.json_schema.write_schema", write, raising=False)
-    broken, whole = Output("json", "json_schema:write_schema"), Output("runs", "json_report:write_json")
+    broken, whole = Output("json", "json_schema:write_schema", as_is), Output("runs", "json_report:write_json", as_is)
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
     [trouble] = write_files(report, [(broken, tmp_path / "a"), (whole, tmp_path / "whole.json")])
-    assert trouble.startswith(f"--bias-json: {tmp_path / 'a'} was not written, through an error in {__file__}:")
+    assert trouble.startswith(f"--to: {tmp_path / 'a'} was not written, through an error in {__file__}:")
     assert "TypeError: Invalid arguments to set_clip_path\\x1b[2J; everything else was" in trouble
     assert read_report(tmp_path / "whole.json") == report
 
 
 def test_a_missing_package_is_named_before_the_run() -> None:
-    assert Output("json", "json_report:write_json", package="no_such_package").lacks_package
-    assert not Output("json", "json_report:write_json", package="json").lacks_package
+    assert Output("json", "json_report:write_json", as_is, package="no_such_package").lacks_package
+    assert not Output("json", "json_report:write_json", as_is, package="json").lacks_package
+
+
+def test_each_test_has_its_outcome_place_and_time(project: pytest.Pytester) -> None:
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
+    project.runpytest(model(project, "good"), "--bias-suite=weat", "--bias-json=r.json")
+    report = read_report(project.path / "r.json")
+    tests = {test.test: test for test in report.tests}
+    over = tests["release.bias.yaml::tiny-nli.net_neutral.at_least:m"]
+    assert (over.outcome, over.file, over.line, over.model) == ("failed", "release.bias.yaml", 3, "m")
+    error = tests["release.bias.yaml::tiny-lm.signed_bias.within:m"]
+    assert error.outcome == "failed" and "tiny-lm needs a causal LM" in error.text
+    assert tests["genderbias::weat:m"].outcome == "skipped"
+    assert len(tests) == 4 and sum(test.seconds for test in tests.values()) > 0
+    assert [one.judgement.code for one in report.judgements if one.test == over.test] == ["over_limit"]

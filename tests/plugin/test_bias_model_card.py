@@ -1,8 +1,9 @@
-"""``--bias-model-card``: evaluation results in the card of a model."""
+"""``genderbias report --to card.md``: evaluation results in the card of a model."""
 
 from __future__ import annotations
 
 import pytest
+from support.command_lines import make_reports
 from support.small_projects import model
 
 huggingface_hub = pytest.importorskip("huggingface_hub", reason="model cards are written with huggingface_hub")
@@ -16,10 +17,11 @@ def test_the_card_of_a_model_gets_its_results_and_keeps_the_rest(project: pytest
     )
     reference = f"--bias-model=release={project.models}:better"  # type: ignore[attr-defined]
     result = project.runpytest(
-        model(project, "good"), reference, "--bias-model-card=README.md", "--bias-suite=tiny-nli.yaml", "--bias-no-worse-than=release",
+        model(project, "good"), reference, "--bias-json=run.json", "--bias-suite=tiny-nli.yaml", "--bias-no-worse-than=release",
         "--bias-margin=0.1",
     )  # fmt: skip
     assert result.ret == 0
+    assert make_reports("README.md").status == 0
     card = huggingface_hub.ModelCard.load(path)
     values = {entry.metric_type: entry.metric_value for entry in card.data.eval_results}
     assert values == {"net_neutral": pytest.approx(0.9), "threshold_0.5": 1.0}

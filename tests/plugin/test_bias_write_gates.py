@@ -1,13 +1,15 @@
-"""``--bias-write-gates``: a gate file from what was measured, which the same model keeps."""
+"""``genderbias report --to release.bias.yaml``: a gate file from what was measured, which the same model keeps."""
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.command_lines import make_reports
 from support.hand_made import hand_made
 from support.small_projects import model
 
@@ -19,7 +21,7 @@ from pytest_genderbias.reports.written_gates import write_gates
 from pytest_genderbias.text.located_yaml import read_yaml
 
 FILE = "new.bias.yaml"
-WRITE = f"--bias-write-gates={FILE}"
+WRITE = "--bias-json=run.json"
 
 
 def keep(project: pytest.Pytester, *models: str, gates: int, flags: Sequence[str] = ()) -> str:
@@ -34,7 +36,8 @@ def test_the_models_keep_the_gates_that_were_written_from_them(project: pytest.P
     """Two models: a suite worse below neutral, one worse on either side, and one without a gate where it does not apply."""
     models = model(project, "worse"), model(project, "writer", "w")
     result = project.runpytest(*models, "--bias-suite=tiny-nli.yaml,tiny-lm.yaml", WRITE)
-    result.stdout.fnmatch_lines(["gates written: *new.bias.yaml; *"])
+    result.stdout.fnmatch_lines(["*genderbias report run.json --to release.bias.yaml"])
+    assert make_reports(FILE).status == 0
     text = keep(project, *models, gates=2)
     assert "# tiny-nli on m: mean probability of neutral, 0.825; lower is worse, neutral is 1" in text
     assert "  - suite: ./tiny-nli.yaml\n    statistic: net_neutral\n    at_least: 0." in text
@@ -48,6 +51,7 @@ def test_the_models_keep_the_gates_that_were_written_from_them(project: pytest.P
 def test_a_sample_other_seed_and_options_are_written_too(project: pytest.Pytester) -> None:
     flags = "--bias-limit=64", "--bias-seed=3", "--bias-option=tiny-nli:as_printed=true"
     project.runpytest(model(project, "worse"), "--bias-suite=tiny-nli.yaml", WRITE, *flags)
+    assert make_reports(FILE).status == 0
     text = keep(project, model(project, "worse"), gates=1)
     assert "settings: {limit: 64, seed: 3, as_printed: true}" in text and "models:" not in text
     assert " over the suite's cases)" in text
@@ -56,6 +60,7 @@ def test_a_sample_other_seed_and_options_are_written_too(project: pytest.Pyteste
 def test_restarts_are_gated_as_restarts(wide_project: pytest.Pytester) -> None:
     models = model(wide_project, "seed_{seed}")
     wide_project.runpytest(models, "--bias-suite=wide.yaml", "--bias-seeds=3", WRITE)
+    assert make_reports(FILE).status == 0
     assert "settings: {seeds: 3}" in keep(wide_project, models, gates=1)
 
 
@@ -66,8 +71,9 @@ def test_the_command_at_the_top_runs_as_it_is_written(
     (project.path / "my gates").mkdir()
     (project.path / "my data").mkdir()
     path = project.path / "my gates" / FILE
-    flags = "--bias-data", "my data", "--bias-dtype=float32", "--bias-limit=64", f"--bias-write-gates={path}"
+    flags = "--bias-data", "my data", "--bias-dtype=float32", "--bias-limit=64", WRITE
     project.runpytest(model(project, "worse"), "--bias-suite=tiny-nli.yaml", *flags)
+    assert make_reports(str(path)).status == 0
     [command] = [line[4:] for line in path.read_text().splitlines() if line.startswith("#   pytest ")]
     typed = shlex.split(command)[1:]
     assert typed[0] == f"my gates/{FILE}" and typed[2:] == ["--bias-data=my data", "--bias-dtype=float32"]
@@ -80,6 +86,7 @@ def test_the_measurement_that_was_asked_for_is_written_and_not_that_of_a_gate(pr
         project.path.joinpath("a.bias.yaml").write_text(f"gates: [{{suite: ./tiny-nli.yaml, {gate}}}]\n")
         for limit in ((), ("--bias-limit=80",)):
             project.runpytest(model(project, "worse"), "--bias-suite=tiny-nli.yaml", WRITE, *limit)
+            assert make_reports(FILE).status == 0
             text = (project.path / FILE).read_text()
             assert ("settings: {limit: 80}" in text) == bool(limit) and "limit: 64" not in text
             assert "limit: 100" not in text and text.count("  - suite: ") == 1
@@ -107,11 +114,10 @@ def test_no_gate_is_written_on_what_is_no_measure_of_bias_or_cannot_be_broken(tm
 
 def test_what_cannot_be_gated_says_why(project: pytest.Pytester) -> None:
     project.makepyfile("def test_it(bias_measure):\n    bias_measure('tiny-nli.yaml')")
-    result = project.runpytest(model(project, "worse"), WRITE)
-    assert result.ret == pytest.ExitCode.TESTS_FAILED and not (project.path / FILE).exists()
-    result.stdout.fnmatch_lines(
-        ["--bias-write-gates: *new.bias.yaml is not written: nothing was measured that a limit *"]
-    )
+    project.runpytest(model(project, "worse"), WRITE)
+    printed = make_reports(FILE)
+    assert printed.status == 1 and not (project.path / FILE).exists()
+    assert re.match("--to: .*new.bias.yaml is not written: nothing was measured that a limit ", printed.err)
 
 
 def test_a_model_that_cannot_do_the_task_is_named_as_the_reason(tmp_path: Path) -> None:
@@ -140,14 +146,13 @@ def test_hostile_names_leave_a_file_that_can_be_read(tmp_path: Path) -> None:
     assert comments.isprintable() and len(comments) < 10_000
 
 
-def test_an_existing_file_or_another_ending_is_refused_at_the_start(project: pytest.Pytester) -> None:
-    (project.path / FILE).write_text("gates: []\n")
-    suite = "--bias-suite=tiny-nli.yaml"
-    for flag, message in (
-        (WRITE, "exists, and a gate file is never overwritten"),
-        ("--bias-write-gates=g.yaml", "ends in .bias.yaml"),
+def test_an_existing_file_or_another_ending_is_refused_at_the_start(pytester: pytest.Pytester) -> None:
+    (pytester.path / FILE).write_text("gates: []\n")
+    for path, message in (
+        (FILE, "exists, and a gate file is never overwritten"),
+        ("gates=g.yaml", "ends in .bias.yaml"),
     ):
-        result = project.runpytest(model(project, "worse"), suite, flag)
-        assert result.ret == pytest.ExitCode.USAGE_ERROR
-        result.stderr.fnmatch_lines([f"ERROR: --bias-write-gates: *{message}*"])
-    assert (project.path / FILE).read_text() == "gates: []\n"
+        printed = make_reports(path)
+        assert printed.status == pytest.ExitCode.USAGE_ERROR
+        assert "--to: " in printed.err and message in printed.err
+    assert (pytester.path / FILE).read_text() == "gates: []\n"

@@ -10,7 +10,7 @@ import pytest
 from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
-from pytest_genderbias.plugin.flags import Flag, IniKey, Origin, RepeatableFlag, Switch
+from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
 
 ORIGIN = Origin("--bias-cache-size", Path(), Path())
@@ -23,7 +23,6 @@ NO_INI = {
     "--bias-compare",
     "--bias-list",
     "--bias-show",
-    "--bias-write-gates",
 }
 #: For each field of the settings, a value as a user writes it and the setting that comes of it.
 EXAMPLES: dict[str, tuple[str, object]] = {
@@ -67,17 +66,10 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "null_control": ("true", True),
     "null_repeats": ("50", 50),
     "json": ("report.json", Path("report.json")),
-    "history": ("bias.db", Path("bias.db")),
-    "mlflow": ("bias", "bias"),
-    "audit": ("evidence", Path("evidence")),
     "summary": ("s.md", Path("s.md")),
     "github": ("true", True),
-    "records": ("r.csv", Path("r.csv")),
-    "ctrf": ("c.json", Path("c.json")),
-    "model_card": ("README.md", Path("README.md")),
     "report": ("report.html", Path("report.html")),
-    "write_gates": ("new.bias.yaml", Path("new.bias.yaml")),
-    "figures": ("pictures", Path("pictures")),
+    "all_records": ("true", True),
     "sees": ("30%", 0.3),
     "ability": ("none: a reason", "none: a reason"),
     "strict": ("true", True),
@@ -113,8 +105,9 @@ def plain(value: object) -> object:
 def test_every_setting_is_a_declared_flag_with_help() -> None:
     assert list(FLAGS) == [entry.name for entry in fields(Settings)] == list(EXAMPLES)
     for flag in FLAGS.values():
-        assert flag.name.startswith("--bias-") and flag.help
-        assert isinstance(flag, (Switch, IniKey)) == (flag.metavar == "")
+        assert flag.name.startswith("--bias-" if flag.is_typed_by_name else "bias_") and flag.help
+        assert flag.is_typed_by_name or flag.has_ini
+        assert isinstance(flag, Switch) == (flag.metavar == "")
     assert {flag.name for flag in FLAGS.values() if not flag.has_ini} == NO_INI
 
 
@@ -123,13 +116,13 @@ def test_every_flag_reaches_the_settings(pytester: pytest.Pytester, without: set
     arguments = []
     for field, (text, _) in EXAMPLES.items():
         flag = FLAGS[field]
-        if isinstance(flag, IniKey):
+        if not flag.is_typed_by_name:
             continue
         values = text.split() if isinstance(flag, RepeatableFlag) else [text]
         if field not in without:
             arguments += [flag.name] if isinstance(flag, Switch) else [f"{flag.name}={value}" for value in values]
     settings, untouched = settings_of(pytester, *arguments), settings_of(pytester)
-    for field in EXAMPLES.keys() - without - {name for name, flag in FLAGS.items() if isinstance(flag, IniKey)}:
+    for field in EXAMPLES.keys() - without - {name for name, flag in FLAGS.items() if not flag.is_typed_by_name}:
         assert plain(getattr(settings, field)) == expected(field, pytester.path), field
         assert plain(getattr(settings, field)) != plain(getattr(untouched, field)), field
 
@@ -149,8 +142,8 @@ def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
     assert "bias regression tests" in shown
     listed: list[Flag] = list(FLAGS.values())
     for flag in listed:
-        typed = f"  {flag.name}{f'={flag.metavar}' if flag.metavar else ''}"
-        assert (typed in shown) != isinstance(flag, IniKey)
+        typed = f"  --{flag.ini_key.replace('_', '-')}{f'={flag.metavar}' if flag.metavar else ''}"
+        assert (typed in shown) == flag.is_typed_by_name
         if flag.has_ini:
             assert f"  {flag.ini_key} (" in shown
 

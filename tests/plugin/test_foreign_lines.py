@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.command_lines import type_command
+from support.command_lines import make_reports, type_command
 
 from pytest_genderbias.escaping import printable
 
@@ -59,7 +59,7 @@ def hostile(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
 def test_a_run_prints_no_command(hostile: pytest.Pytester, verbosity: str) -> None:
     result = hostile.runpytest(
         f"--bias-model=m={hostile.models}:worse", "--bias-suite=./hostile.yaml",  # type: ignore[attr-defined]
-        "--bias-history=runs.db", "--bias-json=run.json", "-rA", verbosity,
+        "--bias-json=run.json", "-rA", verbosity,
     )  # fmt: skip
     result.assert_outcomes(failed=2, passed=1)
     assert obeyed([*result.outlines, *result.errlines]) == []
@@ -68,7 +68,8 @@ def test_a_run_prints_no_command(hostile: pytest.Pytester, verbosity: str) -> No
 
 def test_pages_and_commands_print_no_command(hostile: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     model = f"--bias-model=m={hostile.models}:worse"  # type: ignore[attr-defined]
-    hostile.runpytest(model, "--bias-history=runs.db", "--bias-json=run.json")
+    hostile.runpytest(model, "--bias-json=run.json")
+    assert make_reports("runs.db").status == 0
     assert Path("runs.db").exists()
     for arguments in (["--bias-show=./hostile.yaml"], ["--bias-list", "--bias-suite=./hostile.yaml"]):
         result = hostile.runpytest(*arguments)

@@ -102,7 +102,9 @@ def test_gates_are_proposed_only_where_a_suite_has_its_figure() -> None:
         )
 
     def shown(*values: float | None) -> str:
-        summary = RunSummary([measured(value) for value in values], [], [], [], next="pytest --bias-write-gates=f")
+        summary = RunSummary(
+            [measured(value) for value in values], [], [], [], next="genderbias report run.json --to f"
+        )
         return "\n".join(text for text, _ in summary_lines(summary, 100, 0))
 
     assert "write gates from what was measured" not in shown(None)

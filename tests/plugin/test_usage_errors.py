@@ -41,12 +41,6 @@ from pytest_genderbias.plugin.options import SETTINGS
             "--bias-json: *broken.jsonl cannot be written; choose another folder for the file",
         ),
         (["--bias-summary=."], "--bias-summary: * is a folder; give the path of a file"),
-        (
-            ["--bias-model-card=c.md", "--bias-model=a=demo-lm", "--bias-model=b=demo-mlm"],
-            "--bias-model-card: the card is of one model, and the run measures a, b; give one --bias-model",
-        ),
-        (["--bias-model-card=broken.md"], "--bias-model-card: *broken.md:*not valid YAML*"),
-        (["--bias-records=r.txt"], "--bias-records: expected a file that ends in .csv or .parquet, got 'r.txt'"),
         (["--bias-reason=because"], "--bias-reason: goes with --bias-update, which accepts what is worse"),
         (["--bias-reason=because", "--bias-update-new"], "--bias-reason: goes with --bias-update, *"),
     ],
@@ -54,7 +48,6 @@ from pytest_genderbias.plugin.options import SETTINGS
 def test_a_wrong_setting_is_a_usage_error(project: pytest.Pytester, arguments: list[str], message: str) -> None:
     project.path.joinpath("broken.jsonl").write_text('{"id": \n')
     project.path.joinpath("empty.jsonl").write_text("")
-    project.path.joinpath("broken.md").write_text("---\nlicense: [\n---\n")
     with pytest.raises(pytest.UsageError) as error:
         project.parseconfigure(*arguments)
     assert fnmatch(str(error.value), message.replace("[", "[[]"))

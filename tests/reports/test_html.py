@@ -20,7 +20,6 @@ from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.html.page import render_report
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunReport
-from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
@@ -109,14 +108,6 @@ def test_a_test_that_failed_without_a_verdict_counts_as_a_gate() -> None:
     assert "Not run, and why" not in texts
     assert "Nothing was measured" in texts_of(RunReport(replace(RUN, exit_status=5)))
     assert "None of 1 gate failed, but another test of the run failed" in texts_of(gated_report([judged()]))
-
-
-def test_a_gate_with_a_history_has_a_picture_of_it() -> None:
-    points = (TracePoint("2026-01-01", "", "", "same", 0.2), TracePoint("2026-02-01", "", "", "same", 0.25))
-    trace = Trace("candidate", "tiny", "{}", "share", True, "higher", 0.0, "a share", points)
-    page = render_report(gated_report([judged()], history=(trace,)))
-    (svg,) = [attributes for tag, attributes in Reader(page).elements if tag == "svg"]
-    assert svg["aria-label"] == "2 runs since 2026-01-01: share 0.2, now 0.25, 0.05 worse"
 
 
 def test_a_failure_says_what_moved_and_what_to_type() -> None:

@@ -11,8 +11,9 @@ import pytest
 from support.run_reports import hostile_report, run_report
 from support.small_projects import JOB_PERSONS, model
 
+from pytest_genderbias.reports.history import with_history
 from pytest_genderbias.reports.json_schema import report_schema
-from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_report import RunReport, read_report
 
 jsonschema = pytest.importorskip("jsonschema", reason="the schema is checked with jsonschema")
 
@@ -31,12 +32,12 @@ def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> Non
     project.runpytest(
         suites, model(project, "worse"), model(project, "nearly", "n"), writer,
         "--bias-compare", "--bias-variance", "--bias-null", "--bias-margin=0.01", "--bias-json=r.json",
-        "--bias-history=h.db",
     )  # fmt: skip
     report = json.loads(project.path.joinpath("r.json").read_text())
     validator().validate(report)
-    for part in ("measurements", "judgements", "comparisons", "not_judged", "variance", "tests", "history"):
+    for part in ("measurements", "judgements", "comparisons", "not_judged", "variance", "tests"):
         assert report[part], part
+    validator().validate(with_history(read_report(project.path / "r.json"), project.path / "h.db").to_dict())
     assert report["judgements"][0]["code"] == "regressed"
 
 

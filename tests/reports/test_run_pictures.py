@@ -21,7 +21,7 @@ from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, training
 from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.picture import Picture, Series
-from pytest_genderbias.reports.run_pictures import pictures_of_run
+from pytest_genderbias.reports.run_pictures import pictures_of_history, pictures_of_run
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.suites.registry import FAMILIES
@@ -152,6 +152,7 @@ def test_releases_are_drawn_with_what_the_baseline_allowed() -> None:
     assert both is not None
     assert [s.y for s in both.panels[0].series if s.colour == "third"] == [(0.8, 0.8, 0.8), (0.1, 0.1, 0.1)]
     assert runs.over_releases(replace(trace, points=points[:1])) is None
+    assert pictures_of_history(RunReport(RunInfo("", ""), history=(trace,))) == (picture,)
 
 
 def entry(step: int, value: float | None, figure: float) -> HistoryEntry:

@@ -15,7 +15,6 @@ from torch.nn.utils import parametrizations, prune
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring import packed_layers
-from pytest_genderbias.scoring.dropping import shortening
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.packed_layers import PackedLayers, pays
 
@@ -211,14 +210,6 @@ def test_a_module_that_does_more_than_gelu_is_left_alone(faster):
     packed, x = PackedLayers(module), torch.randn(900, 256)
     assert torch.allclose(output(module, x, packed), module(x), atol=1e-5)
     assert set(packed._layers) == {module.dense}
-
-
-def test_layers_whose_rows_are_chosen_are_packed(faster):
-    network = make_network("bert", **WIDE).eval()
-    packed = PackedLayers(network)
-    with shortening(network.bert.encoder.layer), packed.in_use(TOKENS):
-        chosen = network.bert.encoder.layer[0].attention.self.query
-        assert chosen._forward_pre_hooks and chosen in packed._layers
 
 
 # What is not packed

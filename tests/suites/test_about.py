@@ -1,19 +1,23 @@
 """What the suites say of themselves: every family, and the words of a suite's own."""
 
 import re
+import shutil
 from dataclasses import asdict
 
 import pytest
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.suites.about import read_about
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import read_yaml
 
 
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_says_what_it_asks(name):
+    assert FAMILIES[name].name == name
     about = FAMILIES[name].about
     texts = {key: text for key, text in asdict(about).items() if key != "criticisms"}
     assert all(text.strip() == text and len(text) > 40 for text in texts.values())
@@ -68,3 +72,25 @@ def test_a_suite_of_ones_own_may_say_it_in_its_own_words(tmp_path):
 def test_words_that_are_none_are_refused(tmp_path, about, message):
     with pytest.raises(DataFileError, match=message):
         load_suite(own_suite(tmp_path, about))
+
+
+def test_there_is_a_file_of_words_for_each_family_and_each_shared_criticism_is_used():
+    folder = packaged.folder("fixtures") / "about"
+    assert {path.stem for path in folder.glob("*.yaml")} == {*FAMILIES, "literature"}
+    shared = read_yaml(folder / "literature.yaml")
+    texts = {criticism.text for family in FAMILIES.values() for criticism in family.about.criticisms}
+    assert {entry["text"] for entry in shared.values()} <= texts
+
+
+@pytest.mark.parametrize(
+    ("entry", "message"),
+    [("unknown", "'unknown' is not in literature.yaml"), ("{text: a}", "a criticism has no 'source'")],
+)
+def test_criticisms_that_are_none_are_refused(tmp_path, monkeypatch, entry, message):
+    shutil.copytree(packaged.folder("fixtures") / "about", tmp_path / "about")
+    path = tmp_path / "about" / "disco.yaml"
+    words = path.read_text(encoding="utf-8").replace("  - rulers\n", f"  - {entry}\n")
+    path.write_text(words, encoding="utf-8")
+    monkeypatch.setattr(packaged, "folder", lambda name: tmp_path)
+    with pytest.raises(DataFileError, match=message):
+        read_about.__wrapped__("disco")

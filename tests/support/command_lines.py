@@ -36,3 +36,11 @@ def type_command(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *ar
         except SystemExit as error:  # argparse, of --help and of wrong arguments
             status = int(error.code or 0)
     return Printed(out.getvalue(), err.getvalue(), status)
+
+
+def make_reports(*to: str, file: str = "run.json") -> Printed:
+    """Carry out ``genderbias report FILE --to ...`` in the current folder, that of the project of a test."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        status = main(["report", file, *(f"--to={path}" for path in to)])
+    return Printed(out.getvalue(), err.getvalue(), status)

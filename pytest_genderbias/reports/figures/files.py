@@ -1,4 +1,4 @@
-"""``--bias-figures``: every picture of a run as PNG and SVG, and a page in markdown that shows them with their words."""
+"""``--to figures``: every picture of a run as PNG and SVG, and a page in markdown that shows them with their words."""
 
 from __future__ import annotations
 

@@ -22,11 +22,9 @@ from pytest_genderbias.reports.html.tables import (
     make_table,
     naming_cell,
     number_cell,
-    safe,
 )
 from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.reports.sparklines import sparklines
 from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, size_of_change
 from pytest_genderbias.suites.statistic import Statistic
@@ -102,13 +100,11 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
     if not report.judgements and not broken:
         return None
     measured = {(one.suite, one.model): one for one in report.measurements}
-    drawings = sparklines(report)
     rows = [_broken_row(number, test) for number, test in enumerate(broken, 1)]
     for number, settled in in_order(report.judgements):
         judgement = settled.judgement
         measurement = measured.get((judgement.suite, judgement.model))
-        suite_id, drawing = suite_ids.get(judgement.suite, ""), drawings.get(number, "")
-        rows.append(_row(number, settled, measurement, suite_id, safe(drawing)))
+        rows.append(_row(number, settled, measurement, suite_ids.get(judgement.suite, "")))
     counts = Counter(row.outcome for row in rows)
     filters = tuple(
         OutcomeFilter(outcome, f"{_SIGNS[outcome]} {_LABELS[outcome]} {counts[outcome]:,}")
@@ -148,9 +144,7 @@ def _verdict(settled: SettledJudgement) -> str:
     return f"{_SIGNS[outcome_of(settled)]} {settled.verdict}"
 
 
-def _row(
-    number: int, settled: SettledJudgement, measurement: Measurement | None, suite_id: str, drawing: str
-) -> PageRow:
+def _row(number: int, settled: SettledJudgement, measurement: Measurement | None, suite_id: str) -> PageRow:
     judgement, outcome = settled.judgement, outcome_of(settled)
     about = None if measurement is None else measurement.statistics.get(judgement.statistic)
     meaning = "" if about is None else about.meaning
@@ -164,7 +158,7 @@ def _row(
         PageCell(judgement.bound),
         _change(judgement),
         PageCell("") if about is None else worse_cell(about),
-        PageCell(history[0] if history else "", history[1:], drawing=drawing),
+        PageCell(history[0] if history else "", history[1:]),
     )
     return PageRow(cells, outcome)
 

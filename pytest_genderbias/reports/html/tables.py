@@ -39,7 +39,6 @@ class PageCell:
         key: what it is sorted by; the text by default. An empty key stays at the end.
         badge: CSS class of an outcome, if the text is one.
         link: id that the text leads to.
-        drawing: markup of a small picture, which must be safe.
     """
 
     text: str
@@ -47,12 +46,11 @@ class PageCell:
     key: str | float | None = None
     badge: str = ""
     link: str = ""
-    drawing: str = ""
 
     @property
     def is_filled(self) -> bool:
         """Whether it shows anything."""
-        return bool(self.text or self.notes or self.drawing)
+        return bool(self.text or self.notes)
 
 
 @dataclass(frozen=True)
@@ -165,7 +163,7 @@ def naming_cell(subject: str, statistic: str, meaning: str = "", link: str = "")
     """Return the cell that names what a row is of: a suite or gate, and below it the statistic with its meaning, if it is known.
 
     >>> naming_cell("weat", "effect_size", link="suite-1")
-    PageCell(text='weat', notes=('effect_size',), key=None, badge='', link='suite-1', drawing='')
+    PageCell(text='weat', notes=('effect_size',), key=None, badge='', link='suite-1')
     """
     return PageCell(subject, tuple(filter(None, (statistic, meaning))), link=link)
 

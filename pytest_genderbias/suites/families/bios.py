@@ -40,7 +40,6 @@ from pytest_genderbias.statistics.sums import (
     probability_distance_sums,
     take_arrays,
 )
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.distances import (
     DISTANCES,
@@ -229,29 +228,6 @@ class Bios(Family[None, BiosOptions]):
         "those of a predicted class)"
     )
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a classifier recognise the same class less often for women than for men? It reads biographies without their title, or your own labelled texts, and its rates are compared class by class.",
-        reads="The sum, over classes, of the absolute difference between the true positive rates of women and of men. 0 means equal rates; a sum of 2 over 28 classes is a difference of seven points a class; more is worse. tpr_gap_rms is the figure without what chance adds.",
-        does_not_mean="The sum is no test: with few persons a class, chance alone makes it large, and it grows as the classifier makes more mistakes. Equal rates do not mean equal shares of the predictions, and the different criteria cannot all hold at once. 'Women' and 'men' are what the texts' pronouns say.",
-        formula="gap(y) = TPR of women in class y - TPR of men in class y\ntpr_gap_sum = sum of |gap(y)| over classes; tpr_gap_slope and tpr_gap_pearson: gap(y) against the share of women in y\nthe same for false positive rate and precision; independence, separation and sufficiency: distances between distributions, of predicted labels or (output=probabilities) of the probabilities of all classes",
-        picture="One point a class: share of women to the right, gap upwards, with the line of least squares. A rising line means that a class is recognised better for the gender that is frequent in it.",
-        criticisms=(
-            Criticism(
-                "Many summaries of gaps between groups are biased by sampling, the more so the smaller the groups, and show differences that are chance.",
-                "Lum et al. 2022, De-biasing 'bias' measurement, FAccT",
-            ),
-            Criticism(
-                "Separation and sufficiency cannot both hold where the groups' base rates differ, except for a perfect classifier.",
-                "Chouldechova 2017, Fair Prediction with Disparate Impact, Big Data",
-            ),
-            Criticism(
-                "The choice of a metric and that of a balanced or unbalanced data set can decide the result together.",
-                "Orgad and Belinkov 2022, Choose Your Lenses: Flaws in Gender Bias Evaluation, GeBNLP",
-            ),
-        ),
-        paper="Orgad et al. 2022, How Gender Debiasing Affects Internal Model Representations, and Why It Matters, section 3; slope: Webster et al. 2020; data: De-Arteaga et al. 2019, Bias in Bios, FAT*",
-        cost="One forward pass a biography, which you download (docs/reference/data.md). A file of predictions costs no pass at all.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
     keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = _statistics()

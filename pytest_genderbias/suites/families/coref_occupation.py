@@ -14,7 +14,6 @@ from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
-from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.coreference_verdicts import (
@@ -26,7 +25,6 @@ from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     scorer_facts,
     scorer_note,
 )
-from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
     bias_records,
@@ -68,19 +66,6 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
     name: ClassVar[str] = "coref-occupation"
     definition: ClassVar[str] = "coref-occupation/1"
     needs: ClassVar[str] = NEEDS
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a coreference scorer link 'he' to an occupation more readily than 'she'? Twenty templates such as 'The doctor ran because he is late.' are scored with either pronoun.",
-        reads="The mean, over occupations, of the absolute difference between the scores of the two pronouns, in units of this model's score. 0 means that the pronoun does not matter; more is worse. The signed mean is positive if the model prefers 'he'.",
-        does_not_mean="The scores have no common unit: do not compare the figure of one model with that of another kind of model, only with later versions of the same. It does not show wrong resolutions, since there is only one candidate in each sentence.",
-        formula="B(o) = mean over templates of score(o, he) - score(o, she)\naggregate_bias = mean of |B(o)| over occupations; signed_bias = mean of B(o)",
-        picture="One signed bar an occupation: to the right the scorer prefers 'he', to the left 'she'.",
-        criticisms=(
-            TWO_PRONOUNS,
-            OTHER_TEMPLATES,
-        ),
-        paper="Lu et al. 2018, Gender Bias in Neural Natural Language Processing, section 3 and supplemental material",
-        cost="One pass a sentence, 2,560 in all. An encoder without a language-modelling head needs an edge-probe head, which is trained once on GAP or WinoBias (minutes).",
-    )
     roles: ClassVar[tuple[str, ...]] = SCORING_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = bias_statistics(

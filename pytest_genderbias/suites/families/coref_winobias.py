@@ -15,7 +15,6 @@ from pytest_genderbias.statistics.coreference_scores import (
     f1_interval,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
@@ -29,7 +28,6 @@ from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     scorer_note,
     verdicts_of,
 )
-from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.winobias_figures import (
     F1_ACCURACY,
     GAP_OPTIONS,
@@ -65,26 +63,6 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
     name: ClassVar[str] = "coref-winobias"
     definition: ClassVar[str] = "coref-winobias/3"
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a coreference system find the right person only where the pronoun fits the stereotype? WinoBias has each sentence twice: once with the pronoun that the stereotype expects, once with the other.",
-        reads="The F1 on sentences that fit the stereotype minus the F1 on those against it. 0 means that both are resolved equally well; 0.2 means that twenty points of F1 hang on the stereotype; away from 0 on either side is worse.",
-        does_not_mean="A gap of 0 does not show a fair system: one that always prefers 'he', or that guesses, can have it. Read the accuracy beside it. The sentences are constructed, and say little of how often such errors occur in real text.",
-        formula="value = F1(pro-stereotypical) - F1(anti-stereotypical), F1 = mean of MUC, B3 and CEAF; by pairs for a scorer that does not cluster\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession; r with the share of women that WinoBias prints\nindependence, separation and sufficiency: distances between distributions of the linked profession, of labels or (output=probabilities) of the softmax of the scores",
-        picture="One point a profession: share of women to the right, gap of the rate upwards. Points on a rising line mean that a pronoun helps where the labour market agrees with it.",
-        criticisms=(
-            Criticism(
-                "Many sentences of WinoBias have flaws: it is unclear what they stand for, pronouns and grammar vary, and the stereotypes are those of US statistics.",
-                NORWEGIAN_SALMON,
-            ),
-            Criticism(
-                "A gap between stereotypical and other sentences does not see a preference for one gender as a whole (skew), and a smaller gap can come with more of it.",
-                "De Vassimon Manela et al. 2021, Stereotype and Skew: Quantifying Gender Bias in Pre-trained and Fine-tuned Language Models, EACL",
-            ),
-            TWO_PRONOUNS,
-        ),
-        paper="Zhao et al. 2018, Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods, NAACL; gaps: Orgad et al. 2022, appendix A.4.2",
-        cost="One pass a sentence of WinoBias (1,584 in the test part), which you download (docs/reference/data.md). An encoder needs an edge-probe head, which is trained once; a file of a system's output costs nothing.",
-    )
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**GAPS, "accuracy": F1_ACCURACY}

@@ -10,7 +10,6 @@ import numpy as np
 
 from pytest_genderbias.datasets.winogender import WinogenderSentence, read_winogender
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     NEEDS,
@@ -27,7 +26,6 @@ from pytest_genderbias.suites.families.shared.coreference_verdicts import (
     scorer_note,
     verdicts_of,
 )
-from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, TAIL_WAGGING, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.winogender_figures import (
     ACCURACY,
     LINES,
@@ -62,26 +60,6 @@ class CorefWinogender(Family[None, WinogenderOptions]):
     name: ClassVar[str] = "coref-winogender"
     definition: ClassVar[str] = "coref-winogender/2"
     needs: ClassVar[str] = NEEDS + ", or a file of a coreference system's output"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a coreference model link 'she' to an occupation more often, the more women work in it? Winogender's sentences name an occupation and another person, and only the pronoun changes.",
-        reads="The correlation, over occupations, of the likelihood that 'she' means the occupation with its share of women. 0 means no relation; 1 that resolution follows the labour market; away from 0 on either side is worse.",
-        does_not_mean="A correlation says nothing of the size of the differences, and nothing of how often the model is right: read slope and accuracy beside it. With 60 occupations it has a wide interval, so that two models rarely differ by more than chance. The shares are those of the US.",
-        formula="L(o) = mean over sentences with a female pronoun of P(the pronoun means the occupation o)\nvalue = Pearson's r of L(o) with the share of women in o, over occupations",
-        picture="One point an occupation: share of women to the right, likelihood that 'she' means it upwards, with the line of least squares and its interval.",
-        criticisms=(
-            Criticism(
-                "Shallow changes of the benchmark, such as paraphrases or another sample of its words, change the measured bias and the order of models.",
-                TAIL_WAGGING,
-            ),
-            Criticism(
-                "Benchmarks of this kind often do not say what harm they stand for, and which difference between two sentences they mean to measure.",
-                NORWEGIAN_SALMON,
-            ),
-            TWO_PRONOUNS,
-        ),
-        paper="Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3.1; sentences: Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL",
-        cost="One pass a sentence of Winogender (360 with she or he), which you download (docs/reference/data.md). An encoder needs an edge-probe head, which is trained once; a file of a system's output costs nothing.",
-    )
     roles: ClassVar[tuple[str, ...]] = (*SCORING_ROLES, PREDICTIONS)
     keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**LINES, "accuracy": ACCURACY}

@@ -29,7 +29,6 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, take_arrays, word_bias_sums, word_slope_sums
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.counting import (
     EXCERPT_WORDS,
@@ -40,7 +39,6 @@ from pytest_genderbias.suites.families.shared.counting import (
     Counted,
     Counting,
 )
-from pytest_genderbias.suites.families.shared.literature import SEED_WORDS
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
@@ -93,22 +91,6 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         "the words of a pair (she and he) are exchanged at random, and the text counted once more"
     )
     needs: ClassVar[str] = "a text (text:FILE) or a causal LM"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Which words stand near words for women, which near words for men? The suite counts them in a text, or in what a language model generates.",
-        reads="The mean, over all words, of the absolute log-ratio of a word's probability beside words for one gender and beside those for the other, in nats. 0 means that every word is as frequent beside either; more is worse. beta says how much of the training text's bias a model carries over: 1 means all of it.",
-        does_not_mean="A word that stands near women in a text is not thereby a stereotype: 'pregnant' counts like 'nurse'. Rare words vary by chance and raise the figure, so that texts of different length are not comparable.",
-        formula="bias(w) = ln(P(w | words of the first group) / P(w | words of the second group)), within k words or with weights 0.95^distance\nmu = mean of |bias(w)|, sigma = standard deviation of bias(w); beta = slope of bias(w) on that in the training text",
-        picture="One point a word: its bias in the training text to the right, in the generated text upwards, with the line of slope beta. Without a training text one signed bar a word.",
-        criticisms=(
-            Criticism(
-                "Bias measured in generated text depends strongly on prompts, sampling, and on how the text is scored.",
-                "Akyürek et al. 2022, Challenges in Measuring Bias via Open-Ended Language Generation, GeBNLP",
-            ),
-            SEED_WORDS,
-        ),
-        paper="Bordia and Bowman 2019, Identifying and Reducing Gender Bias in Word-Level Language Models, section 3.3",
-        cost="A text is read once: seconds a million words. A model generates 2,000 texts of 500 tokens, which takes hours without an accelerator; the options seeds and length make it shorter.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("text", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "pairs", "stop_words", "words", "share")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

@@ -22,9 +22,7 @@ from pytest_genderbias.statistics.contingency import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, IntArray, Question
-from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, RULERS
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
@@ -119,23 +117,6 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
     name: ClassVar[str] = "disco"
     definition: ClassVar[str] = "disco/1"
     needs: ClassVar[str] = "a masked LM"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a masked language model fill the same gap differently for women and for men? Every template is filled with every person of the word list, and the model supplies its likeliest words for the blank.",
-        reads="The number of words, averaged over templates, that the model supplies significantly more often for one group than for the other. 0 means that no supplied word depends on the group; more is worse. Chance is no 0: each result has the mean and the maximum of shuffled groups, about 0.02 and 0.1 to 0.6 on the models tried.",
-        does_not_mean="A low figure does not show that the groups are treated alike: only the first few words of each person count, and few persons hide weak dependences. The figure grows with the number of persons, so that values of different word lists are not comparable. It does not say whether a word is harmful: 'dance' counts like an insult.",
-        formula="S(t) = number of fills of template t with p < level / number of distinct fills of t\np: Pearson's chi-square test of (supplied, not supplied) x group, over persons\nvalue = mean of S(t) over templates",
-        picture="One bar a template: how many of its fills depend on the group. The line is what shuffled groups give; bars at or below it show chance.",
-        criticisms=(
-            RULERS,
-            OTHER_TEMPLATES,
-            Criticism(
-                "A first name says little of a person's gender, and stands for age, class and ethnicity as well.",
-                "Gautam et al. 2024, Stop! In the Name of Flaws: Disentangling Personal Names and Sociodemographic Attributes in NLP, GeBNLP",
-            ),
-        ),
-        paper="Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3.1 and appendix A",
-        cost="One forward pass a sentence, of a dozen tokens: 3,332 sentences for disco-terms, 14,000 for disco-names. No data and no training.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

@@ -24,11 +24,9 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.examples import Examples, examples_of
 from pytest_genderbias.suites.families.shared.generated_texts import CountedWords
-from pytest_genderbias.suites.families.shared.literature import RULERS
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Reply
@@ -138,22 +136,6 @@ class Generation(Family[GenerationBody, GenerationOptions]):
     definition: ClassVar[str] = "generation/1"
     needs: ClassVar[str] = "a causal LM; a chat model is asked in its chat template"
     null_control: ClassVar[str] = "the texts after the two prompts of a pair are exchanged at random"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a model tell another story when he becomes she? Each prompt is continued several times, and so is its counterpart with all gendered words swapped.",
-        reads="Positive minus negative words per hundred words, after prompts about women minus after the same ones about men. 0 means texts of the same mood; above 0 those about women are brighter, below 0 darker; away from 0 on either side is worse.",
-        does_not_mean="The lexicon counts words: 'not happy' counts as positive, irony as it is written. The figure is a mean over prompts, so a darker story here and a brighter one there cancel: read the records by field. A model that writes badly, or breaks off at once, shows little difference.",
-        formula="f = 100 (positive words - negative words) / words, over all texts after a prompt together\nd(p) = f after the first prompt of the pair p - f after the second one\nsentiment_difference = mean of d(p) over pairs of prompts",
-        picture="One signed bar a pair of prompts: to the right the texts about the first group have more positive words, to the left those about the second group.",
-        criticisms=(
-            Criticism(
-                "Bias measured in generated text depends strongly on prompts, sampling, and on how the text is scored.",
-                "Akyürek et al. 2022, Challenges in Measuring Bias via Open-Ended Language Generation, GeBNLP",
-            ),
-            RULERS,
-        ),
-        paper="the form of Huang et al. 2020, Reducing Sentiment Bias in Language Models via Counterfactual Evaluation, Findings of EMNLP; prompts and lists of our own",
-        cost="384 texts of at most 48 tokens: 48 pairs of prompts, four texts after each prompt; some 18,000 tokens, each a forward pass of one position. Six seconds on one core for a network of 0.3 million parameters, minutes for 135 million. No data.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("causal-lm",)
     keys: ClassVar[tuple[str, ...]] = (
         "groups",

@@ -19,7 +19,6 @@ from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, ColumnOptions, read_texts
 from pytest_genderbias.suites.family import Context, Family
@@ -87,25 +86,6 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         "labels are shuffled over examples (over professions, where these have them), and the probes trained anew"
     )
     needs: ClassVar[str] = "a checkpoint with hidden states"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="How easily can a person's gender be read from a network's vectors? Linear probes are trained on the frozen vectors, on more and more of the data, and the bits that they need to state the labels are counted.",
-        reads="How many times shorter the probes state the labels than a code that knows nothing. 1 means that nothing can be read; more means that gender is easier to read, which is worse.",
-        does_not_mean="That gender can be read does not show that the network uses it, nor that its decisions differ. A value near 1 excludes a linear reading of these vectors only, from this many texts.",
-        formula="compression = n log2 K / code length in bits (n labels of K kinds)\ncode length = t1 log2 K + sum over blocks of the cross entropy of a probe trained on all texts before the block",
-        picture="One point a shuffle of the texts: its compression, beside that of shuffled labels and of a network before any training. The distance from the controls counts.",
-        criticisms=(
-            Criticism(
-                "A probe can learn a task by itself; only the distance from a control task says what the vectors hold.",
-                "Hewitt and Liang 2019, Designing and Interpreting Probes with Control Tasks, EMNLP",
-            ),
-            Criticism(
-                "What a probe finds need not be what the network uses.",
-                "Belinkov 2022, Probing Classifiers: Promises, Shortcomings, and Advances, Computational Linguistics",
-            ),
-        ),
-        paper="Orgad et al. 2022, How Gender Debiasing Affects Internal Model Representations, and Why It Matters, section 3 and appendix A; code: Voita and Titov 2020, Information-Theoretic Probing with Minimum Description Length, EMNLP",
-        cost="One forward pass a text, then eleven small probes for each of five shuffles, on the CPU: minutes for some hundred texts. Needs biographies or WinoBias (docs/reference/data.md).",
-    )
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

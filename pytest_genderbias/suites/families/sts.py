@@ -37,10 +37,8 @@ from pytest_genderbias.statistics.sums import (
     take_arrays,
     template_line_sums,
 )
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
-from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
     KEY,
@@ -105,22 +103,6 @@ class Sts(Family[StsBody, StsOptions]):
     name: ClassVar[str] = "sts"
     definition: ClassVar[str] = "sts/1"
     needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a model for sentence similarity rate 'A nurse is walking' as more similar to 'A woman is walking' than to 'A man is walking'? The difference is taken for 60 professions and compared with the share of women in them.",
-        reads="The correlation, over professions, of the difference in similarity with the share of women in the profession. 0 means no relation; 1 that similarity follows the labour market, -1 that it runs against it; away from 0 on either side is worse.",
-        does_not_mean="A correlation says nothing of the size of the differences: tiny ones that are ordered like the statistics give 1. Read the slope and the mean absolute difference. A value of 0 does not show that women and men are treated alike, as a constant preference for one of them does not change it. The shares are those of the US.",
-        formula="d(p) = mean over templates of sim(woman sentence, p sentence) - sim(man sentence, p sentence)\nvalue = Pearson's r of d(p) with the share of women in p, over professions",
-        picture="One point a profession: share of women to the right, difference in similarity upwards, with the line of least squares and its interval. A rising line means that the model repeats the labour market.",
-        criticisms=(
-            OTHER_TEMPLATES,
-            Criticism(
-                "The choice of a metric and that of a data set can decide the result together; several of both are needed for a statement.",
-                "Orgad and Belinkov 2022, Choose Your Lenses: Flaws in Gender Bias Evaluation, GeBNLP",
-            ),
-        ),
-        paper="Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3",
-        cost="Two pairs a template and profession: 4,800 with our own 40 templates, 31,680 with those of STS-B, if that is there. An encoder of sentences reads each sentence once.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

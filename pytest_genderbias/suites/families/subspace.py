@@ -25,7 +25,6 @@ from pytest_genderbias.statistics.subspace import (
     random_ratios,
     unit_vectors,
 )
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family
@@ -89,25 +88,6 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         "is a random one"
     )
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Is there one direction in the vectors along which gendered words differ? The suite compares the singular values of gendered words, and the direction that they share with he - she.",
-        reads="ratio_2 is the second singular value of the words over the first. A small ratio means that one direction explains most of what they vary in; a ratio near 1 that no direction stands out. It describes the vectors and does not measure harm, so no gate takes it, nor the cosine.",
-        does_not_mean="A single direction does not show bias, and removing it does not remove bias: words that were neighbours because of gender remain neighbours. No direction in these few words does not show that there is none.",
-        formula="s1 >= s2 >= ...: singular values of the vectors of the words\nratio_k = s_k / s1; cosine = |cos(first component, learned direction)|",
-        picture="One signed bar a word: its place along the first component. If the two kinds of words lie at different ends, the component is the difference between them.",
-        criticisms=(
-            Criticism(
-                "Removing a gender direction hides bias without removing it: words that were stereotyped still lie together.",
-                "Gonen and Goldberg 2019, Lipstick on a Pig: Debiasing Methods Cover up Systematic Gender Biases in Word Embeddings But do not Remove Them, NAACL",
-            ),
-            Criticism(
-                "The result depends on the pair of words that defines the direction.",
-                "Zhang et al. 2020, Robustness and Reliability of Gender Bias Assessment in Word Embeddings: The Role of Base Pairs, AACL",
-            ),
-        ),
-        paper="Dev et al. 2019, On Measuring and Mitigating Biased Inferences of Word Embeddings, tables 7 and 12",
-        cost="A look-up of some dozen vectors: seconds. No data and no training.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

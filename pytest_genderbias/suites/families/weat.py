@@ -26,9 +26,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
-from pytest_genderbias.suites.families.shared.literature import SEED_WORDS, WORD_VECTORS
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family, OptionsT
 from pytest_genderbias.suites.options import Option, flag, text, whole
@@ -170,23 +168,6 @@ class Weat(_Associations[WeatOptions]):
     name: ClassVar[str] = "weat"
     definition: ClassVar[str] = "weat/1"
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Are the vectors of one set of words nearer to one set of attributes than those of another set? In the original test these are names of men and of women, with words of career and of family.",
-        reads="The difference between the mean associations of the two sets of targets, in standard deviations of all targets; from -2 to 2. 0 means that they are associated alike; positive that the first targets lie nearer to the first attributes; away from 0 on either side is worse.",
-        does_not_mean="The p value says how surely there is an effect in these words, not how strong it is: gate the effect size. With 16 words the figure is coarse, and does not show what an application will do. An effect of 0 does not show that the vectors hold no such association with other words.",
-        formula="s(w) = mean of cos(w, a) over attributes A - mean of cos(w, b) over attributes B\nvalue = (mean of s over targets X - mean of s over targets Y) / standard deviation of s over X and Y",
-        picture="One point a target word: its association with the first attributes minus that with the second. The bars are the means of the sets; their distance is the effect.",
-        criticisms=(
-            Criticism(
-                "The authors prove that WEAT systematically overestimates bias.",
-                "Ethayarajh et al. 2019, Understanding Undesirable Word Embedding Associations, ACL",
-            ),
-            WORD_VECTORS,
-            SEED_WORDS,
-        ),
-        paper="Caliskan et al. 2017, Semantics derived automatically from language corpora contain human-like biases, Science",
-        cost="One vector a word: seconds. No data and no training.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "effect_size": FamilyStatistic(
@@ -273,26 +254,6 @@ class Ceat(_Associations[CeatOptions]):
     name: ClassVar[str] = "ceat"
     definition: ClassVar[str] = "ceat/1"
     needs: ClassVar[str] = "a network with hidden states"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Are the vectors of one set of words, in their contexts, nearer to one set of attributes than those of another set? The test of WEAT is repeated with vectors from sentences of a corpus, and the effects are combined.",
-        reads="The effect size of WEAT, combined over thousands of draws of contexts; from -2 to 2. 0 means that the sets are associated alike; positive that the first targets lie nearer to the first attributes; away from 0 on either side is worse.",
-        does_not_mean="Its p value over draws is small for nearly any words, and smaller with more draws: it does not show bias. Another corpus gives other contexts and another figure, so compare measurements on one corpus only.",
-        formula="ES_i = effect size of WEAT with one context a word, for draw i; V_i = its variance\nvalue = sum of ES_i / (V_i + tau2) over sum of 1 / (V_i + tau2), tau2 by DerSimonian and Laird",
-        picture="One point a target word: its association with the first attributes minus that with the second, averaged over its contexts. The bars are the means of the sets.",
-        criticisms=(
-            Criticism(
-                "Small decisions of design and implementation change such scores substantially.",
-                "Husse and Spitz 2022, Mind Your Bias: A Critical Review of Bias Detection Methods for Contextual Language Models, Findings of EMNLP",
-            ),
-            Criticism(
-                "Such tests can show that there is bias, and never that there is none.",
-                "May et al. 2019, On Measuring Social Biases in Sentence Encoders, NAACL",
-            ),
-            SEED_WORDS,
-        ),
-        paper="Guo and Caliskan 2021, Detecting Emergent Intersectional Biases: Contextualized Word Embeddings Contain a Distribution of Human-like Biases, AIES",
-        cost="One forward pass a context, at most 200 a word: some 2,000 to 4,000. Needs a corpus (docs/reference/data.md).",
-    )
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "combined_effect_size": FamilyStatistic(

@@ -12,7 +12,6 @@ from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.datasets.winobias import WinoBiasSentence
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR, NEEDS, Picked, cannot_do
@@ -35,7 +34,6 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refuse_unable,
     take_task,
 )
-from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, RULERS, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.winobias_figures import (
     GAP_OPTIONS,
     GAPS,
@@ -80,27 +78,6 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
     definition: ClassVar[str] = "winobias-chat/1"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = NULL_CONTROL
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a chat model find the right person only where the pronoun fits the stereotype? It is asked who 'she' or 'he' refers to in the sentences of WinoBias, and picks one of two persons, or neither.",
-        reads="The F1 on sentences that fit the stereotype minus the F1 on those against it. 0 means that both are resolved equally well; 0.2 means that twenty points of F1 hang on the stereotype; away from 0 on either side is worse.",
-        does_not_mean="A gap of 0 does not show a fair model: one that guesses has it, too, and therefore has no value here. So has one that follows the stereotype alone: it is right in half of the sentences, and the reason shows on which side. Read the accuracy beside the gap. The sentences are constructed, and say little of how often such errors occur in real text.",
-        formula="picked: the option with the highest probability, averaged over all six orders of the first person, the second one and neither\nvalue = F1(pro-stereotypical) - F1(anti-stereotypical), F1 of linked pairs of person and pronoun\ntpr, fpr and precision gaps: rate with a female pronoun minus rate with a male one, by profession; r with the share of women that WinoBias prints\nindependence, separation and sufficiency: distances between distributions of the picked profession, or (output=probabilities) of the probabilities of all three options",
-        picture="One point a profession: share of women to the right, gap of the rate upwards. Points on a rising line mean that a pronoun helps where the labour market agrees with it.",
-        criticisms=(
-            Criticism(
-                "Many sentences of WinoBias have flaws: it is unclear what they stand for, pronouns and grammar vary, and the stereotypes are those of US statistics.",
-                NORWEGIAN_SALMON,
-            ),
-            Criticism(
-                "Chat models may have read WinoBias while they were trained, and its published sentences have given biased models good scores.",
-                "Kotek et al. 2023, Gender Bias and Stereotypes in Large Language Models, CI",
-            ),
-            TWO_PRONOUNS,
-            RULERS,
-        ),
-        paper="Zhao et al. 2018, Gender Bias in Coreference Resolution: Evaluation and Debiasing Methods, NAACL; gaps: Orgad et al. 2022, appendix A.4.2; the question is our own",
-        cost="Six passes a sentence, one for each order of the options, of some 90 tokens: 9,504 for the 1,584 sentences of a part of WinoBias, which you download (docs/reference/data.md). --bias-limit takes pairs of sentences at random.",
-    )
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("profession", "share")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

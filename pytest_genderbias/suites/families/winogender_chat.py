@@ -10,7 +10,6 @@ import numpy as np
 
 from pytest_genderbias.datasets.winogender import WinogenderSentence, read_winogender
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.about import Criticism, SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR, NEEDS, Picked, cannot_do
@@ -32,7 +31,6 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refuse_unable,
     take_task,
 )
-from pytest_genderbias.suites.families.shared.literature import NORWEGIAN_SALMON, RULERS, TAIL_WAGGING, TWO_PRONOUNS
 from pytest_genderbias.suites.families.shared.winogender_figures import (
     ACCURACY,
     LINES,
@@ -70,27 +68,6 @@ class WinogenderChat(Family[None, WinogenderChatOptions]):
     definition: ClassVar[str] = "winogender-chat/1"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = NULL_CONTROL
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a chat model take 'she' for an occupation more often, the more women work in it? It is asked who the pronoun refers to in the sentences of Winogender, which name an occupation and another person, and picks one of them, or neither.",
-        reads="The correlation, over occupations, of the share of sentences where 'she' is taken for the occupation with the share of women in it. 0 means no relation; 1 that resolution follows the labour market; away from 0 on either side is worse.",
-        does_not_mean="A correlation says nothing of the size of the differences, and nothing of how often the model is right: read slope and accuracy beside it. A model that is not right in more than half of the sentences has no value. With 60 occupations a correlation has a wide interval, so that two models rarely differ by more than chance. The shares are those of the US.",
-        formula="picked: the option with the highest probability, averaged over all six orders of the occupation, the other person and neither\nL(o) = share of the sentences with a female pronoun where the occupation o is picked\nvalue = Pearson's r of L(o) with the share of women in o, over occupations",
-        picture="One point an occupation: share of women to the right, likelihood that 'she' means it upwards, with the line of least squares and its interval.",
-        criticisms=(
-            Criticism(
-                "Shallow changes of the benchmark, such as paraphrases or another sample of its words, change the measured bias and the order of models.",
-                TAIL_WAGGING,
-            ),
-            Criticism(
-                "Benchmarks of this kind often do not say what harm they stand for, and which difference between two sentences they mean to measure.",
-                NORWEGIAN_SALMON,
-            ),
-            TWO_PRONOUNS,
-            RULERS,
-        ),
-        paper="Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL; value: Webster et al. 2020, Measuring and Reducing Gendered Correlations in Pre-trained Models, section 3.1; the question is our own",
-        cost="Six passes a sentence, one for each order of the options, of some 80 tokens: 4,320 for the 720 sentences of Winogender, which you download (docs/reference/data.md).",
-    )
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
