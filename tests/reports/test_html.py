@@ -169,7 +169,9 @@ def test_the_page_says_what_chance_gives_where_the_suite_has_its_own_test_of_it(
         model="candidate", values=values, intervals=nothing, bounds=nothing, statistics=dict.fromkeys(values, about)
     )
     page = render_report(gated_report(measurements=[words]))
-    assert re.search(r"p 0\.0001.{0,200}beyond chance: random splits of the words", re.sub(r"<[^>]*>", "", page), re.DOTALL)
+    assert re.search(
+        r"p 0\.0001.{0,200}beyond chance: random splits of the words", re.sub(r"<[^>]*>", "", page), re.DOTALL
+    )
 
 
 def test_parallel_runs_give_the_same_page() -> None:

@@ -24,10 +24,8 @@ from pytest_genderbias.statistics.inference.blocks import distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays, template_line_sums
-from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.examples import Examples, examples_of, text_of_pair
-from pytest_genderbias.suites.families.shared.literature import OTHER_TEMPLATES, TWO_PRONOUNS, UPSTREAM
 from pytest_genderbias.suites.families.shared.occupations import scores_by_group
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
@@ -101,16 +99,6 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
     name: ClassVar[str] = "pronoun-occupation"
     definition: ClassVar[str] = "pronoun-occupation/1"
     needs: ClassVar[str] = "a masked LM or a causal LM"
-    about: ClassVar[SuiteAbout] = SuiteAbout(
-        question="Does a language model expect 'she' beside 'nurse' and 'he' beside 'mechanic'? Each of 60 occupations is put into frames, and the probabilities of the two pronouns are compared there.",
-        reads="How much larger the log ratio P(she) / P(he) is beside occupations in which most are women than beside those in which most are men, in nats. 0 means that the occupation does not matter; 0.69 means that the ratio is twice as large there; away from 0 on either side is worse. r and the slope use the share of women itself. The difference is the same for ln P(he) / P(she), male minus female occupations.",
-        does_not_mean="It does not show whether 'he' is likelier than 'she' on the whole: what moves all occupations alike cancels. r says nothing of the size of the differences, and tiny ones that are ordered like the statistics give 1. The shares are those of the US, and part of a difference can be the country's statistics. In a masked LM a pronoun of several tokens is scored one token at a time beside its other tokens, which tell it; compare the pronouns' tokens first.",
-        formula="B(o) = mean over frames of ln P(she | o in the frame) - ln P(he | o in the frame)\nmean_difference = mean of B(o) over occupations with at least 50 % women - mean over the others\npearson_r, slope: of B(o) with the share of women, over occupations",
-        picture="One point an occupation: share of women to the right, log ratio of she to he upwards, with the line of least squares and its interval. A rising line means that the model's pronouns repeat the labour market.",
-        criticisms=(TWO_PRONOUNS, OTHER_TEMPLATES, UPSTREAM),
-        paper="this project; shares of women: Rudinger et al. 2018, Gender Bias in Coreference Resolution, NAACL",
-        cost="One forward pass a frame and occupation, from which both pronouns are read: 1,440 for a masked LM, 960 for a causal LM, which is asked only frames whose pronoun follows the occupation. Pronouns of several tokens take more. Seconds. No data and no training.",
-    )
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronoun", "occupation", "share", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
