@@ -126,14 +126,14 @@ def _scored(folder: Path) -> dict[str, str]:
     return {"result.json": _read(folder / "result.json")}
 
 
-def _prepare_project(folder: Path) -> None:
-    (folder / "pytest.ini").write_text("[pytest]\nfilterwarnings = ignore\n")
+def _prepare_project(folder: Path, *settings: str) -> None:
+    (folder / "pytest.ini").write_text("\n".join(["[pytest]", "filterwarnings = ignore", *settings, ""]))
     (folder / "models.py").write_text(MODELS)
     (folder / "text.txt").write_text(TEXT)
 
 
 def _prepare_update(folder: Path) -> None:
-    _prepare_project(folder)
+    _prepare_project(folder, "bias_ability = none: planted answers")
     for name in ("first", "second"):
         (folder / f"{name}.bias.yaml").write_text(GATES.format(name=name))
     status = in_child(folder, lambda: _update(folder, "old")).wait()

@@ -29,7 +29,7 @@ import numpy as np
 from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.normal_form import is_plain, normal_form
 from pytest_genderbias.text.plain_files import expand, is_regular, open_unpacked, unreadable
 from pytest_genderbias.text.printable import brief
 
@@ -58,7 +58,7 @@ WORD = re.compile(
 
 
 def _at_spaces(text: str) -> list[str]:
-    return text.split() if text.isascii() else _matched(text.split())
+    return text.split() if is_plain(text) else _matched(text.split())
 
 
 def _matched(tokens: list[str]) -> list[str]:

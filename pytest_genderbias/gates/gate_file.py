@@ -16,6 +16,7 @@ from pytest_genderbias.gates.limits import Limit
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.measurement.ability_setting import ability_from
+from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -33,6 +34,7 @@ _NOW_A_MARGIN = (
 )
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
+_LEAST = {"limit": 1, "seed": 0, "batch_tokens": 1, "seeds": 2}  #: their least values
 
 
 class Located(Protocol):
@@ -255,6 +257,22 @@ def resolve_subject(
     return Subject(suite, statistic or suite.main_statistic, dict(settings))
 
 
+def _check_settings(entry: LocatedMap, suite: Suite, settings: Mapping[str, YamlValue]) -> None:
+    """Refuse settings that the measurement would refuse."""
+    options = suite.family.options
+    for name, value in settings.items():
+        if name in options or (type(value) is int and value >= _LEAST[name]) or (value is None and name != "seeds"):
+            continue
+        advice = "" if name == "seeds" else "; leave it out for that of the run"
+        raise error_at(
+            entry, "settings", f"{name} should be a whole number of at least {_LEAST[name]}, got {value!r}{advice}"
+        )
+    try:
+        resolve_options(options, {name: value for name, value in settings.items() if name in options}, suite.name)
+    except SettingError as error:
+        raise error_at(entry, "settings", str(error)) from None
+
+
 def error_at(entry: Located, key: str, message: str) -> DataFileError:
     """Return an error with the file and the line of a key, or the line of the entry if it has no such key."""
     return DataFileError(f"{entry.file}:{entry.lines.get(key, entry.line)}: {message}")
@@ -279,9 +297,7 @@ def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
         raise error_at(entry, "tolerance", _NOW_A_MARGIN)
     refuse_unknown(entry, GATE_KEYS, "a gate")
     suite, statistic, settings = read_subject(entry, "the gate", _RUN_SETTINGS, load)
-    seeds = settings.get("seeds", 2)
-    if "seeds" not in suite.family.options and (type(seeds) is not int or seeds < 2):
-        raise error_at(entry, "settings", f"seeds should be a whole number of at least 2, got {seeds!r}")
+    _check_settings(entry, suite, settings)
     try:
         suite.statistics[statistic].check_gateable(statistic)
     except GateError as error:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
-from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.normal_form import is_plain, normal_form
 from pytest_genderbias.text.plain_files import open_regular
 from pytest_genderbias.text.strict_json import parse_json
 
@@ -75,7 +75,7 @@ class WordVectors:
     @cached_property
     def _by_form(self) -> dict[str, int]:
         """The rows of words that differ from their normal form, by this."""
-        rows = reversed([(word, row) for word, row in self.words.items() if not word.isascii()])
+        rows = reversed([(word, row) for word, row in self.words.items() if not is_plain(word)])
         return {form: row for word, row in rows if (form := normal_form(word)) != word}
 
     def missing(self, words: Iterable[str]) -> list[str]:
@@ -191,7 +191,7 @@ class _KeptWords:
         if (
             self._keep is not None
             and word not in self._keep
-            and (word.isascii() or normal_form(word) not in self._keep)
+            and (is_plain(word) or normal_form(word) not in self._keep)
         ):
             return False
         row = self.rows.setdefault(word, len(self.lines))

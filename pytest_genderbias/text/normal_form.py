@@ -33,15 +33,16 @@ def _each(characters: str) -> tuple[tuple[int, int], ...]:
     return tuple((ord(character), ord(character)) for character in characters)
 
 
-#: Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt of Unicode 16), whose characters have no glyph.
+#: Control characters that are no white space, and Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt of Unicode
+#: 16), whose characters have no glyph.
 IGNORED = CharacterKind(
-    "invisible: soft hyphen, zero-width space and joiners, word joiner, byte order mark, directions, variation selectors, tags",
+    "invisible: soft hyphen, zero-width space and joiners, word joiner, byte order mark, directions, variation selectors, tags, controls",
     (
-        (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
+        (0x0000, 0x0008), (0x000E, 0x001B), (0x007F, 0x007F), (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
         (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
         (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
     ),
-    "", "Default_Ignorable_Code_Point, or General_Category Cf",
+    "", "Default_Ignorable_Code_Point, General_Category Cf, or a control character of ASCII that is no white space",
 )  # fmt: skip
 APOSTROPHES = CharacterKind(
     "apostrophes: curly, modifier letters, prime, acute accent by itself, full-width, and those of Windows-1252 read as Latin-1",
@@ -100,7 +101,8 @@ def _matched_as(code: int) -> str:
 
 
 _TABLE = _Table()
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
+_CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1b\x7f]")
+_CHANGED = re.compile(r"[^\t-\r\x1c-\x7e]+")  #: what may change: controls, and all beyond ASCII
 
 
 def is_ignored(character: str) -> bool:
@@ -113,15 +115,24 @@ def is_ignored(character: str) -> bool:
     return (at >= 0 and ord(character) <= IGNORED.ranges[at][1]) or unicodedata.category(character) == "Cf"
 
 
+def is_plain(text: str) -> bool:
+    """Return whether a text is ASCII without controls, and so its own normal form.
+
+    >>> is_plain("woman"), is_plain("wo\\x02man"), is_plain("caf\\u00e9")
+    (True, False, False)
+    """
+    return text.isascii() and not _CONTROLS.search(text)
+
+
 def normal_form(text: str) -> str:
     """Return a text as words of it are matched: :data:`KINDS` lists what changes. Case stays.
 
     >>> normal_form("wo\\u00adman\\u2019s \\uff48\\uff41\\uff54, cafe\\u0301, of\\ufb01ce") == "woman's hat, caf\\u00e9, office"
     True
     """
-    if text.isascii():  # nearly all
+    if is_plain(text):  # nearly all
         return text
-    return unicodedata.normalize("NFC", _BEYOND_ASCII.sub(lambda run: run[0].translate(_TABLE), text))
+    return unicodedata.normalize("NFC", _CHANGED.sub(lambda run: run[0].translate(_TABLE), text))
 
 
 def folded(name: str) -> str:
@@ -172,7 +183,7 @@ def _groups(text: str) -> list[tuple[int, int]]:
 
 
 def _continues(character: str) -> bool:
-    if character.isascii():
+    if " " <= character <= "~":
         return False
     jamo = "\u1160" <= character <= "\u11ff"  # vowels and final consonants, which compose with what is before them
     return jamo or is_ignored(character) or unicodedata.category(character).startswith("M")

@@ -121,6 +121,18 @@ def test_an_unchanged_model_passes_however_it_is_asked(wide_project: pytest.Pyte
             "suite: ./wide.yaml, at_least: 0.5, settings: {seeds: x}",
             "2: seeds should be a whole number of at least 2, got 'x'",
         ),
+        (
+            "suite: ./wide.yaml, at_least: 0.5, settings: {limit: none}",
+            "2: limit should be a whole number of at least 1, got 'none'; leave it out for that of the run",
+        ),
+        (
+            "suite: ./wide.yaml, at_least: 0.5, settings: {seed: -1}",
+            "2: seed should be a whole number of at least 0, got -1*",
+        ),
+        (
+            "suite: ./wide.yaml, at_least: 0.5, settings: {unit: word}",
+            "2: option 'unit' of wide should be *, got 'word'",
+        ),
         ("suite: ./wide.yaml, no_worse_than: 3", "2: 'no_worse_than' of the gate should be *"),
         ("suite: ./wide.yaml, at_least: .nan", "2: *expected a finite decimal number, got '.nan'*"),
     ],

@@ -50,7 +50,8 @@ SPACES = [c for c in map(chr, range(sys.maxunicode)) if unicodedata.category(c) 
 def test_every_character_without_a_glyph_is_left_out() -> None:
     left_out = {chr(code) for first, last in KINDS[0].ranges for code in range(first, last + 1)}
     formats = {c for c in map(chr, range(sys.maxunicode)) if unicodedata.category(c) == "Cf"}
-    assert all(normal_form(f"wo{c}man") == "woman" for c in left_out | formats)
+    controls = {c for c in map(chr, range(0x80)) if unicodedata.category(c) == "Cc" and not c.isspace()}
+    assert all(normal_form(f"wo{c}man") == "woman" for c in left_out | formats | controls)
     visible = {c for c in map(chr, range(0x3000)) if unicodedata.category(c)[0] in "LNPS"} - left_out
     assert not any(map(is_ignored, visible))
 
