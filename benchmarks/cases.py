@@ -7,6 +7,8 @@ from pytest_genderbias.scoring.engine import random_order
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.space import CaseSpace
 
+UNASKED = "none: models of random weights can do no task"  #: the control items
+
 
 def space_of(suite: Suite) -> CaseSpace:
     """Return all cases of a suite with its default options."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from cases import sentences, space_of
+from cases import UNASKED, sentences, space_of
 from checkpoints import Shape, random_model
 from forward_passes import batches_of, forward_packed, one_at_a_time, unpacked
 from rows import Row, ratio
@@ -34,7 +34,7 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
     limit, some, alone = (280, 280, 28) if quick else (space_of(suite).n_cases, 4200, 140)
     texts = [text for (text,) in sentences(suite, limit, model.backend.tokenizer.mask_token)]
     network = model.backend.network
-    ours_alone = lambda: measure(suite, model, limit=limit, cache=None)  # noqa: E731 - timed with and without packing
+    ours_alone = lambda: measure(suite, model, limit=limit, cache=None, ability=UNASKED)  # noqa: E731 - timed with and without packing
     batches, packed = batches_of(network, ours_alone), PackedLayers(network)
     times = medians(
         {
@@ -49,7 +49,9 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
     )
     ours = len(texts) / times["ours"]
     name, unit = f"DisCo, {shape}", "sentences/s"
-    fills = measure(suite, model, limit=limit, cache=None).items["fills"].reshape(len(texts), -1)[:some]
+    fills = (
+        measure(suite, model, limit=limit, cache=None, ability=UNASKED).items["fills"].reshape(len(texts), -1)[:some]
+    )
     more = pipe(texts[:some], batch_size=_BATCH, top_k=6)  # more than three, for ties at the third
     same = np.mean([_agree(mine, theirs) for mine, theirs in zip(fills, more, strict=True)])
     return [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+from cases import UNASKED
 from checkpoints import Shape, load_tokenizer, random_model
 from rows import Row
 from subprocesses import answer_of, main, peak_bytes
@@ -27,7 +28,9 @@ def measure_once(limit: int) -> dict[str, Any]:
     from pytest_genderbias import measure
 
     warnings.simplefilter("ignore")  # the labels of random weights mean nothing
-    measured = measure("nli-occupation", random_model(_SHAPE, classifier=True), limit=limit, cache=None)
+    measured = measure(
+        "nli-occupation", random_model(_SHAPE, classifier=True), limit=limit, cache=None, ability=UNASKED
+    )
     assert measured.n == limit
     return {"peak": peak_bytes()}
 

@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 import torch
-from cases import sentences
+from cases import UNASKED, sentences
 from checkpoints import Shape, random_model
 from forward_passes import batches_of, forward_all, forward_packed, unpacked
 from rows import Row, ratio
@@ -51,7 +51,7 @@ def run(quick: bool) -> list[Row]:
 def _measure(suite: Any, model: Any, limit: int) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)  # the labels of random weights mean nothing
-        measure(suite, model, limit=limit, cache=None)
+        measure(suite, model, limit=limit, cache=None, ability=UNASKED)
 
 
 @torch.inference_mode()

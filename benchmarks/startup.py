@@ -37,7 +37,9 @@ def run(quick: bool) -> list[Row]:
         _pytest(folder, *stored)
         times = turns(
             {
-                "demo": lambda: _pytest(folder, "--bias-model=demo", "--bias-suite=lm-occupation", "--bias-no-cache"),
+                "demo": lambda: _pytest(
+                    folder, "--bias-model=demo", "--bias-suite=lm-occupation", "-obias_no_cache=true"
+                ),
                 "stored": lambda: _pytest(folder, *stored),
                 "imports": lambda: _python(folder, "-c", _IMPORTS),
             },
