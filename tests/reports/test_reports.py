@@ -11,7 +11,6 @@ from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJ
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.overview import overview
-from pytest_genderbias.reports.p_values import corrected_p_values
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -55,16 +54,6 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     assert reduction_rows(settled(without))[1] == []
     overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
     assert "perplexity 8 to -" in reduction_rows(settled(replace(judgement, facts=overflowed)))[1][0]
-
-
-def test_p_values_of_all_judgements_are_corrected_together() -> None:
-    worse = replace(
-        JUDGEMENT, interval=Interval(0.1, 0.3, 0.95, "words", ""), difference=0.2, p=0.01, n=1000, n_total=2000
-    )
-    judgements = [worse, replace(worse, name="other", p=0.04), replace(JUDGEMENT, name="limit")]
-    assert corrected_p_values(judgements) == ["0.02", "0.04", ""]
-    twice = corrected_p_values([*judgements, *judgements])
-    assert twice == ["0.02", "0.04", ""] * 2, "tests that judge the same count once"
 
 
 def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
