@@ -13,7 +13,6 @@ from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
-from pytest_genderbias.statistics.inference.intervals import Interval
 
 JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n")
 
