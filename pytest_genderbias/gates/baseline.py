@@ -48,7 +48,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement,
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.gates.refresh import pooled, with_kept_spread
+from pytest_genderbias.gates.refresh import as_stored, pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
@@ -155,8 +155,8 @@ class Baseline:
     ) -> tuple[Measurement, int]:
         """Return what an update stores, and of how many checkpoints it is.
 
-        Where chance explains the change and nobody gives a reason, it is pooled with what is stored; else one checkpoint takes its place,
-        with the spread of the restarts that are stored.
+        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one checkpoint takes its
+        place, with the spread of the restarts that are stored.
         """
         if stored is None or any(
             different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())
@@ -166,13 +166,14 @@ class Baseline:
             before = read_items(self.path, name, stored)
         except BaselineError:  # it is written anew
             return measurement, 1
-        weights = measurement.signature["model"].get("fingerprint")
-        if before is None or (weights is not None and weights == stored.model.get("fingerprint")):
+        if before is None:
             return measurement, 1
+        again = _is_that_of(measurement, stored)
         if not self.reason and name not in self.moved:
-            both = pooled(measurement, before, stored.values, stored.checkpoints)
-            return both, 1 if both.restarts else stored.checkpoints + 1
-        return with_kept_spread(measurement, before, stored.values), 1
+            join = as_stored if again else pooled
+            both = join(measurement, before, stored.values, stored.checkpoints)
+            return both, 1 if both.restarts else stored.checkpoints + (not again)
+        return (measurement, 1) if again else (with_kept_spread(measurement, before, stored.values), 1)
 
     def judge(
         self,
@@ -475,6 +476,8 @@ class Baseline:
         if self.reason or name in self.moved:
             return f"the spread of the {kept.restarts} stored restarts is kept around it"
         of = f"{kept.restarts} restarts" if kept.restarts else f"{checkpoints} checkpoints"
+        if entry is not None and _is_that_of(measurement, entry):
+            return f"it is one of what is stored, which stays ({of})"
         return f"chance explains the change, so that both are pooled ({of})"
 
     def _note_change(
@@ -609,6 +612,12 @@ def strictest(amounts: Iterable[float | None]) -> float | None:
     known = list(amounts)
     numbers = [amount for amount in known if amount is not None]
     return min(numbers) if len(numbers) == len(known) else None
+
+
+def _is_that_of(measurement: Measurement, stored: BaselineEntry) -> bool:
+    """Return whether a measurement is of the checkpoint that an update stored last."""
+    weights = measurement.signature["model"].get("fingerprint")
+    return weights is not None and weights == stored.model.get("fingerprint")
 
 
 def _today() -> str:
