@@ -48,7 +48,7 @@ from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement,
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.gates.refresh import pooled, with_kept_spread
+from pytest_genderbias.gates.refresh import as_stored, pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.seen import Seen
@@ -72,6 +72,8 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.suggestions import close_names
 
+POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what an update keeps of the stored values
+
 
 @dataclass(frozen=True)
 class _Kept:
@@ -80,25 +82,29 @@ class _Kept:
     Attributes:
         measurement: the one that is stored.
         checkpoints: how many single checkpoints its values are means of.
-        pooled: whether it is the measurement of now and what was stored, together.
-        spread: whether it is the measurement of now with the spread of the stored restarts.
+        kept: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of their restarts, or
+            nothing.
     """
 
     measurement: Measurement
     checkpoints: int = 1
-    pooled: bool = False
-    spread: bool = False
+    kept: str = ""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether its values are also those of earlier checkpoints."""
+        return self.kept in (POOLED, AGAIN)
 
     @property
     def in_words(self) -> str:
         """What is kept of the stored values; an empty text if nothing."""
         restarts = self.measurement.restarts
-        if self.spread:
-            return f"the spread of the {restarts} stored restarts is kept around it"
-        if not self.pooled:
-            return ""
         of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
-        return f"chance explains the change, so that both are pooled ({of})"
+        return {
+            SPREAD: f"the spread of the {restarts} stored restarts is kept around it",
+            AGAIN: f"it is one of what is stored, which stays ({of})",
+            POOLED: f"chance explains the change, so that both are pooled ({of})",
+        }.get(self.kept, "")
 
 
 @dataclass
@@ -182,8 +188,8 @@ class Baseline:
     def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry | None) -> _Kept:
         """Return what an update stores of a measurement.
 
-        Where chance explains the change and nobody gives a reason, it is pooled with what is stored; else one checkpoint takes its place,
-        with the spread of the restarts that are stored.
+        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one checkpoint takes its
+        place, with the spread of the restarts that are stored.
         """
         if stored is None or any(
             different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())
@@ -193,14 +199,19 @@ class Baseline:
             before = read_items(self.path, name, stored)
         except BaselineError:  # it is written anew
             return _Kept(measurement)
-        weights = measurement.signature["model"].get("fingerprint")
-        if before is None or (weights is not None and weights == stored.model.get("fingerprint")):
+        if before is None:
             return _Kept(measurement)
+        again = _is_that_of(measurement, stored)
         if not self.reason and name not in self.moved:
-            both = pooled(measurement, before, stored.values, stored.checkpoints)
-            return _Kept(both, 1 if both.restarts else stored.checkpoints + 1, pooled=True)
+            join = as_stored if again else pooled
+            both = join(measurement, before, stored.values, stored.checkpoints)
+            checkpoints = 1 if both.restarts else stored.checkpoints + (not again)
+            known = "" if both is measurement else AGAIN
+            return _Kept(both, checkpoints, known if again else POOLED)
+        if again:
+            return _Kept(measurement)
         with_spread = with_kept_spread(measurement, before, stored.values)
-        return _Kept(with_spread, spread=with_spread is not measurement)
+        return _Kept(with_spread, kept="" if with_spread is measurement else SPREAD)
 
     def judge(
         self,
@@ -648,6 +659,12 @@ def _stored_sees(entry: BaselineEntry, statistic: str, allowed: Allowed | None) 
         margin is None if allowed is None else margin is not None and math.isclose(margin, allowed.amount, rel_tol=1e-6)
     )
     return entry.sees.get(statistic) if same else None
+
+
+def _is_that_of(measurement: Measurement, stored: BaselineEntry) -> bool:
+    """Return whether a measurement is of the checkpoint that an update stored last."""
+    weights = measurement.signature["model"].get("fingerprint")
+    return weights is not None and weights == stored.model.get("fingerprint")
 
 
 def _today() -> str:

@@ -14,6 +14,8 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
+_BOTH, _STORED, _SHIFTED = "both", "stored", "shifted"  #: the restarts of a joined measurement
+
 
 def pooled(
     measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
@@ -29,7 +31,7 @@ def pooled(
         weight: number of checkpoints that the stored values are of.
     """
     if _restarts(before, values) or measurement.restarts:
-        return _joined(measurement, before, values, shifted=False)
+        return _joined(measurement, before, values, _BOTH)
     entries: dict[str, Entry] = {}
     means: dict[str, float | None] = {}
     for name, now in measurement.values.items():
@@ -43,11 +45,30 @@ def pooled(
     return replace(measurement, values=means, sums=SumsByStatistic(entries))
 
 
+def as_stored(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
+) -> Measurement:
+    """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as :func:`pooled`."""
+    stored = _restarts(before, values)
+    if stored > (measurement.restarts or 0):
+        return _joined(measurement, before, values, _STORED)
+    if weight < 2 or stored or measurement.restarts:
+        return measurement
+    entries: dict[str, Entry] = {}
+    for name in measurement.values:
+        try:
+            entries[name] = before.item_sums(name)
+        except UndefinedError as error:
+            entries[name] = str(error)
+    known = {name: values.get(name) for name in measurement.values}
+    return replace(measurement, values=known, sums=SumsByStatistic(entries))
+
+
 def with_kept_spread(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None]) -> Measurement:
     """Return a measurement of one checkpoint with the spread of the stored restarts around it; others as they are."""
     if measurement.restarts or not _restarts(before, values):
         return measurement
-    return _joined(measurement, before, values, shifted=True)
+    return _joined(measurement, before, values, _SHIFTED)
 
 
 def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
@@ -57,9 +78,10 @@ def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
 
 
 def _joined(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], shifted: bool
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], kept: str
 ) -> Measurement:
-    """Return a measurement over the stored restarts and those of now; or over the stored ones, shifted to the value of now."""
+    """Return a measurement over the stored restarts and those of now, over the stored ones alone, or over these shifted to the value of now."""
+    shifted = kept == _SHIFTED
     items, means = dict(measurement.items), dict(measurement.values)
     entries: dict[str, Entry] = {}
     count = 0
@@ -68,7 +90,7 @@ def _joined(
         if now is None or then is None:
             means[name] = None
             continue
-        new = np.array([now]) if new is None else new
+        new = np.array([]) if kept == _STORED else np.array([now]) if new is None else new
         both = then - then.mean() + now if shifted else np.concatenate([then, new])
         items[RESTART + name], means[name], count = both, float(both.mean()), len(both)
         entries[name] = "the values of its restarts are compared, and not its units"

@@ -207,6 +207,9 @@ def _why_not_alive(main: Answer) -> str:
     if main.cases is None or values.dtype.kind not in "fiu" or not values.size:
         return ""
     rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
+    if main.vocabulary:  # ids of fills, whose order may vary; of one template they may be the same for all persons
+        is_one = values.shape[1] > 1 and len(main.vocabulary) <= values.shape[-1]
+        return f"{CANNOT}: it fills all {len(rows):,} cases with the same words" if is_one else ""
     if len(rows) < 2 or not np.isfinite(rows).all() or (np.ptp(rows, axis=0) > 1e-9 * np.abs(rows).max(axis=0)).any():
         return ""
     return f"{CANNOT}: it gives one and the same answer to all {len(rows):,} cases"

@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import read_book
-from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.book_update import to_write, write_entries
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.plugin.acceptance import merge
 from pytest_genderbias.plugin.reported import ProposedEntry
@@ -55,6 +56,30 @@ def test_an_update_says_what_it_keeps_of_the_stored_value(tmp_path: Path) -> Non
     accepting = Baseline(tmp_path, "m", "r.py", update="all", reason="another tokenizer")
     accepting.judge(one(0.4), 0.1)
     assert accepting.entries()["tiny"].kept == "the spread of the 3 stored restarts is kept around it"
+
+
+@pytest.mark.parametrize("first", [one(0.2), combine_restarts([one(shift) for shift in (0.2, 0.21, 0.22)], range(3))])
+@pytest.mark.parametrize("again", [one(0.202), combine_restarts([one(shift) for shift in (0.202, 0.212)], range(2))])
+def test_the_same_update_twice_changes_nothing(tmp_path: Path, first: Measurement, again: Measurement) -> None:
+    """As where a run was killed after it had stored some of its baselines, and is started again."""
+    storing = Baseline(tmp_path, "m", "t.py", update="new")
+    storing.judge(first, 0.2)
+    book = write_entries(tmp_path, "m", "t.py", storing.entries())
+    kept = []
+    for _ in range(3):
+        updating = Baseline(tmp_path, "m", "t.py", update="all")
+        assert updating.judge(again, 0.2).code == "stored"
+        (new,) = updating.entries().values()
+        stored = read_book(book)["tiny"]
+        if kept:
+            assert to_write(book, "tiny", new, stored) is None
+            assert new.kept.startswith("it is one of what is stored, which stays (")
+        else:
+            assert "both are pooled" in new.kept
+            write_entries(tmp_path, "m", "t.py", updating.entries())
+            stored = read_book(book)["tiny"]
+        kept.append((stored.values, stored.checkpoints))
+    assert kept[0] == kept[1] == kept[2]
 
 
 def test_the_command_for_a_wrong_name_keeps_what_was_typed(tmp_path: Path) -> None:

@@ -172,6 +172,40 @@ def test_one_answer_to_everything_is_no_value():
     assert "one and the same answer to all" in measurement.unable
 
 
+class FillsWithTheSame:
+    """A masked LM that ranks the words of control items as one that can read, below three words that it writes everywhere."""
+
+    mask_token, fingerprint = "[MASK]", None
+
+    def __init__(self, everywhere):
+        self._right = {
+            text.replace("___", "[MASK]"): words[0] for text, *words in packaged_controls("masked-words", "en").content
+        }
+        others = {word for _, *words in packaged_controls("masked-words", "en").content for word in words}
+        self._everywhere = everywhere
+        self.vocabulary = [*everywhere, *sorted(others - set(everywhere))]
+
+    def fill_scores(self, texts):
+        scores = np.zeros((len(texts), len(self.vocabulary)))
+        for row, text in zip(scores, texts, strict=True):
+            row[: len(self._everywhere)] = 9 + np.random.default_rng(len(text)).random(len(self._everywhere))
+            if text in self._right:
+                row[self.vocabulary.index(self._right[text])] += 5
+            else:
+                row[len(self._everywhere) + len(text) % 5] += 20 * (len(self._everywhere) < 3)
+        return scores
+
+
+@pytest.mark.parametrize("everywhere", [("the", "a", "an"), ("the", "a")])
+def test_the_same_fills_everywhere_are_no_value(everywhere):
+    measurement = measure("disco-names", FillsWithTheSame(everywhere), cache=None, limit=400)
+    assert measurement.abilities and not any(one.unable for one in measurement.abilities)
+    if len(everywhere) == 3:
+        assert (measurement.value, "with the same words" in measurement.unable) == (None, True)
+    else:
+        assert measurement.value is not None
+
+
 def test_words_without_a_vector_are_not_asked(tmp_path):
     """A file of vectors that has half of the words is judged by these."""
     items = packaged_controls("related-words", "en").content
