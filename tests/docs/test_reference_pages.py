@@ -42,7 +42,9 @@ def test_every_packaged_suite_has_a_picture_with_its_finding() -> None:
 
 def test_every_flag_has_a_row_of_two_cells(pages: ModuleType) -> None:
     table = pages.flags().splitlines()[2:]
-    assert [re.search(r"--bias-[a-z-]+|bias_[a-z_]+", row)[0] for row in table] == [flag.name for flag in FLAGS.values()]  # type: ignore[index]
+    assert [re.search(r"--bias-[a-z-]+|bias_[a-z_]+", row)[0] for row in table] == [
+        flag.name for flag in FLAGS.values()
+    ]  # type: ignore[index]
     assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in table)
 
 
