@@ -155,7 +155,7 @@ def _prepare_mitigation(folder: Path) -> None:
 
 
 def _mitigate(folder: Path) -> int:
-    return run_pytest("m.bias.yaml", "--bias-model=m=demo-lm", "--bias-runs=runs", "--bias-json=report.json")
+    return run_pytest("m.bias.yaml", "--bias-model=m=demo-lm", "-obias_runs=runs", "--bias-json=report.json")
 
 
 def _mitigated(folder: Path) -> dict[str, str]:
@@ -178,7 +178,7 @@ def _prepare_report(folder: Path) -> None:
     _prepare_project(folder)
     test = "def test_bias(bias_measure):\n    assert bias_measure('lm-occupation', limit=96, seed=1).value > 0\n"
     (folder / "test_bias.py").write_text(test)
-    status = in_child(folder, lambda: run_pytest(*report_arguments(64), "--bias-no-cache")).wait()
+    status = in_child(folder, lambda: run_pytest(*report_arguments(64), "-obias_no_cache=true")).wait()
     assert status == 0, (folder / "output").read_text()
 
 

@@ -1,7 +1,7 @@
 """Kill runs, start each again, and compare its result with that of an uninterrupted run.
 
 ``python scripts/kill_test.py kills --workers 16 --kills 1000`` sends SIGKILL, SIGINT or SIGTERM, at a random moment or at the k-th file
-operation, to runs that score with a cache, update baselines, mitigate with ``--bias-runs``, or write a JSON report; all but the first are
+operation, to runs that score with a cache, update baselines, mitigate with ``bias_runs``, or write a JSON report; all but the first are
 whole runs of pytest. After each kill it reads what the run left, runs it again, and compares the result bit for bit, apart from times. It
 prints a table:
 

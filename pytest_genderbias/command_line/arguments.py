@@ -37,7 +37,7 @@ _RUNS = (
     "no_worse_than",
     "same_as",
 )  #: flags that belong to some of the commands that run pytest
-_READ = ("options", "labels", "trust_remote_code", "data", "seeds")  #: flags that decide whether a suite fits
+_READ = ("options", "data", "seeds")  #: flags that decide whether a suite fits
 
 
 #: How argparse says that a word is not among those it knows, and that it does not know some arguments at all.

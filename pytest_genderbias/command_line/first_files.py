@@ -67,7 +67,7 @@ jobs:
           path: ~/.cache/pytest-genderbias
           key: bias-${{ github.sha }}
           restore-keys: bias-
-      - run: COMMAND --bias-strict --bias-github --bias-summary=bias.md --bias-json=bias.json --bias-report=bias.html
+      - run: COMMAND --bias-strict -o bias_github=true --bias-summary=bias.md --bias-json=bias.json --bias-report=bias.html
       - uses: actions/upload-artifact@v4
         if: always()
         with: {name: bias, path: "bias.*"}

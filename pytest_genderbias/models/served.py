@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 ROLE = Role(CAUSAL_LM, "a causal LM behind a server")
-_NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: --bias-tokenizer={0}=DIR (tokenizer=... in Python)"
+_NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: -o bias_tokenizer={0}=DIR (tokenizer=... in Python)"
 DETAIL = "server"  #: of a model's details, by which the signature says that it is served
 VERSION = "endpoint_version"  #: of a model's details: the user's word under which its scores are cached
 

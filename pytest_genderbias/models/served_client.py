@@ -310,7 +310,7 @@ class ServedClient:
         import httpx
 
         too_late = isinstance(error, (httpx.ReadTimeout, httpx.WriteTimeout, asyncio.TimeoutError))
-        return f" after {self._time_limit:g} s, --bias-endpoint-timeout=SECONDS waits longer" if too_late else ""
+        return f" after {self._time_limit:g} s, -o bias_endpoint_timeout=SECONDS waits longer" if too_late else ""
 
     def _pause_asked(self, response: httpx.Response, trouble: str, otherwise: float) -> float:
         """Return the pause in seconds before the next attempt: that of the server's ``Retry-After``, if it names one.
@@ -324,7 +324,7 @@ class ServedClient:
         asked = brief(_without_key(response.headers.get("retry-after", "")), 60)
         raise ScoreError(
             f"{self.where} answers with {trouble}, and asks to wait until its next request (Retry-After: {asked}); a run waits "
-            f"{longest:g} s at most: run again later, or give it more time with --bias-endpoint-timeout=SECONDS"
+            f"{longest:g} s at most: run again later, or give it more time with -o bias_endpoint_timeout=SECONDS"
         )
 
     def _refused(self, response: httpx.Response, answer: bytes) -> ModelError:
@@ -403,7 +403,7 @@ def _refuse_remote(url: str, name: str, allow_remote: bool) -> None:
         )
     if not allow_remote:
         raise ModelError(
-            f"{name} is at {host}, another machine: the texts of the suites would leave this one; --bias-allow-remote permits it "
+            f"{name} is at {host}, another machine: the texts of the suites would leave this one; -o bias_allow_remote=true permits it "
             "(allow_remote=True in Python)"
         )
     if parts.scheme == "http" and os.environ.get(API_KEY):

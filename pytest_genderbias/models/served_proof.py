@@ -101,7 +101,7 @@ class Proof:
             raise ScoreError(
                 f"{name} changed while it was measured: {source.where} gives other log-probabilities for {len(self.canaries)} texts than before the "
                 f"first figure (on average {moved.mean():.3g} nats a token, expected at most {limit:.2g}), so that the scores may be of two models; "
-                "nothing is kept of the last ones: measure again when the server stays the same, with another --bias-endpoint-version if there was one"
+                "nothing is kept of the last ones: measure again when the server stays the same, with another bias_endpoint_version if there was one"
             )
 
     @property
@@ -125,7 +125,7 @@ class Proof:
         moved, limit = float(np.abs(now - then).mean()), most_moved(max(float(kept[0]), self.mean_noise))
         if not moved <= limit:
             raise ScoreError(
-                f"{name} is another model than the one whose scores are cached under --bias-endpoint-version={version}: {where} gives other "
+                f"{name} is another model than the one whose scores are cached under -o bias_endpoint_version={version}: {where} gives other "
                 f"log-probabilities for {len(self.canaries)} texts than it did then (on average {then.mean():.4f} nats a token then, {now.mean():.4f} now, "
                 f"{moved:.3g} apart, expected at most {limit:.2g}); no cached score is used: take another TAG for what is served now"
             )
@@ -252,7 +252,7 @@ def _own_tokenizer(asked: Asked) -> str | None:
         return None
     return (
         f"expected the {len(special)} ids of the tokenizer given for it when the server reads {text[:24]!r}..., got {len(theirs)} others; the model has "
-        "another tokenizer: name the right one with --bias-tokenizer"
+        "another tokenizer: name the right one with bias_tokenizer"
     )
 
 

@@ -135,7 +135,7 @@ class MeasuredRows:
             raise ScoreError(
                 f"{self._name} changed while it was measured: {self.where} gives other log-probabilities for rows that were measured before ({moved}), "
                 "so that the scores may be of two models; nothing is kept of the last ones: measure again when the server stays the same, with "
-                "another --bias-endpoint-version if there was one"
+                "another bias_endpoint_version if there was one"
             )
 
     def _again(self, asked: Asked) -> str | None:

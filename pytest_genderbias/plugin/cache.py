@@ -57,7 +57,7 @@ class CacheKeeper:
         if removal.removed or removal.held:
             self._removed = (
                 f"{_removal_in_words(cache, removal)}; the least recently used entries go until the rest is within "
-                f"{show_size(self._settings.cache_size)} (--bias-cache-size)"
+                f"{show_size(self._settings.cache_size)} (bias_cache_size)"
             )
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:

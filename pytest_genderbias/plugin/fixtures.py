@@ -115,7 +115,7 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitiga
     a method that takes part in a training needs, is given in the same ways:
     ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``.
 
-    A second call with the same arguments and model returns the first run. --bias-runs keeps trained models. The settings of the run
+    A second call with the same arguments and model returns the first run. bias_runs keeps trained models. The settings of the run
     (--bias-limit, ...) apply to its measurements. A method or recipe that does not apply to the model fails the test, as for
     ``bias_measure``.
     """

@@ -1,4 +1,4 @@
-"""What ``--bias-github`` shows in GitHub Actions: annotations in the log of the step, and a summary of the job."""
+"""What ``bias_github`` shows in GitHub Actions: annotations in the log of the step, and a summary of the job."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def append_to_job(report: RunReport) -> list[str]:
         append_summary(report, Path(path))
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return [printable(f"--bias-github: {path} cannot be written: {reason}")]
+        return [printable(f"bias_github: {path} cannot be written: {reason}")]
     return []
 
 

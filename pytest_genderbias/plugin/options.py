@@ -19,7 +19,7 @@ import pytest
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.margin import Margin
-from pytest_genderbias.models.spec import SERVED, ModelSpec
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
 from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
@@ -72,7 +72,7 @@ class Settings:
         "--bias-dtype", "DTYPE", parse.choice(*DTYPES), f"number format of the weights: {', '.join(DTYPES)} (that of each checkpoint)", default="float32"
     )  # fmt: skip
     batch_tokens: int | None = value(
-        "--bias-batch-tokens", "N", parse.whole_number(1),
+        "bias_batch_tokens", "N", parse.whole_number(1),
         "tokens in a batch (default: chosen automatically; halved when memory runs out)",
     )  # fmt: skip
     executor: str = value(
@@ -80,32 +80,32 @@ class Settings:
         "where cases are scored: in the process of the run, or by workers of a Ray cluster; needs the extra [ray]", default="process",
     )  # fmt: skip
     ray: str = value(
-        "--bias-ray", "HOST:PORT|local", parse.ray_address,
+        "bias_ray", "HOST:PORT|local", parse.ray_address,
         "the cluster of --bias-executor=ray: one that runs, or one of this machine that only its own processes reach and that ends with the run",
         default="local",
     )  # fmt: skip
     workers: tuple[int, int] | None = value(
-        "--bias-workers", "N[xT]", parse.workers,
+        "bias_workers", "N[xT]", parse.workers,
         "number of workers of --bias-executor=ray, and threads of each, as 4x2 (default: one of one thread for each CPU, or one for each GPU)",
     )  # fmt: skip
     labels: tuple[str, ...] | None = value(
-        "--bias-labels", "A,B,C", parse.names, "names of a classifier's outputs, in order, if its config does not name them"
+        "bias_labels", "A,B,C", parse.names, "names of a classifier's outputs, in order, if its config does not name them"
     )  # fmt: skip
-    trust_remote_code: bool = switch("--bias-trust-remote-code", "run code that comes with a checkpoint")
+    trust_remote_code: bool = switch("bias_trust_remote_code", "run code that comes with a checkpoint")
     tokenizers: tuple[tuple[str, str], ...] = repeatable(
-        "--bias-tokenizer", "NAME=DIR", parse.named_places,
+        "bias_tokenizer", "NAME=DIR", parse.named_places,
         "folder or hub id of the tokenizer of the served model NAME (default: what the server calls the model, which often is one of both)",
     )  # fmt: skip
     allow_remote: bool = switch(
-        "--bias-allow-remote",
+        "bias_allow_remote",
         "send the texts of suites to a server on another machine; without it only servers of this machine are asked",
     )
     endpoint_version: str | None = value(
-        "--bias-endpoint-version", "TAG", parse.one_line,
+        "bias_endpoint_version", "TAG", parse.one_line,
         "your word for what a server serves: its scores are cached under it, and not at all without one, since a server can change behind its address",
     )  # fmt: skip
     endpoint_timeout: int = value(
-        "--bias-endpoint-timeout", "SECONDS", parse.whole_number(1),
+        "bias_endpoint_timeout", "SECONDS", parse.whole_number(1),
         "seconds after which a request to a server is sent again if its answer is not complete; six times, then it is an error",
         default="300",
     )  # fmt: skip
@@ -117,9 +117,9 @@ class Settings:
         "--bias-cache", "DIR", parse.path, "folder of the score cache (default: pytest-genderbias in the user's cache folder)",
         default=lambda: str(default_cache()),
     )  # fmt: skip
-    no_cache: bool = switch("--bias-no-cache", "do not read or write the score cache")
+    no_cache: bool = switch("bias_no_cache", "do not read or write the score cache")
     cache_size: int = value(
-        "--bias-cache-size", "SIZE", parse.size,
+        "bias_cache_size", "SIZE", parse.size,
         "largest size of the score cache, as 500MB, 2GB or 1GiB; the least recently used entries are removed at the end of a run",
         default="10GB",
     )  # fmt: skip
@@ -161,7 +161,7 @@ class Settings:
         ini=False,
     )
     variance: bool = switch(
-        "--bias-variance",
+        "bias_variance",
         "show where the variance of each value comes from, and so what it hangs on: items, templates, seeds (of several restarts) and the rest",
     )
     no_worse_than: str | None = value(
@@ -180,7 +180,7 @@ class Settings:
         "--bias-same-as: X in units of the statistic, X percent of the distance from neutral then. Without it, a suite may be as much worse as chance explains",
     )  # fmt: skip
     runs: Path | None = value(
-        "--bias-runs", "DIR", parse.writable_folder,
+        "bias_runs", "DIR", parse.writable_folder,
         "keep the models that mitigations train in DIR: an interrupted training continues, and an identical one is not repeated "
         "(default: a temporary folder that is removed at the end of the run)",
     )  # fmt: skip
@@ -190,7 +190,7 @@ class Settings:
         "them that is at least as bad as the measured value",
     )
     null_repeats: int = value(
-        "--bias-null-repeats", "R", parse.whole_number(40), "shuffles of each null control that --bias-null shows", default="200"
+        "bias_null_repeats", "R", parse.whole_number(40), "shuffles of each null control that --bias-null shows", default="200"
     )  # fmt: skip
     json: Path | None = value("--bias-json", "FILE", parse.file, "write all measurements and judgements to FILE")
     summary: Path | None = value(
@@ -199,7 +199,7 @@ class Settings:
         "and what to type",
     )  # fmt: skip
     github: bool = switch(
-        "--bias-github",
+        "bias_github",
         "in GitHub Actions, annotate the failed gates in the files that declare them, and append the summary to that of the job; "
         "elsewhere it has no effect",
     )
@@ -283,48 +283,25 @@ def read_settings(config: pytest.Config) -> Settings:
     values = {field: flag.read(config, project) for field, flag in FLAGS.items()}
     settings = Settings(**values)  # type: ignore[arg-type]  # each flag's parser returns the type of its field
     _check_cache(settings)
-    _check_executor(settings, config)
-    _check_tokenizers(settings, config)
+    _check_executor(settings)
     _check_update(settings)
     _check_compare(settings)
     _check_compared_with(settings, config)
-    if FLAGS["null_repeats"].is_typed(config) and not settings.null_control:
-        raise pytest.UsageError("--bias-null-repeats: goes with --bias-null, which shows the null controls")
     return settings
 
 
 def _check_cache(settings: Settings) -> None:
     for flag, is_set in (("--bias-cache-info", settings.cache_info), ("--bias-cache-clear", settings.cache_clear)):
         if is_set and settings.no_cache:
-            raise pytest.UsageError(f"{flag}: there is no score cache with --bias-no-cache; leave one of them out")
+            raise pytest.UsageError(f"{flag}: there is no score cache with bias_no_cache; leave one of them out")
 
 
-def _check_executor(settings: Settings, config: pytest.Config) -> None:
+def _check_executor(settings: Settings) -> None:
     if settings.models and process_count() > 1:
         raise pytest.UsageError(
             f"--bias-model: this is one of {process_count()} processes (WORLD_SIZE) that accelerate launch or torchrun started, and each would measure "
             "everything; start pytest without them (several devices score with --bias-executor=ray)"
         )
-    for field in ("ray", "workers"):
-        if FLAGS[field].is_typed(config) and settings.executor != "ray":
-            raise pytest.UsageError(
-                f"{FLAGS[field].name}: goes with --bias-executor=ray, which scores in a Ray cluster"
-            )
-
-
-def _check_tokenizers(settings: Settings, config: pytest.Config) -> None:
-    """Reject a tokenizer on the command line that no model would have; the ini file may name those of other runs."""
-    kinds = {spec.name: spec.kind for spec in settings.models}
-    for name, _ in settings.tokenizers if FLAGS["tokenizers"].is_typed(config) else ():
-        if name not in kinds:
-            raise pytest.UsageError(
-                f"--bias-tokenizer: no model {name!r}; the run has {', '.join(kinds) or 'none'}. Give it with "
-                f"--bias-model={name}=http://HOST:PORT/v1#MODEL"
-            )
-        if kinds[name] != SERVED:
-            raise pytest.UsageError(
-                f"--bias-tokenizer: {name} has a tokenizer of its own; the flag is for models behind a server"
-            )
 
 
 def _check_update(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""The folder of the models that mitigations train: that of ``--bias-runs``, or a temporary one that all workers share."""
+"""The folder of the models that mitigations train: that of ``bias_runs``, or a temporary one that all workers share."""
 
 from __future__ import annotations
 

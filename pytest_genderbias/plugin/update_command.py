@@ -20,7 +20,7 @@ def update_command(item: pytest.Item, *others: pytest.Item) -> str:
     config, items = item.config, (item, *others)
     arguments = [str(argument) for argument in user_arguments(config)]
     with_value = ["--bias-reason", *(output.flag for output in OUTPUTS if output.flagged)]
-    without_value = {"--bias-update", "--bias-update-new", "--bias-github"}
+    without_value = {"--bias-update", "--bias-update-new"}
     if not any(map(_is_packaged, items)):  # these tests alone, without the suites of flags
         with_value += ["--bias-suite", "--bias-no-worse-than", "--bias-same-as"]
         without_value.update(config.option.file_or_dir or ())

@@ -124,7 +124,7 @@ class RunReport:
         comparisons: between models, with ``--bias-compare``.
         not_compared: suites that could not be compared.
         not_judged: tests that were skipped since they could not judge.
-        variances: sources of variance, with ``--bias-variance``.
+        variances: sources of variance, with ``bias_variance``.
         pictures: of the measurements.
         failures: what failed the run beside its tests, in words.
         history: the values of the statistics in this and earlier runs, where a report is made with a history.

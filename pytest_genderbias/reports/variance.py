@@ -1,4 +1,4 @@
-"""The table of ``--bias-variance``: what a value hangs on."""
+"""The table of ``bias_variance``: what a value hangs on."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:
     reasons = variance_reasons(variances)
     if any(one.shares for one in variances):
         return [*NOTES, *reasons]
-    return reasons or ["--bias-variance: nothing was measured"]
+    return reasons or ["bias_variance: nothing was measured"]
 
 
 def variance_reasons(variances: Sequence[ValueVariance]) -> list[str]:

@@ -33,14 +33,9 @@ _SHARE = 0.1  #: of the distance from neutral: the margin where nothing is known
 _PLAIN = re.compile(r"(\./)?[A-Za-z][\w./-]*")
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  #: that YAML reads as something else
 _KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
-#: Flags that a run needs again, each with whether it takes no value.
-_CONDITIONS = {
-    **dict.fromkeys(
-        ("--bias-data", "--bias-labels", "--bias-tokenizer", "--bias-dtype", "--bias-device", "--bias-endpoint-version", "--bias-endpoint-timeout"),
-        False,
-    ),
-    **dict.fromkeys(("--bias-trust-remote-code", "--bias-allow-remote"), True),
-}  # fmt: skip
+#: Flags that a run needs again, and keys of the ini file that its command line set.
+_CONDITIONS = ("--bias-data", "--bias-dtype", "--bias-device")
+_KEPT_KEYS = ("bias_labels", "bias_tokenizer", "bias_endpoint_version", "bias_endpoint_timeout", "bias_trust_remote_code", "bias_allow_remote")  # fmt: skip
 _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
 # Each passes on the model that it was written from: its limit is the measured value and a margin.
 # That is no statement on what is fair: read each gate, then move its limit or remove it.
@@ -98,10 +93,13 @@ def _command(report: RunReport, path: Path) -> str:
 
 def _conditions(arguments: Sequence[str]) -> Iterator[str]:
     """Yield the arguments of a run without which its models cannot be read, or give other figures; the settings of gates have the rest."""
-    for argument, value in zip_longest(arguments, arguments[1:]):
+    for argument, value in zip_longest(arguments, arguments[1:], fillvalue=""):
         flag, sign, _ = argument.partition("=")
         if flag in _CONDITIONS:
-            yield argument if sign or _CONDITIONS[flag] else f"{flag}={value}"
+            yield argument if sign else f"{flag}={value}"
+        key = value if argument == "-o" else argument.removeprefix("-o")
+        if argument.startswith("-o") and key.startswith(_KEPT_KEYS):
+            yield from ("-o", key)
 
 
 def _subjects(measurements: Iterable[Measurement], limit: object) -> Iterable[Measurement]:

@@ -125,7 +125,7 @@ class EdgeProbe:
             head = read_head(path, key, 2 * self._model.width_of(self._layer))
             if isinstance(head, Head):
                 with suppress(OSError):  # the cache may be read-only
-                    path.touch()  # marks it as used: --bias-cache-size removes the least recently used entries
+                    path.touch()  # marks it as used: bias_cache_size removes the least recently used entries
                 return head
             self._remarks.append(f"the edge-probing head {path} {head}: another was trained in its place")
         head = self._train(training, seed, batch_tokens)

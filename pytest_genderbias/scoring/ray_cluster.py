@@ -142,7 +142,7 @@ class Cluster:
             )  # fmt: skip
         except Exception as error:  # Ray raises errors of many kinds
             raise ExecutorError(
-                f"a local Ray cluster cannot be started ({_in_short(error)}); score without --bias-executor, or name a cluster with --bias-ray=HOST:PORT"
+                f"a local Ray cluster cannot be started ({_in_short(error)}); score without --bias-executor, or name a cluster with -o bias_ray=HOST:PORT"
             ) from None
         host = ray.util.get_node_ip_address()
         if host not in ("127.0.0.1", "::1"):

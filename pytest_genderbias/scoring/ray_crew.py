@@ -331,7 +331,7 @@ class Crew:
         if self._failed_starts >= _MOST_FAILED_STARTS:
             raise ExecutorError(
                 f"{self._failed_starts} workers ended one after another before they could score, the last one so: {reason}; this package has to be installed "
-                "on every node, and a model that does not fit into memory needs fewer workers (--bias-workers)"
+                "on every node, and a model that does not fit into memory needs fewer workers (bias_workers)"
             )
         self._take_back(worker, reason)
         self._restarts += 1
@@ -363,7 +363,7 @@ class Crew:
             f"no worker could begin within {force.wait:,.0f} seconds: each asks for {_counted(force.threads, 'CPU')}"
             + (" and a GPU" if force.on_gpu else "")
             + f", and {cpus} CPUs and {gpus} GPUs of the cluster are free; loading the model may take longer, or another run may hold the rest, as one that pytest-xdist started beside this one: wait "
-            "for it, ask for fewer (--bias-workers), or let one process measure (without -n)"
+            "for it, ask for fewer (bias_workers), or let one process measure (without -n)"
         )
 
 

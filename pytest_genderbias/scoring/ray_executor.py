@@ -189,11 +189,13 @@ class RayExecutor:
 def _what_fits(room: int, cpus: int, gpus: int, on_gpu: bool) -> str:
     """Return what to ask a cluster for that has room for so many workers."""
     if room:
-        return f"ask for at most {room} (--bias-workers)"
+        return f"ask for at most {room} (bias_workers)"
     if on_gpu and not gpus:
         return "score on the CPU (--bias-device=cpu)"
     return (
-        f"ask for workers of fewer threads (--bias-workers=1x{cpus})" if cpus else "wait until its machines have joined"
+        f"ask for workers of fewer threads (-o bias_workers=1x{cpus})"
+        if cpus
+        else "wait until its machines have joined"
     )
 
 

@@ -152,7 +152,7 @@ def test_a_server_that_never_answers_is_one_error():
 
 @pytest.mark.parametrize("late", [httpx.ReadTimeout("late"), httpx.WriteTimeout("late")])
 def test_a_server_that_takes_too_long_is_an_error_that_names_the_flag(late):
-    message = r"7 times \(at last: .*Timeout: late.* after 2.5 s, --bias-endpoint-timeout=SECONDS waits longer\)"
+    message = r"7 times \(at last: .*Timeout: late.* after 2.5 s, -o bias_endpoint_timeout=SECONDS waits longer\)"
     with pytest.raises(ScoreError, match=message):
         Server(before=lambda number, body: late).client(time_limit=2.5).ask([[5, 6]])
 
@@ -251,7 +251,7 @@ def test_the_time_limit_is_that_of_a_request_and_not_of_a_read(way, monkeypatch)
     with trickling(*ENDLESS[way]) as port:
         client = ServedClient(f"http://127.0.0.1:{port}/v1", "m", "chat", time_limit=1, pause=lambda seconds: None)
         begun = time.monotonic()
-        with pytest.raises(ScoreError, match="after 1 s, --bias-endpoint-timeout=SECONDS waits longer"):
+        with pytest.raises(ScoreError, match="after 1 s, -o bias_endpoint_timeout=SECONDS waits longer"):
             client.ask([[5, 6]])
     assert client.facts == {"server": "unknown"}  # which never came either
     assert time.monotonic() - begun < 20
@@ -631,7 +631,7 @@ def test_redirections_are_not_followed():
 @pytest.mark.parametrize("host", ["192.0.2.7", "gpu.example", "[2001:db8::1]", "127.0.0.1.example"])
 def test_another_machine_is_asked_only_where_that_is_permitted(host, monkeypatch):
     server = Server()
-    with pytest.raises(ModelError, match="--bias-allow-remote"):
+    with pytest.raises(ModelError, match="-o bias_allow_remote=true"):
         server.client(f"http://{host}/v1")
     assert not server.requests
     monkeypatch.setenv("GENDERBIAS_API_KEY", KEY)

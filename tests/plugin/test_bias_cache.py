@@ -114,9 +114,9 @@ def test_clear_and_info_clear_without_a_run(cached: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("flag", ["--bias-cache-clear", "--bias-cache-info"])
 def test_no_cache_cannot_be_cleared_or_shown(cached: pytest.Pytester, flag: str) -> None:
-    result = cached.runpytest(flag, "--bias-no-cache")
+    result = cached.runpytest(flag, "-obias_no_cache=true")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines([f"ERROR: {flag}: there is no score cache with --bias-no-cache; *"])
+    result.stderr.fnmatch_lines([f"ERROR: {flag}: there is no score cache with bias_no_cache; *"])
 
 
 def test_only_the_controller_clears_and_bounds(cached: pytest.Pytester) -> None:
@@ -141,9 +141,9 @@ def test_a_run_bounds_the_cache_and_keeps_what_it_used(cached: pytest.Pytester) 
     cached.runpytest(*cached.measuring).assert_outcomes(passed=2)  # type: ignore[attr-defined]
     assert old.exists()
     size = sum(entry.size for entry in list_entries(cache)) - 1
-    cached.runpytest("-p", "no:cacheprovider", "--bias-cache=cache", "--bias-cache-size=0")
+    cached.runpytest("-p", "no:cacheprovider", "--bias-cache=cache", "-obias_cache_size=0")
     assert old.exists()  # nothing was measured
-    result = cached.runpytest(*cached.measuring, f"--bias-cache-size={size}")  # type: ignore[attr-defined]
+    result = cached.runpytest(*cached.measuring, f"-obias_cache_size={size}")  # type: ignore[attr-defined]
     result.assert_outcomes(passed=2)
     result.stdout.fnmatch_lines(["note: score cache *: removed 1 entry (*); the least recently used entries go *"])
     assert not old.exists()

@@ -1,4 +1,4 @@
-"""``--bias-github``: annotations and the summary of a job, in GitHub Actions."""
+"""``bias_github``: annotations and the summary of a job, in GitHub Actions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def actions(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 def test_failed_gates_are_annotated_in_their_files(project: pytest.Pytester, actions: Path) -> None:
     actions.write_text("of an earlier command\n")
-    result = project.runpytest(model(project, "good"), "--bias-github")
+    result = project.runpytest(model(project, "good"), "-obias_github=true")
     result.assert_outcomes(failed=2, passed=1)
     folder = project.path.name
     annotations = sorted(line for line in result.outlines if line.startswith("::"))
@@ -57,11 +57,11 @@ def test_a_summary_that_cannot_be_written_fails_the_run(
     project: pytest.Pytester, actions: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     actions.mkdir()
-    result = project.runpytest(model(project, "good"), "--bias-github", "-k", "low")
+    result = project.runpytest(model(project, "good"), "-obias_github=true", "-k", "low")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.fnmatch_lines([f"--bias-github: {actions} cannot be written: Is a directory"])
+    result.stdout.fnmatch_lines([f"bias_github: {actions} cannot be written: Is a directory"])
     monkeypatch.delenv("GITHUB_ACTIONS")
-    result = project.runpytest(model(project, "good"), "--bias-github", "-k", "at_least")
+    result = project.runpytest(model(project, "good"), "-obias_github=true", "-k", "at_least")
     assert not [line for line in result.outlines if line.startswith("::")], "elsewhere the flag has no effect"
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    result.stdout.no_fnmatch_line("--bias-github: *")
+    result.stdout.no_fnmatch_line("bias_github: *")

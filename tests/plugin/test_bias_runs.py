@@ -1,4 +1,4 @@
-"""``--bias-runs``: the folder that keeps what mitigations train."""
+"""``bias_runs``: the folder that keeps what mitigations train."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pytest_genderbias.plugin.runs import runs_folder
 
 
 def test_a_named_folder_is_used_and_kept(project: pytest.Pytester) -> None:
-    config = project.parseconfigure("--bias-runs=kept")
+    config = project.parseconfigure("-obias_runs=kept")
     assert runs_folder(config) == project.path / "kept"
     config._ensure_unconfigure()
     project.makeini("[pytest]\nbias_runs = runs")

@@ -55,7 +55,7 @@ def test_the_summary_of_a_failed_run(jobs: pytest.Pytester) -> None:
 
 @pytest.mark.parametrize("flag", [output.flag for output in OUTPUTS if output.flagged])
 def test_the_command_to_accept_names_no_file_of_the_run(flag: str) -> None:
-    assert repeated_arguments(["-q", f"{flag}=FILE", flag, "FILE", "--bias-github", "tests"]) == ["-q", "tests"]
+    assert repeated_arguments(["-q", f"{flag}=FILE", flag, "FILE", "tests"]) == ["-q", "tests"]
 
 
 def test_no_summary_without_the_flag(project: pytest.Pytester) -> None:
@@ -75,7 +75,7 @@ def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester, monkeyp
             model(project, "good"),
             "--bias-summary=s.md",
             "--bias-json=run.json",
-            "--bias-github",
+            "-obias_github=true",
             *workers,
         )
         summary = re.sub(r"\d\d:\d\d", "", project.path.joinpath("s.md").read_text(encoding="utf-8"))

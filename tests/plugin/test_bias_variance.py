@@ -1,4 +1,4 @@
-"""``--bias-variance``: what a value hangs on."""
+"""``bias_variance``: what a value hangs on."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_table_and_the_report_have_the_shares(jobs: pytest.Pytester) -> None
         "--bias-model=demo-lm",
         model(jobs, "worse", "n"),
     )
-    result = jobs.runpytest(*run, model(jobs, "filler", "f"), "--bias-variance", "--bias-json=r.json")
+    result = jobs.runpytest(*run, model(jobs, "filler", "f"), "-obias_variance=true", "--bias-json=r.json")
     assert result.ret == 0
     rows = rows_of(result)
     assert [row[3:5] for row in rows if row[:3] == ["lm-occupation", "demo-lm", "aggregate_bias"]] == [

@@ -13,7 +13,7 @@ from pytest_genderbias.plugin import flag_values
 from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
 
-ORIGIN = Origin("--bias-cache-size", Path(), Path())
+ORIGIN = Origin("bias_cache_size", Path(), Path())
 NO_INI = {
     "--bias-cache-info",
     "--bias-cache-clear",
@@ -191,7 +191,7 @@ def test_sizes(text: str, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "big", "-1", "GB", "1XB", "1e9", "1,5GB", "nan", "inf", "1 2"])
 def test_what_is_no_size_is_a_usage_error(text: str) -> None:
-    with pytest.raises(pytest.UsageError, match="--bias-cache-size: expected a size such as 500MB, 2GB or 1GiB"):
+    with pytest.raises(pytest.UsageError, match="bias_cache_size: expected a size such as 500MB, 2GB or 1GiB"):
         flag_values.size(text, ORIGIN)
 
 

@@ -88,7 +88,7 @@ def test_pages_and_commands_print_no_command(hostile: pytest.Pytester, monkeypat
 def test_annotations_of_a_run_are_the_only_commands(hostile: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("GITHUB_ACTIONS", "true")
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(hostile.path / "summary.md"))
-    result = hostile.runpytest(f"--bias-model=m={hostile.models}:worse", "--bias-github", "-vv")  # type: ignore[attr-defined]
+    result = hostile.runpytest(f"--bias-model=m={hostile.models}:worse", "-obias_github=true", "-vv")  # type: ignore[attr-defined]
     commands = obeyed([*result.outlines, *result.errlines])
     assert len(commands) == 2
     assert all(line.startswith("::error ") and "%0A::" not in line for line in commands)

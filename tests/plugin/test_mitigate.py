@@ -211,15 +211,15 @@ def test_bias_runs_keeps_what_was_trained(project: pytest.Pytester) -> None:
     assert len(kept) == 4 and all((project.path / "runs" / name / "model" / "config.json").is_file() for name in kept)
     project.runpytest(MODEL, "-k", "m-1").assert_outcomes(passed=1, deselected=1)
     assert len(trained(project)) == 4, "nothing is trained again"
-    project.runpytest(MODEL, "-k", "m-1", "--bias-runs=others").assert_outcomes(passed=1, deselected=1)
+    project.runpytest(MODEL, "-k", "m-1", "-obias_runs=others").assert_outcomes(passed=1, deselected=1)
     assert len(trained(project)) == 8 and (project.path / "others").is_dir()
 
 
 def test_an_unwritable_folder_of_runs_is_a_usage_error(project: pytest.Pytester) -> None:
     project.path.joinpath("file").write_text("")
-    result = project.runpytest(MODEL, "--bias-runs=file/runs")
+    result = project.runpytest(MODEL, "-obias_runs=file/runs")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: --bias-runs: *file cannot be written*"])
+    result.stderr.fnmatch_lines(["ERROR: bias_runs: *file cannot be written*"])
 
 
 def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytester) -> None:

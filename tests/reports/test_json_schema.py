@@ -31,7 +31,7 @@ def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> Non
     project.runpytest(suites, model(project, "good"), writer, "--bias-update", "--bias-margin=0.01")
     project.runpytest(
         suites, model(project, "worse"), model(project, "nearly", "n"), writer,
-        "--bias-compare", "--bias-variance", "--bias-null", "--bias-margin=0.01", "--bias-json=r.json",
+        "--bias-compare", "-obias_variance=true", "--bias-null", "--bias-margin=0.01", "--bias-json=r.json",
     )  # fmt: skip
     report = json.loads(project.path.joinpath("r.json").read_text())
     validator().validate(report)

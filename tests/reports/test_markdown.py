@@ -84,7 +84,7 @@ def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: 
 )  # fmt: skip
 def test_it_says_what_to_type(judgement: Judgement, outcome: str, command: str) -> None:
     report = run_report(judgements=(settled(judgement, outcome),))
-    arguments = ("--bias-model=m=runs/m", "--bias-summary", "s.md", "--bias-github", "--bias-json=r.json")
+    arguments = ("--bias-model=m=runs/m", "--bias-summary", "s.md", "--bias-json=r.json")
     report = replace(report, run=replace(report.run, arguments=arguments))
     assert [line for line in summary_text(report).splitlines() if line.startswith("pytest ")] == [command]
     assert "pytest --" not in summary_text(run_report(judgements=(settled(PASSED, "passed"),)))

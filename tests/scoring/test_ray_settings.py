@@ -108,7 +108,7 @@ def test_the_number_of_workers(resources, on_gpu, settings, number):
         return
     with pytest.raises(
         ExecutorError,
-        match=r"do not fit into the Ray cluster host:1, which has 8 CPUs and \d GPUs.*--bias-(workers|device)",
+        match=r"do not fit into the Ray cluster host:1, which has 8 CPUs and \d GPUs.*(bias_workers|--bias-device)",
     ):
         executor._number(on_gpu)
 
@@ -116,9 +116,9 @@ def test_the_number_of_workers(resources, on_gpu, settings, number):
 @pytest.mark.parametrize(
     ("resources", "on_gpu", "threads", "advice"),
     [
-        ({"CPU": 8.0, "GPU": 1.0}, True, 1, r"a GPU each do not fit .* ask for at most 1 \(--bias-workers\)"),
+        ({"CPU": 8.0, "GPU": 1.0}, True, 1, r"a GPU each do not fit .* ask for at most 1 \(bias_workers\)"),
         ({"CPU": 8.0}, True, 1, r"and 0 GPUs in all; score on the CPU \(--bias-device=cpu\), or add machines"),
-        ({"CPU": 2.0}, False, 4, r"4 threads do not fit .* ask for workers of fewer threads \(--bias-workers=1x2\)"),
+        ({"CPU": 2.0}, False, 4, r"4 threads do not fit .* ask for workers of fewer threads \(-o bias_workers=1x2\)"),
         ({}, False, 1, "wait until its machines have joined"),
     ],
     ids=["fewer GPUs", "no GPU", "too many threads", "no machine"],

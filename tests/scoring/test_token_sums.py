@@ -256,7 +256,7 @@ def test_scores_of_another_model_under_the_same_tag_are_not_read(network, tmp_pa
     other = served(network, source, "tag")
     source.asked.clear()
     message = (
-        r"served is another model than the one whose scores are cached under --bias-endpoint-version=tag: .* 0\.01 apart, expected at most "
+        r"served is another model than the one whose scores are cached under -o bias_endpoint_version=tag: .* 0\.01 apart, expected at most "
         r"0\.001\); no cached score is used: take another TAG"
     )
     for limit in (24, 64):  # with all scores in the cache, and with some
