@@ -24,8 +24,8 @@ _MOST = 3  #: gates of a first file
 #: (docs/evidence/what-suites-see.md); what is in neither list costs hours, or decides nothing alone.
 _CHAT = ("bbq", "decisions", "chat-iat")
 _FIRST = (
-    "nli-occupation", "nli-religion", "bios", "coref-winobias", "lm-occupation", "disco-terms", "coref-occupation",
-    "probe-compression", "weat-names",
+    "nli-occupation", "nli-religion", "bios", "coref-winobias", "lm-occupation", "pronoun-occupation", "disco-terms",
+    "coref-occupation", "probe-compression", "weat-names",
 )  # fmt: skip
 
 _HEAD = """\

@@ -1,4 +1,4 @@
-"""The difference between two groups of units, such as occupations in which most are women and occupations in which most are men."""
+"""The difference between two groups of units, such as occupations of women and occupations of men."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FloatArray = NDArray[np.float64]
 def group_contrast(values: ArrayLike, in_first: ArrayLike) -> float:
     """Return the mean of the first group minus the mean of the second.
 
-    :math:`\\frac1{n_1} \\sum_{i \\in 1} v_i - \\frac1{n_2} \\sum_{i \\in 2} v_i`, unbounded, in units of the values; 0 is neutral, away from it is
-    worse. A constant that is added to all values cancels. It is the least-squares slope of the values on 1 (first group) and 0 (second), so that
-    the interval of a slope is its interval.
+    :math:`\\frac1{n_1} \\sum_{i \\in 1} v_i - \\frac1{n_2} \\sum_{i \\in 2} v_i`, unbounded, in units of the values; 0 is
+    neutral, away from it is worse. A constant that is added to all values cancels. It is the least-squares slope of the
+    values on 1 (first group) and 0 (second), so that the interval of a slope is its interval.
 
     Args:
         values: of each unit, such as the logarithm of P(she) / P(he), shape (n,).
@@ -35,7 +35,9 @@ def group_contrast(values: ArrayLike, in_first: ArrayLike) -> float:
 
 
 def group_contrast_interval(values: ArrayLike, in_first: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
-    """Return the interval of :func:`group_contrast` for other units of the same kind, as :func:`~pytest_genderbias.statistics.correlation.slope_interval`.
+    """Return the interval of :func:`group_contrast` for other units of the same kind.
+
+    It is :func:`~pytest_genderbias.statistics.correlation.slope_interval`, whose HC3 error allows unequal variances.
 
     Args:
         values: as in :func:`group_contrast`.
@@ -50,7 +52,9 @@ def group_contrast_interval(values: ArrayLike, in_first: ArrayLike, over: str, l
 
 
 def shuffled_lines(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -> FloatArray:
-    """Return totals of :func:`~pytest_genderbias.statistics.correlation.product_sums` after random shuffles of y over the units.
+    """Return totals of sums of products after random shuffles of y over the units.
+
+    The sums are those of :func:`~pytest_genderbias.statistics.correlation.product_sums`.
 
     Args:
         x: share, or group as 1 and 0, of each unit, shape (n,).

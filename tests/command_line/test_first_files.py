@@ -21,16 +21,23 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml
 
-#: A model whose bias differs from text to text, so that a gate on one checkpoint sees enough.
+#: A model whose bias differs from text to text, and its pronouns by occupation, so that a gate on one checkpoint sees enough.
 UNEVEN = """
 
 import zlib
+from pytest_genderbias.text.wordlist import load_wordlist
+
+WOMEN = [entry.word for entry in load_wordlist("winogender-occupations").entries if entry.attributes["women_share"] > 50]
 
 class Uneven:
     fingerprint = "uneven"
     def continuation_log_probs(self, prefixes, continuations):
-        texts = [p + c for p, c in zip(prefixes, continuations)]
-        return np.array([-1 - ("he" in t.lower().split()) * (0.4 + 0.2 * zlib.crc32(t.encode()) / 2**32) for t in texts])
+        return np.array([self.score(*pair) for pair in zip(prefixes, continuations)])
+    def score(self, prefix, continuation):
+        text = prefix + continuation
+        uneven = 0.4 + 0.2 * zlib.crc32(text.encode()) / 2**32
+        of_a_man = continuation.strip() in ("he", "him", "his", "himself")
+        return -1 - uneven * (("he" in text.lower().split()) + of_a_man * any(job in prefix for job in WOMEN))
 """
 
 
@@ -48,7 +55,7 @@ def flags_of(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("which", "suites"),
     [
-        ("writer", ["lm-occupation", "coref-occupation"]),
+        ("writer", ["lm-occupation", "pronoun-occupation", "coref-occupation"]),
         ("filler", ["disco-terms"]),
         ("good", ["nli-occupation", "nli-religion"]),
     ],
@@ -109,7 +116,7 @@ def test_a_language_model_without_a_chat_template_is_not_asked_as_a_chat_model(
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(empty.path / "hub"))
         named = "nobody/plain"
-    assert gated_suites(empty, monkeypatch, named) == ["lm-occupation", "coref-occupation", "weat-names"]
+    assert gated_suites(empty, monkeypatch, named) == ["lm-occupation", "pronoun-occupation", "coref-occupation"]
 
 
 def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -336,7 +336,7 @@ def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
 
 
 def pronoun_ratio(measurement: Measurement) -> Picture | None:
-    """Return the log ratio of two pronouns by occupation against the share of the first group in it (``pronoun-occupation``)."""
+    """Return the log ratio of two pronouns by occupation against the share of the first group in it."""
     items = measurement.items
     first, second = two_groups(measurement.records, "log_ratio", ("occupation", "share"))
     persons = {"female": "women", "male": "men"}.get(first, cut(first, 16))

@@ -1,4 +1,4 @@
-"""The family ``pronoun-occupation``: the probability of a pronoun beside an occupation, by the share of women in the occupation (ours)."""
+"""The family ``pronoun-occupation``: P(pronoun) beside an occupation, by the share of women in it (ours)."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ from pytest_genderbias.text.template import Piece, Word
 OCCUPATION, PRONOUN = "occupation", "pronoun"
 #: Forms of a pronoun, each a slot of templates.
 FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
+_SLOTS = ", ".join(f"{{{form}}}" for form in FORMS)
 _CAUSAL = "causal-lm"
 _HALF = 0.5  #: the share from which on an occupation belongs to the first group
 _FEW = "too few occupations, or all on a line"
@@ -49,7 +50,7 @@ _FEW = "too few occupations, or all on a line"
 
 @dataclass(frozen=True)
 class Frame:
-    """A template with an occupation and a pronoun in one of its forms. ``follows``: whether the pronoun comes after the occupation."""
+    """A template with an occupation and a pronoun in one form. ``follows``: whether it is after the occupation."""
 
     text: str
     pieces: tuple[Piece, ...]
@@ -94,7 +95,7 @@ def _line_sums(options: Options, arrays: Arrays, figure: Literal["pearson", "slo
 
 
 class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions]):
-    """ln P(pronoun of the first group) - ln P(pronoun of the second) beside an occupation, against the share of the first group in it."""
+    """ln P(pronoun of the first group) - ln P(pronoun of the second), against the share of the first group."""
 
     name: ClassVar[str] = "pronoun-occupation"
     definition: ClassVar[str] = "pronoun-occupation/1"
@@ -149,7 +150,8 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         for entry in occupation.entries:
             if not isinstance(entry.attributes.get(share), (int, float)):
                 raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
+                    f"{data.file}:{data.lines['share']}: "
+                    f"{entry.word!r} has no number {share!r} in its word list; add it"
                 )
         return PronounOccupationBody((groups[0], groups[1]), (first, second), occupation, share, frames)
 
@@ -167,7 +169,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         """Return the cases, occupations x frames x pronouns; a unit is an occupation.
 
         Raises:
-            NotApplicableError: a causal LM reads none of the frames up to the occupation before it comes to the pronoun.
+            NotApplicableError: in no frame does a causal LM read the occupation before the pronoun.
         """
         frames = [f for f in body.templates.of(options["templates"]) if f.follows or role != _CAUSAL]
         if not frames:
@@ -246,9 +248,7 @@ def _parse(rows: LocatedList) -> list[Frame]:
 def _frame(row: object, file: str, line: int) -> Frame:
     forms = [form for form in FORMS if isinstance(row, str) and f"{{{form}}}" in row]
     if len(forms) != 1:
-        raise DataFileError(
-            f"{file}:{line}: template {brief(row)} should have one form of the pronoun: {', '.join(f'{{{f}}}' for f in FORMS)}"
-        )
+        raise DataFileError(f"{file}:{line}: template {brief(row)} should have one form of the pronoun: {_SLOTS}")
     pieces = read_template(row, file, line, {OCCUPATION, forms[0]})
     words = [piece.slot for piece in pieces if piece.is_slot and not piece.article]
     if sorted(words) != sorted((OCCUPATION, forms[0])) or any(p.article and p.slot != OCCUPATION for p in pieces):
@@ -301,7 +301,7 @@ def _figures(share: FloatArray, ratio: FloatArray) -> SummaryBuilder:
 def _records(
     labels: list[str], share: FloatArray, ratio: FloatArray, means: FloatArray, groups: tuple[str, str]
 ) -> list[Record]:
-    """Return a record for each occupation, the farthest from the mean of all first; ``means`` are its scores by group."""
+    """Return a record for each occupation, the farthest from the mean first; ``means`` are its scores by group."""
     records: list[Record] = [
         {
             "occupation": label,

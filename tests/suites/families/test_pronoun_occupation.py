@@ -1,4 +1,4 @@
-"""pronoun-occupation: against plain transformers on real models, a planted bias as large as it is, other groups, and files that break a rule."""
+"""pronoun-occupation: against plain transformers on real models, a planted bias, other groups, and wrong files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from pytest_genderbias.suites.space import TEMPLATE
 SUITE = load_suite("pronoun-occupation")
 SHARE = {entry.word: entry.attributes["women_share"] / 100 for entry in SUITE.body.occupation.entries}
 FORMS = {
-    "nominative": ("she", "he"), "accusative": ("her", "him"), "possessive": ("her", "his"), "reflexive": ("herself", "himself"),
-}  # fmt: skip
+    "nominative": ("she", "he"),
+    "accusative": ("her", "him"),
+    "possessive": ("her", "his"),
+    "reflexive": ("herself", "himself"),
+}
 HEAD = "suite: own\nfamily: pronoun-occupation\ntitle: Own\nsource: test\nlicence: none\nlanguage: en\n"
 OWN = (
     HEAD + "groups: [neutral, male]\npronoun: {list: pronouns, where: {word: [they, he]}}\n"
@@ -29,7 +32,7 @@ OWN = (
 
 
 class Planted:
-    """A causal LM whose log ratio of she to he rises by ``strength`` from no women to women only, by ``offset`` on the whole."""
+    """A causal LM whose log ratio of she to he rises by ``strength`` from no women to women only."""
 
     fingerprint = "planted"
 
@@ -217,12 +220,6 @@ def test_frames_are_sentences_that_differ_with_each_form_of_the_pronoun() -> Non
     space = SUITE.family.space(SUITE.body, {"templates": "paper"}, "masked-lm")
     first = space.sentence({TEMPLATE: 11, "occupation": 1, "pronoun": 0})
     assert first == ("There is an accountant at the door, and I should let her in.",)
-
-
-def test_each_occupation_is_in_a_field() -> None:
-    assert SUITE.clusters.keys() == SHARE.keys()
-    assert len(set(SUITE.clusters.values())) >= 12
-    assert "clusters of occupations" in measure(SUITE, Planted(0.8), cache=None).intervals["slope"].over
 
 
 def test_any_two_groups_may_be_compared(tmp_path: Path) -> None:
