@@ -31,7 +31,7 @@ examples:
 USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
 WRONG = 1  #: exit status of a check that found something, and of files that cannot be written
 _MODEL = "[NAME=]SPEC of a model, as --bias-model takes it: candidate=./checkpoint, bert-base, demo-lm"
-_INFORM = ("models", "selection", "list_suites", "show_suites", "cache_info")  #: flags that commands stand for
+_INFORM = ("models", "selection")  #: flags that arguments stand for
 _RUNS = (
     "compare",
     "no_worse_than",
@@ -134,6 +134,7 @@ def make_parser() -> CommandParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_runs(commands)
     _add_information(commands)
+    _add_cache(commands)
     _add_stored(commands)
     _add_resilience(commands)
     _add_papers(commands)
@@ -198,6 +199,16 @@ def _add_information(commands: _Commands) -> None:
     )
     show.add_argument("suites", metavar="SUITE", nargs="+", help="a packaged suite, or the path of a suite file")
     _add_flags(show, ("data",))
+
+
+def _add_cache(commands: _Commands) -> None:
+    """Add ``cache``."""
+    cache = _command(
+        commands, "cache", "[--clear] [--cache DIR]", "show what the score cache holds, by suite and model"
+    )
+    cache.add_argument("--clear", action="store_true", help="remove all stored scores first, but those that are in use")
+    _add_overrides(cache)
+    _add_flags(cache, ("cache_folder",))
 
 
 def _add_stored(commands: _Commands) -> None:

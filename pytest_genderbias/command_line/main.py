@@ -18,6 +18,7 @@ _MODULES: Mapping[str, str] = {
     "compare": "runs",
     "list": "runs",
     "show": "runs",
+    "cache": "runs",
     "report": "stored",
     "history": "past_runs",
     "gates": "gates",

@@ -1,4 +1,4 @@
-"""The commands that run pytest: ``measure``, ``compare``, ``list`` and ``show``."""
+"""The commands that run pytest: ``measure``, ``compare``, ``list``, ``show`` and ``cache``."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from pytest_genderbias.text.suggestions import close_names
 #: starts, which pytest would warn of.
 _BESIDE = "-p genderbias -W 'ignore:Module already imported:pytest.PytestAssertRewriteWarning'"
 _ONLY_SUITES = "-p pytest_genderbias.plugin.only_suites"
+_INFORMATION = "-p pytest_genderbias.plugin.information"
 SAMPLE = 1000  #: cases of a suite where no suites are named: all of them together have millions
 _VARIABLE = "PYTEST_ADDOPTS"  #: of pytest: it adds to the command line, and stays out of the commands that a run prints
 
@@ -37,9 +38,10 @@ def carry_out(typed: Typed) -> int:
 
 
 def beside(typed: Typed) -> str:
-    """Return what pytest is told beside the flags: to collect no file where suites alone are measured."""
-    alone = typed.command in ("measure", "compare") and not typed.values["gates"]
-    return f"{_BESIDE} {_ONLY_SUITES}" if alone else _BESIDE
+    """Return what pytest is told beside the flags: to collect no file where suites alone are measured, or to show something and run nothing."""
+    if typed.command in ("list", "show", "cache"):
+        return f"{_BESIDE} {_INFORMATION}"
+    return _BESIDE if typed.values["gates"] else f"{_BESIDE} {_ONLY_SUITES}"
 
 
 def pytest_arguments(typed: Typed) -> list[str]:
@@ -53,6 +55,9 @@ def pytest_arguments(typed: Typed) -> list[str]:
     models = [f"--bias-model={spec}" for spec in specs]
     models += [word for override in typed.values.get("overrides", ()) for word in ("-o", override)]
     chosen = typed.values.get("suites") or []
+    if typed.command == "cache":
+        clear = ["--bias-cache-clear"] if typed.values["clear"] else []
+        return ["--bias-cache-info", *clear, *models, *typed.for_pytest()]
     if typed.command == "show":
         return [*(f"--bias-show={name}" for name in chosen), *typed.for_pytest()]
     suites = [f"--bias-suite={name}" for name in chosen]

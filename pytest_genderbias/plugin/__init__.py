@@ -28,7 +28,6 @@ from pytest_genderbias.plugin.fixtures import (
     bias_session_measure,
     bias_suite,
 )
-from pytest_genderbias.plugin.information import pytest_cmdline_main
 from pytest_genderbias.plugin.interruptions import Interruptions
 from pytest_genderbias.plugin.items.base import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
@@ -55,7 +54,6 @@ __all__ = [
     "bias_model_spec",
     "bias_session_measure",
     "bias_suite",
-    "pytest_cmdline_main",
 ]
 
 _LEDGER = pytest.StashKey[Ledger]()

@@ -1,4 +1,4 @@
-"""The flags of the score cache: show it, clear it, and limit its size."""
+"""The score cache of a run: show it, clear it, and limit its size."""
 
 from __future__ import annotations
 
@@ -23,28 +23,24 @@ _HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
 _LONGEST = 80  #: characters of a name that are shown
 
 
-def cache_information(settings: Settings) -> str:
-    """Return what ``--bias-cache-info`` shows; with ``--bias-cache-clear`` the cache is cleared first."""
-    assert settings.cache is not None, "read_settings rejects this"
-    cleared = f"{_clear(settings.cache)}\n" if settings.cache_clear else ""
+def cache_information(settings: Settings, clear: bool) -> str:
+    """Return what ``genderbias cache`` shows; with ``clear`` the cache is cleared first.
+
+    Raises:
+        UsageError: the settings say that there is none.
+    """
+    if settings.cache is None:
+        raise pytest.UsageError("there is no score cache with bias_no_cache; leave it out")
+    cleared = f"{_clear(settings.cache)}\n" if clear else ""
     return cleared + describe(settings.cache, settings.cache_size)
 
 
 class CacheKeeper:
-    """Clears the cache before a run and limits its size afterwards. Workers of xdist have none."""
+    """Limits the size of the cache after a run. Workers of xdist have none."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
-        self._cleared = self._removed = ""
-
-    def pytest_configure(self) -> None:
-        """Clear the cache, before any worker starts."""
-        if self._settings.cache_clear and self._settings.cache is not None:
-            self._cleared = _clear(self._settings.cache)
-
-    def pytest_report_header(self) -> list[str]:
-        """Return what was cleared."""
-        return [printable(f"bias: {self._cleared}")] if self._cleared else []
+        self._removed = ""
 
     def pytest_sessionfinish(self) -> None:
         """Remove the least recently used entries, if this run measured and the cache is too large."""

@@ -1,13 +1,19 @@
-"""The flags that show something and run nothing: ``--bias-cache-info``, ``--bias-list`` and ``--bias-show``."""
+"""A plugin for ``-p``: pytest shows something and runs nothing, for the commands ``list``, ``show`` and ``cache`` of ``genderbias``."""
+
+# ruff: noqa: RUF009 - the calls in the dataclass declare flags, as in plugin/options.py
 
 from __future__ import annotations
 
 import shutil
+from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from pytest_genderbias.errors import BiasError
+from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.cache import cache_information
+from pytest_genderbias.plugin.flags import declared_flags, repeatable, switch
 from pytest_genderbias.plugin.options import Settings, read_settings
 from pytest_genderbias.plugin.session import make_runner
 from pytest_genderbias.plugin.terminal import print_lines
@@ -16,18 +22,37 @@ from pytest_genderbias.text import packaged
 _WIDTH = 100  #: columns where the width of the terminal is unknown
 
 
-def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode | None:
-    """Print what the user asks to see, and run nothing; without such a flag, leave the run to pytest."""
-    if not any(config.getoption(f"genderbias_{name}") for name in ("cache_info", "list", "show")):
-        return None
-    settings = read_settings(config)
+@dataclass(frozen=True)
+class Asked:
+    """What a command wants to see. Each field declares a flag, which pytest has where this plugin is loaded."""
+
+    list_suites: bool = switch("--bias-list", "list suites", ini=False)
+    show_suites: parse.SuiteSelection = repeatable("--bias-show", "SUITE,...", parse.suites, "show suites", ini=False)
+    cache_info: bool = switch("--bias-cache-info", "show the contents of the score cache", ini=False)
+    cache_clear: bool = switch("--bias-cache-clear", "remove all stored scores first", ini=False)
+
+
+_ASKED = declared_flags(Asked)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Register the flags."""
+    group = parser.getgroup("bias")
+    for flag in _ASKED.values():
+        flag.register(parser, group)
+
+
+def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode:
+    """Print what the user asks to see, and run nothing."""
+    values: dict[str, Any] = {name: flag.read(config, config.rootpath) for name, flag in _ASKED.items()}
+    asked, settings = Asked(**values), read_settings(config)
     texts = []
-    if settings.cache_info:
-        texts.append(cache_information(settings))
+    if asked.cache_info:
+        texts.append(cache_information(settings, asked.cache_clear))
     try:
-        if settings.list_suites:
+        if asked.list_suites:
             texts.append(_suites(settings))
-        texts += [_page(name, settings) for name in settings.show_suites.names]
+        texts += [_page(name, settings) for name in asked.show_suites.names]
     except BiasError as error:
         raise pytest.UsageError(str(error)) from None
     print_lines("\n\n\n".join(texts))

@@ -45,16 +45,6 @@ class Settings:
         "--bias-suite", "SUITE,...", parse.suites,
         "suites to measure in addition to the collected tests: packaged names, paths of suite files (ending in .yaml), or 'all'",
     )  # fmt: skip
-    list_suites: bool = switch(
-        "--bias-list",
-        "list the suites that fit each --bias-model and the data of --bias-data, one line each, and why the others do not; run nothing",
-        ini=False,
-    )
-    show_suites: parse.SuiteSelection = repeatable(
-        "--bias-show", "SUITE,...", parse.suites,
-        "show what a suite asks: some of its sentences, how to read its figures, what the literature says against it, lists, options, "
-        "cost; run nothing", ini=False,
-    )  # fmt: skip
     limit: int | None = value(
         "--bias-limit", "N", parse.whole_number(1),
         "score at most N cases of a suite: the first N in its random order, and whole persons for DisCo",
@@ -123,14 +113,6 @@ class Settings:
         "largest size of the score cache, as 500MB, 2GB or 1GiB; the least recently used entries are removed at the end of a run",
         default="10GB",
     )  # fmt: skip
-    cache_info: bool = switch(
-        "--bias-cache-info", "show the contents of the score cache by suite and model, and run nothing", ini=False
-    )
-    cache_clear: bool = switch(
-        "--bias-cache-clear",
-        "remove all stored scores before the run, except those that another process is using",
-        ini=False,
-    )
     baseline: Path = value(
         "--bias-baseline", "DIR", parse.baseline_folder,
         "folder of the baselines, relative to the root directory", default="bias_baselines",
@@ -282,18 +264,11 @@ def read_settings(config: pytest.Config) -> Settings:
     project = config.invocation_params.dir if taken_for_test_path(config) else config.rootpath
     values = {field: flag.read(config, project) for field, flag in FLAGS.items()}
     settings = Settings(**values)  # type: ignore[arg-type]  # each flag's parser returns the type of its field
-    _check_cache(settings)
     _check_executor(settings)
     _check_update(settings)
     _check_compare(settings)
     _check_compared_with(settings, config)
     return settings
-
-
-def _check_cache(settings: Settings) -> None:
-    for flag, is_set in (("--bias-cache-info", settings.cache_info), ("--bias-cache-clear", settings.cache_clear)):
-        if is_set and settings.no_cache:
-            raise pytest.UsageError(f"{flag}: there is no score cache with bias_no_cache; leave one of them out")
 
 
 def _check_executor(settings: Settings) -> None:

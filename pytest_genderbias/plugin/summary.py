@@ -182,7 +182,7 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
     if unfit:
         models = ", ".join(f"{count} on {model}" if model else str(count) for model, count in Counter(unfit).items())
         do = "does not fit its model" if len(unfit) == 1 else "do not fit their model"
-        yield note(key, f"{len(unfit)} {do}: {models}: --bias-list lists what fits, and -v says why", width), ""
+        yield note(key, f"{len(unfit)} {do}: {models}: genderbias list lists what fits, and -v says why", width), ""
 
 
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:

@@ -1,4 +1,4 @@
-"""``--bias-list``: the suites that fit a model and the user's data, one line each, and why the others do not."""
+"""``genderbias list``: the suites that fit a model and the user's data, one line each, and why the others do not."""
 
 from __future__ import annotations
 

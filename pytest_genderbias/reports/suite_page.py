@@ -1,4 +1,4 @@
-"""``--bias-show SUITE``: what a suite asks, how to read its figures, what the literature says, and what it is made of."""
+"""``genderbias show SUITE``: what a suite asks, how to read its figures, what the literature says, and what it is made of."""
 
 from __future__ import annotations
 

@@ -227,7 +227,7 @@ def _window(query: Query, model: Model) -> int:
 
 
 def _about(label: str, model: Model, cases: Cases) -> dict[str, object]:
-    """Return the description of a cache entry for --bias-cache-info."""
+    """Return the description of a cache entry for ``genderbias cache``."""
     return {
         "suite": label.replace(f" on {model.name}", "", 1),
         "model": model.name,

@@ -1,8 +1,9 @@
-"""``--bias-show``: the page of a suite, for every packaged suite, and for one of one's own."""
+"""``genderbias show``: the page of a suite, for every packaged suite, and for one of one's own."""
 
 from __future__ import annotations
 
 import pytest
+from support.command_lines import SHOWS
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.measurement.fit import example_cases
@@ -41,7 +42,7 @@ def test_word_lists_are_those_that_the_file_names() -> None:
 def test_the_page_is_printed_and_nothing_runs(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     pytester.makepyfile("def test_nothing(): assert False")
-    result = pytester.runpytest("--bias-show=lm-occupation,bios")
+    result = pytester.runpytest(*SHOWS, "--bias-show=lm-occupation,bios")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
@@ -62,11 +63,11 @@ def test_a_suite_of_ones_own_shows_its_own_list(pytester: pytest.Pytester) -> No
     own = (packaged.folder("fixtures") / "lm-occupation.yaml").read_text(encoding="utf-8")
     own = own.replace("suite: lm-occupation", "suite: own").replace("lu2018-occupations", "./jobs.yaml")
     (pytester.path / "own.yaml").write_text(own + "about: {question: Do smiths surprise it?}\n", encoding="utf-8")
-    result = pytester.runpytest("--bias-show=own.yaml")
+    result = pytester.runpytest(*SHOWS, "--bias-show=own.yaml")
     result.stdout.fnmatch_lines(["  Do smiths surprise it?", "  * a smith", "  jobs  2 words  My jobs; l"])
 
 
 def test_an_unknown_suite_is_a_usage_error(pytester: pytest.Pytester) -> None:
-    result = pytester.runpytest("--bias-show=no-such")
+    result = pytester.runpytest(*SHOWS, "--bias-show=no-such")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: --bias-show: no suite 'no-such'*"])

@@ -15,21 +15,15 @@ from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
 
 ORIGIN = Origin("bias_cache_size", Path(), Path())
 NO_INI = {
-    "--bias-cache-info",
-    "--bias-cache-clear",
     "--bias-update",
     "--bias-update-new",
     "--bias-reason",
     "--bias-compare",
-    "--bias-list",
-    "--bias-show",
 }
 #: For each field of the settings, a value as a user writes it and the setting that comes of it.
 EXAMPLES: dict[str, tuple[str, object]] = {
     "models": ("m=gpt2 n=http://127.0.0.1:9/v1#chat", ("m", "n")),
     "selection": ("disco-names", ("disco-names",)),
-    "list_suites": ("true", True),
-    "show_suites": ("bios,weat", ("bios", "weat")),
     "limit": ("7", 7),
     "seed": ("7", 7),
     "options": ("nli-occupation:unit=word_pair", (("nli-occupation", "unit", "word_pair"),)),
@@ -49,8 +43,6 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "cache_folder": ("somewhere", Path("somewhere")),
     "no_cache": ("true", True),
     "cache_size": ("2kB", 2000),
-    "cache_info": ("true", True),
-    "cache_clear": ("true", True),
     "baseline": ("books", Path("books")),
     "update_all": ("true", True),
     "reason": ("because  so", "because so"),
@@ -75,7 +67,7 @@ EXAMPLES: dict[str, tuple[str, object]] = {
     "strict": ("true", True),
 }
 #: Flags that exclude each other: a run has all flags but these.
-APART = ({"no_cache", "update_new", "same_as"}, {"cache_info", "cache_clear", "update_all", "reason", "no_worse_than"})
+APART = ({"no_cache", "update_new", "same_as"}, {"update_all", "reason", "no_worse_than"})
 
 
 @pytest.fixture(autouse=True)

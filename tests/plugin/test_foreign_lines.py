@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from support.command_lines import make_reports, type_command
+from support.command_lines import SHOWS, make_reports, type_command
 
 from pytest_genderbias.escaping import printable
 
@@ -71,7 +71,7 @@ def test_pages_and_commands_print_no_command(hostile: pytest.Pytester, monkeypat
     hostile.runpytest(model, "--bias-json=run.json")
     assert make_reports("runs.db").status == 0
     assert Path("runs.db").exists()
-    for arguments in (["--bias-show=./hostile.yaml"], ["--bias-list", "--bias-suite=./hostile.yaml"]):
+    for arguments in ([*SHOWS, "--bias-show=./hostile.yaml"], [*SHOWS, "--bias-list", "--bias-suite=./hostile.yaml"]):
         result = hostile.runpytest(*arguments)
         assert result.ret == 0
         assert obeyed([*result.outlines, *result.errlines]) == []

@@ -10,6 +10,9 @@ import pytest
 
 from pytest_genderbias.command_line.main import main
 
+#: Loads the flags of the commands that show something.
+SHOWS = ("-p", "pytest_genderbias.plugin.information")
+
 
 class Printed(NamedTuple):
     """What a command printed, and its exit status."""
