@@ -37,9 +37,7 @@ def run(quick: bool) -> list[Row]:
         _pytest(folder, *stored)
         times = turns(
             {
-                "demo": lambda: _pytest(
-                    folder, "--bias-model=demo", "--bias-suite=lm-occupation", "-obias_no_cache=true"
-                ),
+                "demo": lambda: _pytest(folder, "--bias-model=demo", "--bias-suite=lm-occupation", "--bias-no-cache"),
                 "stored": lambda: _pytest(folder, *stored),
                 "imports": lambda: _python(folder, "-c", _IMPORTS),
             },

@@ -198,7 +198,7 @@ def _figures(python: Path, folder: Path) -> dict[str, float | None]:
     report = folder / "report.json"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "examples" / "quickstart", folder)
-    _run([str(python), "-m", "pytest", "-q", *MAIN_JOB, "-obias_no_cache=true", f"--bias-json={report}"], cwd=folder)
+    _run([str(python), "-m", "pytest", "-q", *MAIN_JOB, "--bias-no-cache", f"--bias-json={report}"], cwd=folder)
     measurements = json.loads(report.read_text())["measurements"]
     return {
         f"{entry['model']} {entry['suite']} {name}": value

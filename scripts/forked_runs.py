@@ -178,7 +178,7 @@ def _prepare_report(folder: Path) -> None:
     _prepare_project(folder)
     test = "def test_bias(bias_measure):\n    assert bias_measure('lm-occupation', limit=96, seed=1).value > 0\n"
     (folder / "test_bias.py").write_text(test)
-    status = in_child(folder, lambda: run_pytest(*report_arguments(64), "-obias_no_cache=true")).wait()
+    status = in_child(folder, lambda: run_pytest(*report_arguments(64), "--bias-no-cache")).wait()
     assert status == 0, (folder / "output").read_text()
 
 

@@ -44,5 +44,5 @@ def label_warning(model: Model, cache: Path | None = None) -> str | None:
         return None
     return (
         f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral {neutral:.2f}, contradiction "
-        f"{contradiction:.2f}): are its labels in the right order? Name them with bias_labels"
+        f"{contradiction:.2f}): are its labels in the right order? Name them with --bias-labels"
     )

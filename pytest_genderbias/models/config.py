@@ -115,12 +115,12 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
     """
     if labels is not None and role.labels:
         if len(labels) != len(role.labels):
-            raise ModelError(f"{name} has {len(role.labels)} outputs, bias_labels names {len(labels)}")
+            raise ModelError(f"{name} has {len(role.labels)} outputs, --bias-labels names {len(labels)}")
         role = classifier_role(labels)
     if role.kind == TEXT_CLASSIFIER and all(label.lower().startswith("label_") for label in role.labels):
         raise ModelError(
             f"{name} does not say what its outputs mean: its labels are {', '.join(labels_of(config))}; name them in their "
-            "order, as in -o bias_labels=entailment,neutral,contradiction for NLI (labels=[...] in Python, id2label in the config)"
+            "order, as in --bias-labels=entailment,neutral,contradiction for NLI (labels=[...] in Python, id2label in the config)"
         )
     if role.kind == OTHER and not role.labels:
         raise ModelError(

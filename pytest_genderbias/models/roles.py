@@ -97,13 +97,13 @@ def label_advice(labels: Sequence[str]) -> str:
     """Return how to say that a text classifier of three labels is an NLI classifier, in the order of its outputs; empty for others.
 
     >>> label_advice(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"])
-    '; if its labels mean so, name them in the order of its outputs: -o bias_labels=entailment,contradiction,neutral'
+    '; if its labels mean so, name them in the order of its outputs: --bias-labels=entailment,contradiction,neutral'
     """
     if len(labels) != len(NLI_LABELS):
         return ""
     meanings = [_meaning(label, _SYNONYMS | _OF_FACTS) for label in labels]
     order = meanings if sorted(meanings) == sorted(NLI_LABELS) else NLI_LABELS
-    return f"; if its labels mean so, name them in the order of its outputs: -o bias_labels={','.join(order)}"
+    return f"; if its labels mean so, name them in the order of its outputs: --bias-labels={','.join(order)}"
 
 
 def coreference_role(architecture: str = "") -> Role:

@@ -166,7 +166,7 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
     named = labels_of(config)
     if labels is not None:
         if len(labels) != outputs:
-            raise ModelError(f"{name} has {outputs} outputs, bias_labels names {len(labels)}")
+            raise ModelError(f"{name} has {outputs} outputs, --bias-labels names {len(labels)}")
         named = tuple(labels)
     elif len(named) != outputs or all(label.startswith("LABEL_") for label in named):
         by_name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("label2id") or {}
@@ -176,7 +176,7 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
     if len(named) != outputs:
         raise ModelError(
             f"the config of {name} names {len(named)} label{'s' * (len(named) != 1)} ({', '.join(map(brief, named[:6]))}), and its head has "
-            f"{outputs} outputs; name all of them in their order, as in -o bias_labels=entailment,neutral,contradiction, or correct id2label "
+            f"{outputs} outputs; name all of them in their order, as in --bias-labels=entailment,neutral,contradiction, or correct id2label "
             "in config.json"
         )
     if named != labels_of(config):

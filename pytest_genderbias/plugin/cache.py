@@ -30,7 +30,7 @@ def cache_information(settings: Settings, clear: bool) -> str:
         UsageError: the settings say that there is none.
     """
     if settings.cache is None:
-        raise pytest.UsageError("there is no score cache with bias_no_cache; leave it out")
+        raise pytest.UsageError("there is no score cache with --bias-no-cache; leave it out")
     cleared = f"{_clear(settings.cache)}\n" if clear else ""
     return cleared + describe(settings.cache, settings.cache_size)
 

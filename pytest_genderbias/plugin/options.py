@@ -62,7 +62,7 @@ class Settings:
         "--bias-dtype", "DTYPE", parse.choice(*DTYPES), f"number format of the weights: {', '.join(DTYPES)} (that of each checkpoint)", default="float32"
     )  # fmt: skip
     batch_tokens: int | None = value(
-        "bias_batch_tokens", "N", parse.whole_number(1),
+        "--bias-batch-tokens", "N", parse.whole_number(1),
         "tokens in a batch (default: chosen automatically; halved when memory runs out)",
     )  # fmt: skip
     executor: str = value(
@@ -79,7 +79,7 @@ class Settings:
         "number of workers of --bias-executor=ray, and threads of each, as 4x2 (default: one of one thread for each CPU, or one for each GPU)",
     )  # fmt: skip
     labels: tuple[str, ...] | None = value(
-        "bias_labels", "A,B,C", parse.names, "names of a classifier's outputs, in order, if its config does not name them"
+        "--bias-labels", "A,B,C", parse.names, "names of a classifier's outputs, in order, if its config does not name them"
     )  # fmt: skip
     trust_remote_code: bool = switch("bias_trust_remote_code", "run code that comes with a checkpoint")
     tokenizers: tuple[tuple[str, str], ...] = repeatable(
@@ -107,7 +107,7 @@ class Settings:
         "--bias-cache", "DIR", parse.path, "folder of the score cache (default: pytest-genderbias in the user's cache folder)",
         default=lambda: str(default_cache()),
     )  # fmt: skip
-    no_cache: bool = switch("bias_no_cache", "do not read or write the score cache")
+    no_cache: bool = switch("--bias-no-cache", "do not read or write the score cache")
     cache_size: int = value(
         "bias_cache_size", "SIZE", parse.size,
         "largest size of the score cache, as 500MB, 2GB or 1GiB; the least recently used entries are removed at the end of a run",

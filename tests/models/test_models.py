@@ -285,7 +285,7 @@ NUMBERED = {"id2label": {0: "LABEL_0", 1: "LABEL_1", 2: "LABEL_2"}, "label2id": 
 def test_labels_that_say_nothing(copied):
     text = refused(edit_config(copied("bert-nli"), **NUMBERED))
     assert "LABEL_0, LABEL_1, LABEL_2" in text
-    assert "-o bias_labels=entailment,neutral,contradiction" in text
+    assert "--bias-labels=entailment,neutral,contradiction" in text
 
 
 def test_labels_that_the_user_names(copied, tiny_model):
@@ -296,7 +296,7 @@ def test_labels_that_the_user_names(copied, tiny_model):
 
 
 def test_too_few_labels(copied):
-    assert "has 3 outputs, bias_labels names 2" in refused(copied("bert-nli"), labels=["entailment", "neutral"])
+    assert "has 3 outputs, --bias-labels names 2" in refused(copied("bert-nli"), labels=["entailment", "neutral"])
 
 
 def test_labels_in_capitals_are_recognised(copied):
@@ -784,7 +784,7 @@ def test_exchanged_labels_are_a_warning(real_nli, labels):
     exchanged = replace(real_nli, role=replace(real_nli.role, labels=labels))
     with pytest.warns(LabelWarning, match="labels in the right order"):
         found = measure("nli-occupation", exchanged, limit=20, cache=None)
-    assert any("bias_labels" in note for note in found.notes)
+    assert any("--bias-labels" in note for note in found.notes)
 
 
 def test_other_roles_have_no_labels_to_doubt(tiny_model):

@@ -205,7 +205,7 @@ def test_the_order_of_other_names_is_kept():
 )
 def test_three_labels_that_may_be_those_of_nli_come_with_advice_that_works(nli, labels, advice):
     edit(nli, **labelled(*labels))
-    with pytest.raises(NotApplicableError, match=f"-o bias_labels={advice}"):
+    with pytest.raises(NotApplicableError, match=f"--bias-labels={advice}"):
         measure("nli-occupation", f"m={nli}", limit=20, cache=None)
     measure("nli-occupation", load_model(f"m={nli}", labels=advice.split(",")), limit=20, cache=None)
     assert label_advice(("a", "b")) == ""
@@ -224,7 +224,7 @@ def test_another_number_of_labels_than_outputs_is_named_and_the_advice_works(nli
     edit(nli, **entries)
     message = refused(nli)
     assert said in message
-    assert "-o bias_labels=entailment,neutral,contradiction" in message
+    assert "--bias-labels=entailment,neutral,contradiction" in message
     role = load_model(nli, labels=list(NLI_LABELS)).role
     assert (role.kind, role.labels) == (NLI_CLASSIFIER, NLI_LABELS)
 

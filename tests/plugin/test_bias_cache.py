@@ -107,9 +107,9 @@ def test_clear_removes_what_nobody_uses_and_says_what_it_did(cached: pytest.Pyte
 
 
 def test_no_cache_cannot_be_shown(cached: pytest.Pytester) -> None:
-    result = cached.runpytest(*INFO, "-obias_no_cache=true")
+    result = cached.runpytest(*INFO, "--bias-no-cache")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(["ERROR: there is no score cache with bias_no_cache; *"])
+    result.stderr.fnmatch_lines(["ERROR: there is no score cache with --bias-no-cache; *"])
 
 
 def test_only_the_controller_bounds(cached: pytest.Pytester) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_genderbias.plugin import flag_values
 
-RUN = ("--bias-model=m=demo-nli", "--bias-suite=nli-occupation", "--bias-limit=256", "-obias_no_cache=true")
+RUN = ("--bias-model=m=demo-nli", "--bias-suite=nli-occupation", "--bias-limit=256", "--bias-no-cache")
 
 
 def test_the_process_is_the_default(project: pytest.Pytester) -> None:

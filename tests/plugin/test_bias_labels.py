@@ -1,4 +1,4 @@
-"""``bias_labels``: the names of a classifier's outputs, where its config names none."""
+"""``--bias-labels``: the names of a classifier's outputs, where its config names none."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def test_labels_in_the_order_of_the_outputs(project: pytest.Pytester, tmp_path: 
     result = project.runpytest(*run)
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["ModelError: *LABEL_0, LABEL_1, LABEL_2*-o bias_labels=entailment,neutral,contradiction*"]
+        ["ModelError: *LABEL_0, LABEL_1, LABEL_2*--bias-labels=entailment,neutral,contradiction*"]
     )
     neutral = []
     for labels in ("entailment,neutral,contradiction", "neutral,entailment,contradiction"):
-        project.runpytest(*run, f"-obias_labels={labels}").assert_outcomes(passed=1)
+        project.runpytest(*run, f"--bias-labels={labels}").assert_outcomes(passed=1)
         (measurement,) = json.loads(project.path.joinpath("r.json").read_text())["measurements"]
         neutral.append(measurement["values"]["net_neutral"])
     assert neutral[0] != neutral[1], "another output is the neutral one"

@@ -188,7 +188,7 @@ def test_a_full_disk_fails_the_run_and_keeps_what_was_there(
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", full)
-    result = gated.runpytest(model(gated, "better"), "--bias-update", "-obias_no_cache=true")
+    result = gated.runpytest(model(gated, "better"), "--bias-update", "--bias-no-cache")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["*cannot be written: No space left on device; nothing that was there is lost"])
     assert {path: path.read_bytes() for path in book(gated).parent.iterdir()} == before
@@ -217,7 +217,7 @@ def test_an_update_of_what_did_not_change_writes_nothing(gated: pytest.Pytester)
     """Not the last digits of another machine, nor its device, nor the folder of the checkpoint."""
     gated.runpytest(model(gated, "good"), "--bias-update")
     before = files(gated)
-    result = gated.runpytest(model(gated, "nearly"), "--bias-update", "-obias_no_cache=true")
+    result = gated.runpytest(model(gated, "nearly"), "--bias-update", "--bias-no-cache")
     result.assert_outcomes(passed=1)
     assert files(gated) == before
     assert "baseline written" not in result.stdout.str()

@@ -23,7 +23,7 @@ def test_a_verdict_hangs_on_no_other_test(wide_project: pytest.Pytester) -> None
     """Whole, each gate alone, the other way round, and on two workers, which also share the scores of one cache."""
     gates(wide_project, *MIXED)
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update")
-    result, whole_run, _ = judge(wide_project, model(wide_project, "few"), "-obias_no_cache=true")
+    result, whole_run, _ = judge(wide_project, model(wide_project, "few"), "--bias-no-cache")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert sorted(whole_run.values()) == [
         "no_value", "over_limit", "regressed", *["too_few"] * 3, "within", "within",
@@ -87,7 +87,7 @@ def test_an_unchanged_model_passes_however_it_is_asked(wide_project: pytest.Pyte
         "suite: ./wide.yaml, statistic: threshold_0.7, baseline: true, margin: 0",
     )
     wide_project.runpytest(model(wide_project, "usual"), "--bias-update").assert_outcomes(passed=2)
-    result, verdicts, _ = judge(wide_project, model(wide_project, "jitter"), "-obias_no_cache=true")
+    result, verdicts, _ = judge(wide_project, model(wide_project, "jitter"), "--bias-no-cache")
     assert set(verdicts.values()) == {"unchanged"} and result.ret == 0
 
 

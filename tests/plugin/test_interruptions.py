@@ -37,7 +37,7 @@ def test_an_interruption_while_a_file_is_written_leaves_the_old_one(project, mon
     project.makepyfile(TEST)
     project.path.joinpath("r.json").write_text("old")
     monkeypatch.setattr(os, "fsync", lambda handle: signal.raise_signal(signal.SIGINT))
-    assert_interrupted(project.runpytest(*RUN, "-obias_no_cache=true"))
+    assert_interrupted(project.runpytest(*RUN, "--bias-no-cache"))
     assert project.path.joinpath("r.json").read_text() == "old"
     assert not list(project.path.glob(".r.json*"))
 

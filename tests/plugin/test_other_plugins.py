@@ -112,7 +112,7 @@ def test_a_limit_of_time_for_unit_tests_does_not_end_a_gate(project: pytest.Pyte
     source = project.path / f"{project.models}.py"  # type: ignore[attr-defined]
     source.write_text(source.read_text() + "\n\ndef slow():\n    import time\n    time.sleep(0.4)\n    return good()\n")
     project.path.joinpath("g.bias.yaml").write_text(GATE.replace("0.99", "0.5"))
-    arguments = ("-p", "timeout", "--timeout=0.2", model(project, "slow"), "-obias_no_cache=true")
+    arguments = ("-p", "timeout", "--timeout=0.2", model(project, "slow"), "--bias-no-cache")
     project.runpytest(*arguments).assert_outcomes(passed=1)
     project.makepyfile(test_it=TRIES)
     result = project.runpytest(*arguments, "test_it.py")

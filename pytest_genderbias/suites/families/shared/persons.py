@@ -150,13 +150,13 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
         raise NotApplicableError(
             f"the model has other classes: its labels are {some_of(labels)}, the {len(spelled)} classes of {where} are "
             f"{some_of(spelled.values())}; name texts with the model's labels with the option texts, or the labels of its outputs "
-            "in their order with bias_labels"
+            "in their order with --bias-labels"
         )
     if lacking:
         raise ModelError(
             f"the model has no label for {len(lacking)} of the {len(spelled)} classes of {where} ({some_of(lacking)}): its labels are "
             f"{some_of(labels)}; use the model's labels in the data, or name the labels of its outputs in their order with "
-            "bias_labels"
+            "--bias-labels"
         )
     if len(set(keys)) < len(keys):
         raise ModelError(
