@@ -155,8 +155,8 @@ class Baseline:
     ) -> tuple[Measurement, int]:
         """Return what an update stores, and of how many checkpoints it is.
 
-        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one checkpoint takes its
-        place, with the spread of the restarts that are stored.
+        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one
+        checkpoint takes its place, with the spread of the restarts that are stored.
         """
         if stored is None or any(
             different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())
