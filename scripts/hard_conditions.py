@@ -25,7 +25,7 @@ import forked_runs as runs
 from forked_runs import PLACES, Place
 from kill_test import Reference, differences, lost, make_reference, prepared
 
-_MEMORY = re.compile(r"MemoryError|allocate|Cannot allocate|not enough memory")
+_MEMORY = re.compile(r"MemoryError|allocate|Cannot allocate|not enough memory|could not create a primitive")
 _YEAR = 365 * 86_400
 _WORKERS = 4
 

@@ -74,7 +74,8 @@ def _refuse_suites(specs: Sequence[str]) -> None:
             continue
         if near := close_names(spec, suite_names()):
             raise pytest.UsageError(
-                f"{brief(spec)} is no model; suites are named with --suite, as in genderbias measure demo-lm --suite={near[0]}"
+                f"{brief(spec)} is no model; suites are named with --suite, "
+                f"as in genderbias measure demo-lm --suite={near[0]}"
             )
 
 

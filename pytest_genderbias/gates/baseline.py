@@ -188,8 +188,8 @@ class Baseline:
     def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry | None) -> _Kept:
         """Return what an update stores of a measurement.
 
-        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one checkpoint takes its
-        place, with the spread of the restarts that are stored.
+        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one
+        checkpoint takes its place, with the spread of the restarts that are stored.
         """
         if stored is None or any(
             different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())

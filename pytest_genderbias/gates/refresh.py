@@ -48,7 +48,10 @@ def pooled(
 def as_stored(
     measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
 ) -> Measurement:
-    """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as :func:`pooled`."""
+    """Return a measurement with the stored values, of which it is a part already; others as they are.
+
+    Arguments as :func:`pooled`.
+    """
     stored = _restarts(before, values)
     if stored > (measurement.restarts or 0):
         return _joined(measurement, before, values, _STORED)
@@ -80,7 +83,7 @@ def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
 def _joined(
     measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], kept: str
 ) -> Measurement:
-    """Return a measurement over the stored restarts and those of now, over the stored ones alone, or over these shifted to the value of now."""
+    """Return a measurement over restarts: the stored ones and those of now, the stored ones, or these shifted to now."""
     shifted = kept == _SHIFTED
     items, means = dict(measurement.items), dict(measurement.values)
     entries: dict[str, Entry] = {}

@@ -524,7 +524,7 @@ def _kind_of_file(path: Path) -> str:
 
 
 def _refuse_other_encodings(path: Path) -> None:
-    """Refuse a text whose first line cannot be read, with the reason: vectors and texts in another encoding, damaged gzip."""
+    """Refuse a text whose first line cannot be read, with the reason: another encoding, or damaged gzip."""
     from pytest_genderbias.datasets.files import read_lines
 
     try:

@@ -303,8 +303,12 @@ class Network:
         return torch.as_tensor(np.ascontiguousarray(array), dtype=torch.long).to(self._device)
 
 
+#: What errors of torch say where memory ran out: its own allocator, and oneDNN on a CPU, which says nothing more.
+_SHORT_OF_MEMORY = ("can't allocate memory", "could not create a primitive")
+
+
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """Return whether an error means that memory ran out."""
+    """Return whether an error means that memory ran out, as far as it says."""
     import torch
 
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    return isinstance(error, torch.OutOfMemoryError) or any(said in str(error) for said in _SHORT_OF_MEMORY)

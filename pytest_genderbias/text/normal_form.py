@@ -33,8 +33,8 @@ def _each(characters: str) -> tuple[tuple[int, int], ...]:
     return tuple((ord(character), ord(character)) for character in characters)
 
 
-#: Control characters that are no white space, and Unicode's property Default_Ignorable_Code_Point (DerivedCoreProperties.txt of Unicode
-#: 16), whose characters have no glyph.
+#: Control characters that are no white space, and Unicode's property Default_Ignorable_Code_Point
+#: (DerivedCoreProperties.txt of Unicode 16), whose characters have no glyph.
 IGNORED = CharacterKind(
     "invisible: soft hyphen, zero-width space and joiners, word joiner, byte order mark, directions, variation selectors, tags, controls",
     (

@@ -330,14 +330,23 @@ def test_no_hook_is_left_behind(tiny_model):
     assert hooks() == before
 
 
-def test_out_of_memory_halves_the_batch_and_goes_on(tiny_model):
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory"),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("could not create a primitive"),  # oneDNN's
+    ],
+    ids=["gpu", "cpu", "onednn"],
+)
+def test_out_of_memory_halves_the_batch_and_goes_on(tiny_model, error):
     space, query = small_disco()
     cases = sample(space, 200)
     expected = make_scorer(space, query, tiny_model("bert"), None).score(cases)
 
     def fail(rows, ids):
         if rows > 5:
-            raise torch.OutOfMemoryError("CUDA out of memory")
+            raise error
 
     counted = Counted(tiny_model("bert"), fail)
     scorer = make_scorer(space, query, counted.model, None)
