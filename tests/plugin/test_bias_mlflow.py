@@ -7,6 +7,7 @@ import sys
 from importlib.util import find_spec
 
 import pytest
+from support.abilities import UNASKED
 from support.small_projects import model
 
 #: Runs in a process of its own: a run inside a test forgets the modules that it imported, and MLflow's cannot be imported twice.
@@ -14,10 +15,10 @@ SCRIPT = """
 import json, os, sys
 import mlflow, pytest
 from pytest_genderbias.command_line.main import main
-good, worse = sys.argv[1:]
+good, worse, *unasked = sys.argv[1:]
 statuses = []
 for arguments in (["-q", good, "--bias-update-new"], ["-q", worse]):
-    statuses.append(int(pytest.main([*arguments, "--bias-json=run.json"])))
+    statuses.append(int(pytest.main([*arguments, *unasked, "--bias-json=run.json"])))
     assert main(["report", "run.json", "--to=mlflow=bias"]) == 0
 client = mlflow.MlflowClient()
 metrics = [run.data.metrics for run in client.search_runs([client.get_experiment_by_name("bias").experiment_id])]
@@ -38,7 +39,7 @@ def test_a_run_is_logged_and_a_server_that_cannot_be_reached_is_a_usage_error(
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{gated.path}/mlflow.db")
     (gated.path / "script.py").write_text(SCRIPT)
-    printed = gated.run(sys.executable, "script.py", model(gated, "good"), model(gated, "worse"))
+    printed = gated.run(sys.executable, "script.py", model(gated, "good"), model(gated, "worse"), *UNASKED)
     result = next(line for line in printed.outlines if line.startswith("RESULT"))
     statuses, metrics = json.loads(result.removeprefix("RESULT"))
     assert statuses == [0, 1, int(pytest.ExitCode.USAGE_ERROR)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+from support.abilities import UNASKED
 from support.command_lines import make_reports
 from support.small_projects import GATES, NLI, model
 
@@ -76,6 +77,7 @@ def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester, monkeyp
             "--bias-summary=s.md",
             "--bias-json=run.json",
             "-obias_github=true",
+            *UNASKED,
             *workers,
         )
         summary = re.sub(r"\d\d:\d\d", "", project.path.joinpath("s.md").read_text(encoding="utf-8"))
