@@ -367,12 +367,14 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement)
         items, gated = read_reference(self.path, name, entry, self._counted_books())
         correction = correction_for(self.correct_for, gated, f"gates on {self._books()}")
-        stored = measurement if items is None else with_kept_spread(measurement, items, entry.values)
+        retraining, then = retraining_of(measurement, statistic), measurement
+        if items is not None and entry.settings.get("restarts"):
+            then = with_kept_spread(measurement, items, entry.values)
         reference = Reference(
             "baseline", old, worse, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
-            self._lost_items(name, entry, measurement), entry.date, retraining=retraining_of(measurement, statistic),
-            seen=_stored_sees(entry, statistic, allowed) or self._sees(stored, statistic, allowed),
+            self._lost_items(name, entry, measurement), entry.date, retraining=retraining,
+            seen=_stored_sees(entry, statistic, allowed) or seen_by(then, statistic, correction.tests, allowed, retraining),
             checkpoints=entry.checkpoints,
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, allowed)
@@ -385,7 +387,7 @@ class Baseline:
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
             finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, margin, reference)
-        if finding.code == WITHIN and (weak := self._too_weak(stored, statistic, margin, reference.seen)):
+        if finding.code == WITHIN and (weak := self._too_weak(then, statistic, margin, reference.seen)):
             return replace(finding, code=weak.code, text=weak.text, account=weak.account)
         return finding
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.regression import level_together
 from pytest_genderbias.gates.restarts import prior_of
-from pytest_genderbias.gates.retraining import retraining_of
+from pytest_genderbias.gates.retraining import Retraining, retraining_of
 from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -31,7 +31,13 @@ MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
 
 
-def seen_by(measurement: Measurement, statistic: str, tests: int = 1, allowed: Allowed | None = None) -> Seen | None:
+def seen_by(
+    measurement: Measurement,
+    statistic: str,
+    tests: int = 1,
+    allowed: Allowed | None = None,
+    retraining: Retraining | None = None,
+) -> Seen | None:
     """Return what a gate sees whose baseline is a measurement; ``None`` where it has no bounds.
 
     Args:
@@ -39,12 +45,14 @@ def seen_by(measurement: Measurement, statistic: str, tests: int = 1, allowed: A
         statistic: name of the statistic.
         tests: number of comparisons that its bounds hold for together.
         allowed: the margin of the gate.
+        retraining: what other trainings give; that of the measurement by default.
     """
-    values = restarts_of(measurement.items, statistic)
+    values, known = restarts_of(measurement.items, statistic), retraining or retraining_of(measurement, statistic)
+    unit = _unit(measurement, statistic, known)
     try:
         if values is None:
-            return _over_items(measurement, statistic, tests, allowed)
-        return _over_restarts(measurement, statistic, values, tests, allowed)
+            return _over_items(measurement, statistic, unit, known, tests, allowed)
+        return _over_restarts(measurement, statistic, unit, values, tests, allowed)
     except UndefinedError:
         return None
 
@@ -95,24 +103,26 @@ def what_would_help(measurement: Measurement, statistic: str, most: float, tests
     return helps
 
 
-def _over_items(measurement: Measurement, statistic: str, tests: int, allowed: Allowed | None) -> Seen:
+def _over_items(
+    measurement: Measurement, statistic: str, unit: float, retraining: Retraining, tests: int, allowed: Allowed | None
+) -> Seen:
     """Return what a gate sees on one checkpoint, whose other trainings are the packaged ones.
 
     Raises:
         UndefinedError: the statistic has no interval over items.
     """
-    retraining, interval = retraining_of(measurement, statistic), measurement.intervals[statistic]
+    interval = measurement.intervals[statistic]
     if retraining.paired is None or retraining.beyond is None or interval is None:
         raise UndefinedError("no interval over items")
     level, freedom = level_together(tests), max(1.0, interval.items - 1.0)
     margin, beyond = 0.0 if allowed is None else allowed.amount, math.sqrt(2) * retraining.beyond
     size = seen_over_items(retraining.paired, beyond, freedom, level, tolerance=margin)
     red = margin + math.hypot(t_quantile(level, freedom) * retraining.paired, t_quantile(level, math.inf) * beyond)
-    return Seen(size, _unit(measurement, statistic), red, retraining.source)
+    return Seen(size, unit, red, retraining.source)
 
 
 def _over_restarts(
-    measurement: Measurement, statistic: str, values: ArrayLike, tests: int, allowed: Allowed | None = None
+    measurement: Measurement, statistic: str, unit: float, values: ArrayLike, tests: int, allowed: Allowed | None = None
 ) -> Seen:
     """Return what a gate sees over restarts.
 
@@ -125,12 +135,12 @@ def _over_restarts(
     size = seen_over_restarts(known, distance, prior, level, tolerance=margin, root=about.root)
     ends = np.array([red_from(known, distance, prior, level, margin, about.root), known.mean()])
     red = float(-np.diff(distance(ends))[0])
-    return Seen(size, _unit(measurement, statistic), red, f"{len(known)} restarts")
+    return Seen(size, unit, red, f"{len(known)} restarts")
 
 
-def _unit(measurement: Measurement, statistic: str) -> float:
+def _unit(measurement: Measurement, statistic: str, retraining: Retraining) -> float:
     """Return the worsening that counts as a growth of 100 %."""
-    value, public = measurement.values[statistic], retraining_of(measurement, statistic).unit
+    value, public = measurement.values[statistic], retraining.unit
     distance = 0.0 if value is None else measurement.statistics[statistic].distance(value)
     return max(distance, public or 0.0)
 
@@ -138,15 +148,13 @@ def _unit(measurement: Measurement, statistic: str) -> float:
 def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[int, Seen]]:
     """Yield what more restarts would see, if the spread is what is known of it."""
     value, known = measurement.values[statistic], restarts_of(measurement.items, statistic)
-    spread = (
-        retraining_of(measurement, statistic).spread
-        if known is None or len(known) < 2
-        else float(np.std(known, ddof=1))
-    )
+    retraining = retraining_of(measurement, statistic)
+    unit = _unit(measurement, statistic, retraining)
+    spread = retraining.spread if known is None or len(known) < 2 else float(np.std(known, ddof=1))
     for k in _RESTARTS:
         if spread and value is not None and (known is None or k > len(known)):
             with suppress(UndefinedError):
-                yield k, _over_restarts(measurement, statistic, restarts_like(value, spread, k), tests)
+                yield k, _over_restarts(measurement, statistic, unit, restarts_like(value, spread, k), tests)
 
 
 def _others(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[str, Seen]]:
