@@ -23,10 +23,11 @@ from support.wide_suites import CLASSIFIERS, write_suites
 from pytest_genderbias import load_model
 from pytest_genderbias.plugin import run_info, summary  # noqa: F401 - each in-process run would load them again
 from pytest_genderbias.plugin.items import files, gates, reductions  # noqa: F401 - as above
+from pytest_genderbias.suites.registry import FAMILIES
 
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first loaded inside an
 # in-process run is another one afterwards.
-_ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase
+_ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, list(FAMILIES.values())
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 abilities.leave_unasked()
