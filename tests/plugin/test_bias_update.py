@@ -136,8 +136,9 @@ def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.
 
 @pytest.mark.slow
 def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -> None:
+    gated.makeini("[pytest]\nbias_ability = none: models made by hand\n")
     result = gated.runpytest_subprocess(
-        "-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml"
+        "-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml", "--bias-margin=0"
     )
     result.assert_outcomes(passed=2)
     assert book(gated).exists()
@@ -236,6 +237,7 @@ COMMAND = re.compile(r"^(?:E  )? +(pytest .*? --bias-update) --bias-reason=", re
 @pytest.mark.slow
 def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
     """As it was typed, with the flags that the figure hangs on, and this test alone."""
+    gated.makeini("[pytest]\nbias_ability = none: models made by hand\n")
     gated.makepyfile(test_other=TEST)
     typed = (
         "--bias-suite=tiny-nli.yaml",
