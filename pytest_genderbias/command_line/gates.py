@@ -17,7 +17,10 @@ from pytest_genderbias.reports.blocks import rows_or_blocks
 from pytest_genderbias.reports.layout import paragraph
 
 _HEADERS = ("suite", "statistic", "model", "stored", "margin", "sees")
-_NOT_KNOWN = "what it sees is not known: the statistic has no bounds, or an earlier version stored it, and --bias-update stores what it sees"
+_NOT_KNOWN = (
+    "what it sees is not known: either the statistic has no bounds, "
+    "or an earlier version stored it, and --bias-update stores what it sees"
+)
 
 
 class StoredGate(NamedTuple):

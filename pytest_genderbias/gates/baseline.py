@@ -82,8 +82,8 @@ class _Kept:
     Attributes:
         measurement: the one that is stored.
         checkpoints: how many single checkpoints its values are means of.
-        kept: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of their restarts, or
-            nothing.
+        kept: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD``
+            of their restarts, or nothing.
     """
 
     measurement: Measurement
@@ -374,7 +374,8 @@ class Baseline:
             "baseline", old, worse, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
             self._lost_items(name, entry, measurement), entry.date, retraining=retraining,
-            seen=_stored_sees(entry, statistic, allowed) or seen_by(then, statistic, correction.tests, allowed, retraining),
+            seen=_stored_sees(entry, statistic, allowed)
+            or seen_by(then, statistic, correction.tests, allowed, retraining),
             checkpoints=entry.checkpoints,
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, allowed)
@@ -544,7 +545,7 @@ class Baseline:
         return MOST if self.sees is None else self.sees
 
     def _too_weak(self, measurement: Measurement, statistic: str, margin: Margin, seen: Seen | None) -> Finding | None:
-        """Refuse to judge by a baseline whose gate sees too little; ``None`` if it sees enough, or a person chose its margin."""
+        """Refuse to judge by a baseline whose gate sees too little; ``None`` if it sees enough, or has a margin."""
         if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, self._most())):
             return None
         helps = what_would_help(measurement, statistic, self._most(), self._tests())
@@ -655,7 +656,7 @@ def strictest(amounts: Iterable[float | None]) -> float | None:
 
 
 def _stored_sees(entry: BaselineEntry, statistic: str, allowed: Allowed | None) -> Seen | None:
-    """Return what the gate on a statistic sees, as its entry has it; ``None`` where it was stored for another margin, or not at all."""
+    """Return what the gate on a statistic sees, as its entry has it; ``None`` where none was stored for this margin."""
     margin = entry.gated.get(statistic)
     same = (
         margin is None if allowed is None else margin is not None and math.isclose(margin, allowed.amount, rel_tol=1e-6)

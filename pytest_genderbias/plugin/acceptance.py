@@ -182,8 +182,8 @@ def _agreed_entries(
 def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
     """Merge proposals of one entry, each with a judged statistic of it; ``None`` if they measured different things.
 
-    The merged entry has the reasons of all. Where a statistic of one moved by more than chance, nothing is pooled, since all values of an
-    entry are of the same trainings.
+    The merged entry has the reasons of all. Where a statistic of one moved by more than chance, nothing is pooled, since
+    all values of an entry are of the same trainings.
     """
     anew = [proposal for proposal in proposals if not proposal.new.pooled]
     last = (anew or proposals)[-1]

@@ -6,6 +6,7 @@ below the table, and so is every mark.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -88,7 +89,11 @@ class _Notes:
 
 @dataclass(frozen=True)
 class _Row:
-    """A line of a table: its model, its cells by column, a text instead of the cells behind the statistic, a colour, and which table it is of."""
+    """A line of a table.
+
+    It has a model, cells by column, a text in place of the cells behind the statistic, what the statistic means, a
+    colour, and the layouts of its table.
+    """
 
     model: str
     cells: Mapping[str, str]
@@ -241,16 +246,17 @@ def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
 
 
 def _value_then(judgement: Judgement) -> str:
-    """Return the value that a baseline has, or its anchor where that decided; an empty text where there is no baseline."""
+    """Return the value of the baseline, or of its anchor where that decided; an empty text without a baseline."""
     anchor = judgement.facts.get("anchor")
-    if judgement.bound.startswith("anchor ") and isinstance(anchor, Mapping):
-        return f"{figure(anchor['value'])} (anchor)"
+    first = anchor.get("value") if isinstance(anchor, Mapping) else None
+    if judgement.bound.startswith("anchor ") and isinstance(first, float):
+        return f"{figure(first)} (anchor)"
     then = judgement.facts.get("baseline")
     return figure(then) if isinstance(then, float) else ""
 
 
 def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
-    """Return the change since the baseline, what is allowed, and what the gate sees: as growths of the bias where its unit is known."""
+    """Return the change since the baseline, the margin, and what the gate sees: in percent where the unit is known."""
     margin, sees = judgement.facts.get("margin"), judgement.facts.get("sees")
     cells = {"margin": figure(margin) if isinstance(margin, float) else ""}
     known = sees if isinstance(sees, Mapping) else {}
@@ -258,7 +264,8 @@ def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     if not isinstance(growth, float) or not isinstance(unit, float) or not unit > 0:
         return {**cells, "change": _change(judgement, True), "moved": _change(judgement, False)}
     notes.trainings[one_line(str(known["retraining"]))] = None
-    return {**cells, "sees": f"+{percent(growth)} %", **_growth(judgement, unit)}
+    seen = f"+{percent(growth)} %" if math.isfinite(growth) else "no growth"
+    return {**cells, "sees": seen, **_growth(judgement, unit)}
 
 
 def _growth(judgement: Judgement, unit: float) -> dict[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import re
 
 import pytest
@@ -247,6 +248,11 @@ def test_without_a_unit_the_change_is_in_those_of_the_statistic() -> None:
     row = lines([], [compared(facts={"baseline": 0.858, "margin": 0.02})])[2]
     assert "  0.858  0.851  0.0071 worse (-0.014 to 0.028)  0.020  " in row
     assert "%" not in row
+
+
+def test_a_gate_that_sees_nothing_says_so() -> None:
+    sees = {"size": math.inf, "growth": math.inf, "unit": 0.142, "red": 0.02, "retraining": "5 restarts"}
+    assert "  no growth  " in lines([], [compared(facts={"baseline": 0.858, "margin": 0.02, "sees": sees})])[2]
 
 
 def test_the_anchor_is_shown_where_it_decided() -> None:

@@ -330,9 +330,12 @@ def _cells(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
 
 
 def _scale(series: Series) -> tuple[float, float]:
-    """Return the least value of a heat map and the width of a step of its colours: from 0 to 1 where all values are, as on any other model."""
+    """Return the least value of a heat map and the width of a step of its colours.
+
+    The scale goes from 0 to 1 where all values lie there, so that pictures of two models have the same colours.
+    """
     known = [z for z in series.z if z is not None]
-    low, high = min(0.0, *known, 0.0), max(1.0, *known, 1.0)
+    low, high = min([0.0, *known]), max([1.0, *known])
     return low, (high - low) / len(HEAT) or 1.0
 
 

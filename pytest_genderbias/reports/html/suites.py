@@ -177,7 +177,7 @@ def _interval(measurement: Measurement, name: str, interval: Interval | None, wh
 
 
 def _chance(measurement: Measurement, name: str) -> PageCell:
-    """Return what chance gives: shuffled groups sorted by their p value, or the suite's own control or permutation test."""
+    """Return what chance gives: shuffled groups, sorted by their p value, or a control or test of the suite itself."""
     null, chance = measurement.null.get(name), chance_of(measurement, name)
     if chance is None:
         return PageCell("", key="")

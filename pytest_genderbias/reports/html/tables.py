@@ -95,7 +95,7 @@ class PageTable:
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A picture: safe markup with its own description, its kind, its suite (or an empty text), its title, how to read it, and what is not drawn."""
+    """A picture: safe markup, its kind, its suite (or an empty text), its title, how to read it, and what it leaves out."""
 
     drawing: str
     kind: str
