@@ -18,7 +18,6 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.conflicts import describe_conflicts
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.item_file import (
@@ -31,7 +30,7 @@ from pytest_genderbias.gates.item_file import (
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
+from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping, read_value
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
 from pytest_genderbias.text.strict_json import parse_json
@@ -63,7 +62,8 @@ class BaselineEntry:
         sees: what the gate on each of these statistics sees; an earlier version did not know it.
         checkpoints: number of checkpoints that its values are pooled from.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
-        anchor: the first accepted values; ``None`` if they are those of the entry.
+        anchor: the entry as it was first accepted, with its values, signature, item file, date and fingerprint; ``None`` if it is still
+            the same. Only an update with a reason moves it, so that many small steps do not add up unseen.
         abilities: how many control items the model answered right.
         other: keys that this version does not know; they are written back as they were read.
     """
@@ -82,7 +82,7 @@ class BaselineEntry:
     sees: Mapping[str, Seen] = field(default_factory=dict)
     checkpoints: int = 1
     date: str = ""
-    anchor: Anchor | None = None
+    anchor: BaselineEntry | None = None
     abilities: tuple[Ability, ...] = ()
     other: Mapping[str, object] = field(default_factory=dict)
 
@@ -90,6 +90,16 @@ class BaselineEntry:
     def signature(self) -> dict[str, object]:
         """The keys that must agree for a measurement to be compared with this entry."""
         return {key: vars(self)[key] for key in MUST_AGREE}
+
+    @property
+    def origin(self) -> BaselineEntry:
+        """The anchor; the entry itself is its anchor until its values change."""
+        if self.anchor is not None:
+            return self.anchor
+        return BaselineEntry(
+            digest=self.digest, definition=self.definition, settings=self.settings, data=self.data, sample=self.sample,
+            model={"fingerprint": self.model.get("fingerprint")}, values=self.values, items_sha256=self.items_sha256, date=self.date,
+        )  # fmt: skip
 
     @property
     def has_left_anchor(self) -> bool:
@@ -111,10 +121,17 @@ class BaselineEntry:
             "sees": {statistic: dict(vars(seen)) for statistic, seen in self.sees.items()},
             "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
             "date": self.date,
-            "anchor": None if self.anchor is None else self.anchor.to_dict(),
+            "anchor": None if self.anchor is None else self.anchor._as_anchor(),
             "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
         }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
+
+    def _as_anchor(self) -> dict[str, object]:
+        fingerprint = self.model.get("fingerprint")
+        return {
+            "values": self.values, "signature": self.signature, "items_sha256": self.items_sha256, "date": self.date,
+            "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:
@@ -126,6 +143,8 @@ class BaselineEntry:
         content = read_mapping(data, where)
         known = {entry_field.name for entry_field in fields(cls)} - {"other"}
         other = {key: value for key, value in content.items() if key not in known}
+        if content.get("anchor") is not None:
+            content["anchor"] = _flat_anchor(content["anchor"], f"{where}.anchor")
         entry = read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
         entry._check(where)
         return entry
@@ -139,7 +158,6 @@ class BaselineEntry:
         digests = {"items_sha256": self.items_sha256}
         if self.anchor is not None:
             digests["anchor.items_sha256"] = self.anchor.items_sha256
-            read_dataclass(BaselineEntry, self.anchor.signature, f"{where}.anchor.signature")
         for key, digest in digests.items():
             if digest is not None and not _DIGEST.fullmatch(digest):
                 raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")
@@ -152,6 +170,23 @@ class BaselineEntry:
                     raise DataFileError(f"{where}.sees.{name}.{key}: expected a number of 0 or more, got {size}")
         if self.checkpoints < 1:
             raise DataFileError(f"{where}.checkpoints: expected a whole number of at least 1, got {self.checkpoints}")
+
+
+def _flat_anchor(data: object, where: str) -> dict[str, object]:
+    """Return the JSON of an anchor, whose signature stands apart, as that of an entry.
+
+    Raises:
+        DataFileError: it has another form.
+    """
+    content = read_mapping(data, where)
+    signature = read_mapping(content.pop("signature", {}), f"{where}.signature")
+    fingerprint = read_value(str | None, content.pop("fingerprint", None), f"{where}.fingerprint")
+    expected = {"values", "items_sha256", "date"}
+    if unknown := sorted({*content} - expected | {*signature} - {*MUST_AGREE}):
+        raise DataFileError(
+            f"{where}: expected no other keys than {', '.join(sorted(expected))}, got {', '.join(unknown)}"
+        )
+    return {**signature, **content, "model": {"fingerprint": fingerprint}}
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from pytest_genderbias.gates.account import Paragraph
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, is_worse
-from pytest_genderbias.gates.anchor import Anchor
+from pytest_genderbias.gates.agreement import FLOAT_NOISE, is_worse
 from pytest_genderbias.gates.book import BaselineEntry
 from pytest_genderbias.gates.facts import SinceAnchor, anchor_in_words, change_in_words
 from pytest_genderbias.gates.judgement import Judgement
@@ -18,29 +17,6 @@ from pytest_genderbias.measurement.measurement import Measurement
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
 _REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}
-
-
-def anchor_of(entry: BaselineEntry) -> Anchor:
-    """Return the anchor of an entry; the entry itself is its anchor until its values change."""
-    if entry.anchor is not None:
-        return entry.anchor
-    fingerprint = entry.model.get("fingerprint")
-    return Anchor(
-        entry.values, entry.signature, entry.items_sha256, entry.date, fingerprint if isinstance(fingerprint, str) else None
-    )  # fmt: skip
-
-
-def entry_at_anchor(entry: BaselineEntry) -> BaselineEntry | None:
-    """Return an entry as it was at its anchor; ``None`` if its values are still those of the anchor."""
-    anchor = entry.anchor
-    if anchor is None or not entry.has_left_anchor:
-        return None
-    signature = BaselineEntry.from_dict({key: anchor.signature[key] for key in MUST_AGREE if key in anchor.signature})
-    return replace(
-        entry, digest=signature.digest, definition=signature.definition, settings=signature.settings, data=signature.data,
-        sample=signature.sample, values=anchor.values, items_sha256=anchor.items_sha256, date=anchor.date,
-        model={"fingerprint": anchor.fingerprint}, anchor=None,
-    )  # fmt: skip
 
 
 def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, reason: str | None) -> BaselineEntry:
@@ -59,7 +35,7 @@ def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, rea
         return replace(new, date=date, anchor=None)
     if stored.anchor is None and stored.signature == new.signature and same_values(stored.values, new.values):
         return replace(new, date=stored.date or date, anchor=None)  # only its items are written anew
-    return replace(new, date=date, anchor=None if reason else anchor_of(stored))
+    return replace(new, date=date, anchor=None if reason else stored.origin)
 
 
 def same_values(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> bool:
@@ -86,13 +62,13 @@ def worse_than(
     if is_worse(measurement, statistic, stored, margin):
         return stored
     anchor = entry.anchor
-    if anchor is None or anchor.signature.get("definition") != measurement.signature["definition"]:
+    if anchor is None or anchor.definition != measurement.signature["definition"]:
         return None
     first = anchor.values.get(statistic)
     return first if is_worse(measurement, statistic, first, margin if at_anchor is None else at_anchor) else None
 
 
-def beside_anchor(judgement: Judgement, anchor: Anchor, worsening: float | None, how: str) -> Judgement:
+def beside_anchor(judgement: Judgement, anchor: BaselineEntry, worsening: float | None, how: str) -> Judgement:
     """Return a judgement with how far the value has come from the anchor.
 
     Args:
@@ -107,7 +83,7 @@ def beside_anchor(judgement: Judgement, anchor: Anchor, worsening: float | None,
     return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
 
 
-def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: Anchor) -> Judgement:
+def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEntry) -> Judgement:
     """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one fails.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,24 +14,81 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
-_BOTH, _STORED, _SHIFTED = "both", "stored", "shifted"  #: the restarts of a joined measurement
+POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
 
 
-def pooled(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
-) -> Measurement:
-    """Return a measurement pooled with what is stored, where the two differ by no more than chance explains.
+@dataclass(frozen=True)
+class Kept:
+    """What an update stores of a measurement.
 
-    Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of items.
+    Attributes:
+        measurement: the one that is stored.
+        checkpoints: how many single checkpoints its values are means of.
+        how: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of their
+            restarts, or nothing.
+    """
+
+    measurement: Measurement
+    checkpoints: int = 1
+    how: str = ""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether its values are also those of earlier checkpoints."""
+        return self.how in (POOLED, AGAIN)
+
+    @property
+    def in_words(self) -> str:
+        """What is kept of the stored values; an empty text if nothing."""
+        restarts = self.measurement.restarts
+        of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
+        return {
+            SPREAD: f"the spread of the {restarts} stored restarts is kept around it",
+            AGAIN: f"it is one of what is stored, which stays ({of})",
+            POOLED: f"chance explains the change, so that both are pooled ({of})",
+        }.get(self.how, "")
+
+
+def kept_of(
+    measurement: Measurement,
+    before: StoredItems,
+    values: Mapping[str, float | None],
+    weight: int,
+    again: bool,
+    is_chance: bool,
+) -> Kept:
+    """Return what an update stores of a measurement in place of what is stored.
+
+    Where chance explains the change, it is pooled with what is stored, once; else one checkpoint takes its place, with the spread of the
+    restarts that are stored.
 
     Args:
         measurement: of now.
         before: what is stored of its items.
         values: the stored values.
         weight: number of checkpoints that the stored values are of.
+        again: whether the measurement is of the checkpoint that was stored last.
+        is_chance: whether chance explains the change, and nobody gives a reason for it.
+    """
+    if is_chance and again:
+        stored = _as_stored(measurement, before, values, weight)
+        return Kept(stored, 1 if stored.restarts else weight, "" if stored is measurement else AGAIN)
+    if is_chance:
+        both = _pooled(measurement, before, values, weight)
+        return Kept(both, 1 if both.restarts else weight + 1, POOLED)
+    with_spread = measurement if again else with_kept_spread(measurement, before, values)
+    return Kept(with_spread, how="" if with_spread is measurement else SPREAD)
+
+
+def _pooled(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
+) -> Measurement:
+    """Return a measurement pooled with what is stored; arguments as :func:`kept_of`.
+
+    Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of items.
     """
     if _restarts(before, values) or measurement.restarts:
-        return _joined(measurement, before, values, _BOTH)
+        return _joined(measurement, before, values, POOLED)
     entries: dict[str, Entry] = {}
     means: dict[str, float | None] = {}
     for name, now in measurement.values.items():
@@ -45,16 +102,13 @@ def pooled(
     return replace(measurement, values=means, sums=SumsByStatistic(entries))
 
 
-def as_stored(
+def _as_stored(
     measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
 ) -> Measurement:
-    """Return a measurement with the stored values, of which it is a part already; others as they are.
-
-    Arguments as :func:`pooled`.
-    """
+    """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as :func:`kept_of`."""
     stored = _restarts(before, values)
     if stored > (measurement.restarts or 0):
-        return _joined(measurement, before, values, _STORED)
+        return _joined(measurement, before, values, AGAIN)
     if weight < 2 or stored or measurement.restarts:
         return measurement
     entries: dict[str, Entry] = {}
@@ -71,7 +125,7 @@ def with_kept_spread(measurement: Measurement, before: StoredItems, values: Mapp
     """Return a measurement of one checkpoint with the spread of the stored restarts around it; others as they are."""
     if measurement.restarts or not _restarts(before, values):
         return measurement
-    return _joined(measurement, before, values, _SHIFTED)
+    return _joined(measurement, before, values, SPREAD)
 
 
 def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
@@ -80,11 +134,9 @@ def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
     return max((len(by_restart) for by_restart in known if by_restart is not None), default=0)
 
 
-def _joined(
-    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], kept: str
-) -> Measurement:
+def _joined(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], how: str) -> Measurement:
     """Return a measurement over restarts: the stored ones and those of now, the stored ones, or these shifted to now."""
-    shifted = kept == _SHIFTED
+    shifted = how == SPREAD
     items, means = dict(measurement.items), dict(measurement.values)
     entries: dict[str, Entry] = {}
     count = 0
@@ -93,7 +145,7 @@ def _joined(
         if now is None or then is None:
             means[name] = None
             continue
-        new = np.array([]) if kept == _STORED else np.array([now]) if new is None else new
+        new = np.array([]) if how == AGAIN else np.array([now]) if new is None else new
         both = then - then.mean() + now if shifted else np.concatenate([then, new])
         items[RESTART + name], means[name], count = both, float(both.mean()), len(both)
         entries[name] = "the values of its restarts are compared, and not its units"
