@@ -10,7 +10,6 @@ from pathlib import Path, PureWindowsPath
 from urllib.parse import urlsplit
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
-from pytest_genderbias.models.graphs import ENDINGS, graph_in
 from pytest_genderbias.text.plain_files import POINTER_ADVICE, is_pointer
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names, expected_instead
@@ -50,6 +49,9 @@ _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
 VLLM = "vllm"  #: kind of a checkpoint that vLLM runs
+#: Kinds of files by their endings. Those of graphs are names of extras, too.
+ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".xml": "openvino"}
+GRAPHS = ("onnx", "openvino")
 _VLLM_PREFIX = "vllm:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
@@ -93,6 +95,8 @@ _TORCH_WEIGHTS = (
     "pytorch_model.bin",
     "pytorch_model.bin.index.json",
 )
+#: Weights beside which a graph is not what the folder is for.
+_NO_GRAPH = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 _WHOLE_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin")
 #: Weights that torch does not read, and the argument with which transformers 4 converts them; empty where it does not.
 _FOREIGN_WEIGHTS = (
@@ -401,6 +405,22 @@ def _refuse_foreign(path: Path) -> None:
             raise ModelError(f"{path} has its weights for {library} ({file.name}), which torch does not read{how}")
 
 
+def graph_in(folder: Path) -> Path | None:
+    """Return the graph of a folder without weights for torch, or ``None`` if it has weights or no graph.
+
+    Raises:
+        ModelError: the folder has several graphs.
+    """
+    if any(any(folder.glob(pattern)) for pattern in _NO_GRAPH):
+        return None
+    graphs = sorted(path for path in folder.iterdir() if path.suffix == ".onnx" or path.name == "openvino_model.xml")
+    if len(graphs) > 1:
+        raise ModelError(
+            f"{folder} has {len(graphs)} graphs ({', '.join(path.name for path in graphs[:6])}); give the file of one as SPEC"
+        )
+    return graphs[0] if graphs else None
+
+
 def _parse_adapter(name: str, spec: str) -> ModelSpec:
     """Parse ``adapter:DIR[@BASE]``. DIR may be a hub id, too."""
     where, base = _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))
@@ -501,8 +521,6 @@ def _kind_of_file(path: Path) -> str:
     from pytest_genderbias.models.vectors import looks_like_vectors
 
     refuse_pointers(path)
-    if path.suffix == ".gguf":
-        return "gguf"
     if path.suffix in ENDINGS:
         return ENDINGS[path.suffix]
     try:

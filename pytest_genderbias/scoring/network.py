@@ -159,7 +159,7 @@ class Network:
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
-        self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
+        self._shortcuts = [] if checkpoint.runtime else shortcuts(checkpoint.network, vocabulary_head)
         self._proved: set[int] = set()
         self._near = rounding(checkpoint.network)
         self.note: str | None = None
