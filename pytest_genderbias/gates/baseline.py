@@ -43,6 +43,7 @@ from pytest_genderbias.gates.drift import (
     in_words,
     worse_than,
 )
+from pytest_genderbias.gates.facts import BaselineFacts, Seen
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
@@ -51,7 +52,6 @@ from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.refresh import as_stored, pooled, with_kept_spread
 from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
-from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
@@ -379,12 +379,10 @@ class Baseline:
             checkpoints=entry.checkpoints,
         )  # fmt: skip
         finding = find_regression(measurement, statistic, reference, allowed)
-        facts: dict[str, object] = {
-            "accepted_on": entry.date, "baseline": old, "margin": None if allowed is None else allowed.amount,
-        }  # fmt: skip
-        if reference.seen is not None:
-            facts["sees"] = {**vars(reference.seen), "growth": reference.seen.growth}
-        finding = replace(finding, accepted=accepted, facts={**finding.facts, **facts})
+        release = finding.facts.release if isinstance(finding.facts, BaselineFacts) else None
+        amount = None if allowed is None else allowed.amount
+        facts = BaselineFacts(entry.date, old, amount, reference.seen, release=release)
+        finding = replace(finding, accepted=accepted, facts=facts)
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
             finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, margin, reference)
@@ -441,9 +439,9 @@ class Baseline:
         advice = "measure as for the baseline, or if the change is meant, accept what is measured now:"
         text = f"{what}; run with --bias-update to accept what is measured now"
         account = Account(what, advice=advice, command=self._updating(measurement))
-        facts = {}
+        facts = None
         if entry.definition != (now := measurement.signature["definition"]):  # another version of this package
-            facts["definition"] = f"{entry.definition} -> {now}"
+            facts = BaselineFacts(definition=f"{entry.definition} -> {now}")
         return Finding(NOT_COMPARABLE, "baseline", text, account=account, facts=facts)
 
     def _less_able(self, measurement: Measurement, less: str) -> Finding:

@@ -9,6 +9,7 @@ from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, is_worse
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry
+from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor, change_in_words
 from pytest_genderbias.gates.judgement import Finding
 from pytest_genderbias.gates.verdicts import BETTER, REGRESSED, TOO_FEW, WITHIN, with_note
 from pytest_genderbias.gates.wording import format_number
@@ -105,10 +106,8 @@ def beside_anchor(finding: Finding, anchor: Anchor, statistic: str, worsening: f
         worsening: how much worse it is than at the anchor, in its units; ``None`` without a value.
         why: why nothing more is compared.
     """
-    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {_change(worsening)}; {why}"
-    return replace(
-        finding, lines=[*finding.lines, line], facts={**finding.facts, **_facts(anchor, statistic, worsening)}
-    )
+    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {change_in_words(worsening)}; {why}"
+    return replace(finding, lines=[*finding.lines, line], facts=_facts(finding, anchor, statistic, worsening))
 
 
 def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statistic: str) -> Finding:
@@ -120,7 +119,7 @@ def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statisti
         anchor: the anchor of the entry.
         statistic: the statistic.
     """
-    facts = {**finding.facts, **_facts(anchor, statistic, anchored.difference)}
+    facts = _facts(finding, anchor, statistic, anchored.difference)
     if finding.code in _REPLACES.get(anchored.code, ()):
         text = f"against {in_words(anchor)}: {anchored.text}"
         beside = f"  against the baseline: {with_note(finding.code)}: {finding.text.partition('; to accept it')[0]}"
@@ -137,7 +136,7 @@ def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statisti
             account=account,
         )  # fmt: skip
     bounds = "" if anchored.low is None else f", 95 % bounds {anchored.low:.4g} and {anchored.high:.4g}"
-    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {_change(anchored.difference)}{bounds}"
+    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {change_in_words(anchored.difference)}{bounds}"
     return replace(finding, lines=[*finding.lines, line], facts=facts)
 
 
@@ -146,13 +145,6 @@ def fails_by_anchor(finding: Finding) -> bool:
     return finding.bound.startswith("anchor ")
 
 
-def _change(worsening: float | None) -> str:
-    if worsening is None:
-        return "no value"
-    if abs(worsening) <= FLOAT_NOISE:
-        return "no change"
-    return f"{abs(worsening):.3g} {'worse' if worsening > 0 else 'better'}"
-
-
-def _facts(anchor: Anchor, statistic: str, worsening: float | None) -> Mapping[str, object]:
-    return {"anchor": {"date": anchor.date, "value": anchor.values.get(statistic), "worsening": worsening}}
+def _facts(finding: Finding, anchor: Anchor, statistic: str, worsening: float | None) -> BaselineFacts:
+    facts = finding.facts if isinstance(finding.facts, BaselineFacts) else BaselineFacts()
+    return replace(facts, anchor=SinceAnchor(anchor.date, anchor.values.get(statistic), worsening))

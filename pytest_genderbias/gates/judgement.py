@@ -10,6 +10,7 @@ from typing import Any
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.account import Account, Movement, Paragraph, paragraphs_of, shortened
+from pytest_genderbias.gates.facts import BaselineFacts, Facts, ReductionFacts, facts_to_dict, read_facts
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     EARLIER_VERDICTS,
@@ -101,7 +102,7 @@ class Finding:
         lines: further lines of the text.
         accepted: worse values that were accepted with a reason and are still in force.
         level: confidence level of the bounds.
-        facts: figures beside the verdict, as plain JSON values.
+        facts: figures beside the verdict.
         moved: names of the items that moved, those that moved most first; the text then shows their records instead of the worst ones.
         account: what a failing test shows.
     """
@@ -119,7 +120,7 @@ class Finding:
     lines: Sequence[str] = ()
     accepted: tuple[AcceptedValue, ...] = ()
     level: float = LEVEL
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Facts | None = None
     moved: tuple[str, ...] = ()
     account: Account = field(default_factory=Account)
 
@@ -177,7 +178,7 @@ class Judgement:
     accepted: tuple[AcceptedValue, ...] = ()
     null: Null | None = None
     name: str = ""
-    facts: Mapping[str, object] = field(default_factory=dict)
+    facts: Facts | None = None
     shown: tuple[Paragraph, ...] = ()
     movement: Movement | None = None
 
@@ -185,6 +186,16 @@ class Judgement:
     def verdict(self) -> str:
         """``pass``, ``worse``, ``limit broken`` or ``cannot judge``."""
         return REASONS[self.code].verdict
+
+    @property
+    def of_baseline(self) -> BaselineFacts:
+        """What the gate knows of its baseline; without figures if it has none."""
+        return self.facts if isinstance(self.facts, BaselineFacts) else BaselineFacts()
+
+    @property
+    def of_reduction(self) -> ReductionFacts | None:
+        """What is known of a mitigation; ``None`` of any other gate."""
+        return self.facts if isinstance(self.facts, ReductionFacts) else None
 
     def __bool__(self) -> bool:
         """Refuse a truth value: ``assert judge_limit(...)`` would hold for every verdict."""
@@ -194,8 +205,8 @@ class Judgement:
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
-        content = {name: as_plain(value, finite) for name, value in vars(self).items()}
-        return {"schema": SCHEMA, "verdict": self.verdict, **content}
+        content = {name: as_plain(value, finite) for name, value in vars(self).items() if name != "facts"}
+        return {"schema": SCHEMA, "verdict": self.verdict, **content, "facts": facts_to_dict(self.facts, finite)}
 
     @classmethod
     def from_dict(cls, data: object) -> Judgement:
@@ -210,7 +221,8 @@ class Judgement:
         if code not in REASONS:
             raise DataFileError(f"judgement.code: expected one of {', '.join(REASONS)}, got {code!r:.80}")
         plain.pop("verdict", None)
-        return read_dataclass(cls, plain, "judgement")
+        facts = read_facts(plain.pop("facts", {}), "judgement.facts")
+        return replace(read_dataclass(cls, plain, "judgement"), facts=facts)
 
 
 @dataclass(frozen=True)

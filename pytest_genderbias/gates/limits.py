@@ -12,6 +12,7 @@ import numpy as np
 from pytest_genderbias.errors import GateError, UnknownNameError
 from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.facts import LimitFacts
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, OVER_LIMIT, TOO_FEW, WITHIN
 from pytest_genderbias.gates.wording import approximate, more_items
@@ -186,8 +187,7 @@ def judge_limit(
         )
     finding = _find(measurement, limit, name, generalise)
     least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(measurement.statistics[name]))
-    facts = {**finding.facts, "least": least, "most": most}
-    return make_judgement(measurement, name, replace(finding, facts=facts), label)
+    return make_judgement(measurement, name, replace(finding, facts=LimitFacts(least, most)), label)
 
 
 def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Finding:

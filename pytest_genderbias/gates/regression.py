@@ -14,14 +14,13 @@ import numpy as np
 from pytest_genderbias.gates.account import Account, ItemMove, Movement, Paragraph, apart, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
+from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, change_in_words, percent
 from pytest_genderbias.gates.judgement import ONE_SIDED, WHOLE_SUITE, Finding
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.release import Part
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.retraining import Retraining
 from pytest_genderbias.gates.sameness import code_of_change, items_to_decide_sameness, mirrored, straight_distance
-from pytest_genderbias.gates.seen import Seen, percent
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
@@ -190,7 +189,7 @@ def find_regression(
         if reference.same or not reference.accept
         else _part(measurement, statistic, reference, difference, restarts)
     )
-    facts = {} if part is None else part.as_facts()
+    facts = None if part is None else BaselineFacts(release=part)
     return replace(finding, account=_account(reference, finding, headline, shown, movement), facts=facts)
 
 
@@ -259,7 +258,7 @@ def _headline(
     """Return the decision in figures: from what to what, by how much with its bounds, and what is allowed."""
     assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
     worse = reference.worsening or 0.0
-    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
+    change = change_in_words(worse)
     if difference is not None:
         change += _bounds_beside(difference.low, difference.high, reference.correction)
     figures = " -> ".join(apart(reference.value, new))
@@ -350,8 +349,7 @@ def _account(
 
 
 def _change_in_words(statistic: str, new: float | None, reference: Reference) -> str:
-    worse = reference.worsening or 0.0
-    change = "no change" if abs(worse) <= FLOAT_NOISE else f"{abs(worse):.3g} {'worse' if worse > 0 else 'better'}"
+    change = change_in_words(reference.worsening or 0.0)
     return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}{reference.changed}"
 
 

@@ -377,10 +377,10 @@ class Ledger:
     def _say_what_was_redefined(self, session: pytest.Session) -> None:
         """Name the entries whose figures this version of the package defines anew, and the command that accepts them all."""
         changed = {
-            test: str(one.judgement.facts["definition"])
+            test: one.judgement.of_baseline.definition
             for test, judgements in self._judged.items()
             for one in judgements
-            if "definition" in one.judgement.facts
+            if one.judgement.of_baseline.definition
         }
         items = [item for item in session.items if item.nodeid in changed]
         if not items:

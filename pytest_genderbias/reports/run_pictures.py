@@ -10,7 +10,6 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.figures import runs
 from pytest_genderbias.reports.picture import Picture
-from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite, suite_names
@@ -50,7 +49,7 @@ def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
 def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
     about = _statistics(report.measurements)
     judgements = [settled.judgement for settled in report.judgements]
-    reductions = [judgement for judgement in judgements if is_reduction(judgement)]
+    reductions = [judgement for judgement in judgements if judgement.of_reduction is not None]
     for same in _alike(report.measurements):
         yield partial(runs.models, same)
         yield partial(runs.accuracy_and_bias, same)

@@ -277,7 +277,7 @@ class Network:
         import torch
 
         exact = whole.dtype in (torch.float32, torch.float64)
-        near = (1e-4 if self._head else 1e-5) if exact else 1e-3
+        near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
         try:
             with shortcut() as hook:
                 short = self._short(hook, fed, where)

@@ -19,6 +19,7 @@ from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries
 from pytest_genderbias.gates.drift import anchor_of
+from pytest_genderbias.gates.facts import SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -93,11 +94,7 @@ def test_the_text_names_the_anchor_and_how_far_the_value_has_come(tmp_path: Path
     near = judge(tmp_path, noisy(0.014, 2))
     assert near.code == "within"
     assert "  since the anchor of 2026-01-31 (0.25): 0.014 worse, 95 % bounds 0.01" in near.text
-    assert near.facts["anchor"] == {
-        "date": "2026-01-31",
-        "value": pytest.approx(0.25),
-        "worsening": pytest.approx(0.014),
-    }
+    assert near.of_baseline.anchor == SinceAnchor("2026-01-31", pytest.approx(0.25), pytest.approx(0.014))
     far = judge(tmp_path, noisy(0.03, 2))
     first, *rest = far.text.splitlines()
     assert first.startswith(
@@ -191,7 +188,7 @@ def test_another_definition_begins_anew(tmp_path: Path) -> None:
 def test_the_stored_value_of_an_earlier_version_is_the_anchor(tmp_path: Path) -> None:
     write_entries(tmp_path, "m", "t.py", {"tiny": entry_of(hand_made(), gated={"share": MARGIN})})
     before = entry(tmp_path)
-    assert judge(tmp_path, hand_made(0.015)).facts["accepted_on"] == ""
+    assert judge(tmp_path, hand_made(0.015)).of_baseline.accepted_on == ""
     update(tmp_path, hand_made())
     after = entry(tmp_path)
     assert not before.sees and after.sees.keys() == {"share"}, "an earlier version did not know what its gates see"

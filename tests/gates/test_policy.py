@@ -105,7 +105,7 @@ def test_judgements_and_findings_travel_as_plain_data(now: Measurement, better: 
         settled = SettledJudgement(judgement, PASSED)
         assert SettledJudgement.from_dict(json.loads(json.dumps(settled.to_dict()))) == settled
         assert settled.to_dict()["failed"] is False
-    finding = Finding("within", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts={"x": [1]})
+    finding = Finding("within", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts=None)
     assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
     with pytest.raises(DataFileError, match=r"^judgement\.n: expected a whole number, got 'many'"):
         Judgement.from_dict({**judgement.to_dict(), "n": "many"})

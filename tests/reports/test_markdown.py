@@ -10,6 +10,7 @@ from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
 from pytest_genderbias.gates.comparison import Comparison
+from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text
@@ -119,7 +120,9 @@ def without_code(text: str) -> str:
 
 def test_tables_of_other_kinds_are_folded() -> None:
     facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": 0.5}
-    reduced = Judgement("s", "m|`@x`", "t", 0.5, None, 1, 1, "reduced by 30 %", "reduced", "text", facts=facts)
+    reduced = Judgement(
+        "s", "m|`@x`", "t", 0.5, None, 1, 1, "reduced by 30 %", "reduced", "text", facts=read_facts(facts)
+    )
     compared = Comparison("s", "t", True, "a", "b", 1.0, 2.0, 1.0, better="a", method="none: too few")
     variance = ValueVariance("s", "m", "t", (VarianceShare("words", 4, 0.5, 0.25, 0.125, False),), "")
     text = summary_text(

@@ -7,6 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
+from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
@@ -41,7 +42,7 @@ def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
     return judged(
         "regressed", "failed", name=f"gate {number}", value=0.25 + worse, difference=worse, bound="baseline 0.25 + 0.01",
         interval=Interval(worse - 0.01, worse + 0.01, 0.95, "items", ""), p=0.001,
-        facts={"accepted_on": "2026-10-22", "anchor": {"value": 0.2, "date": "2026-08-01", "worsening": worse + 0.05}},
+        facts=BaselineFacts("2026-10-22", anchor=SinceAnchor("2026-08-01", 0.2, worse + 0.05)),
         text=f"worse: tiny on candidate: share 0.25 -> {0.25 + worse:.3g}, {worse:.3g} worse, margin 0.01",
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
+from pytest_genderbias.gates.facts import BaselineFacts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -20,7 +21,7 @@ REGRESSED = Judgement(
     "tiny", "m", "share", 0.4, Interval(0.05, 0.25, 0.95, "items", "by hand"), 12, 12, "baseline 0.25 + 0.02", "regressed",
     "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02\n  items that moved most, then and now: item 1 0.1 -> 0.9\n"
     "  worst records:\n    a record",
-    difference=0.15, name="release", facts={"accepted_on": "2026-10-22"},
+    difference=0.15, name="release", facts=BaselineFacts("2026-10-22"),
 )  # fmt: skip
 PASSED = Judgement(
     "tiny",

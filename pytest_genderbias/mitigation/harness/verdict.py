@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
 
 import numpy as np
 
@@ -13,6 +12,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.account import Account, Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
+from pytest_genderbias.gates.facts import ReductionFacts
 from pytest_genderbias.gates.judgement import Finding, Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
@@ -27,7 +27,7 @@ from pytest_genderbias.gates.verdicts import (
 )
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
 from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun
@@ -430,15 +430,11 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
         settled,
         difference=difference,
         lines=lines,
-        facts=_as_json(facts),
+        facts=read_dataclass(
+            ReductionFacts, as_plain(json.loads(json.dumps(facts, default=str)), finite=True), "facts"
+        ),
         account=Account(remarks=remarks, advice=advice),
     )
-
-
-def _as_json(facts: Mapping[str, object]) -> dict[str, object]:
-    """Return facts as JSON values; what is not finite is ``None``."""
-    plain = as_plain(json.loads(json.dumps(facts, default=str)), finite=True)
-    return cast("dict[str, object]", plain)
 
 
 def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
