@@ -12,7 +12,7 @@ import pytest
 from support.tiny_checkpoints import save_checkpoint, suite_space
 
 from pytest_genderbias import load_model
-from pytest_genderbias.engines import ray_cluster, ray_crew, ray_executor, ray_worker
+from pytest_genderbias.engines import ray_cluster, ray_crew, ray_executor, ray_worker, served, vllm_engine
 from pytest_genderbias.engines.ray_cluster import Cluster, check_address
 from pytest_genderbias.engines.ray_executor import RayExecutor
 from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
