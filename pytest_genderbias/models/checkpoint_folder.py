@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, ModelError
-from pytest_genderbias.models.graphs import graph_in
 from pytest_genderbias.text.plain_files import POINTER_ADVICE, is_pointer, read_whole
 from pytest_genderbias.text.printable import brief, brief_list
 from pytest_genderbias.text.strict_json import parse_json
@@ -23,6 +22,8 @@ _TORCH_WEIGHTS = (
 )
 #: The same with shards.
 WHOLE_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin")
+#: Weights beside which a graph is not what the folder is for.
+_NO_GRAPH = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 #: Weights that torch does not read, and the argument with which transformers 4 converts them; empty where it does not.
 _FOREIGN_WEIGHTS = (
     ("*.h5", "TensorFlow", "from_tf"), ("*.ckpt.index", "TensorFlow", "from_tf"), ("saved_model.pb", "TensorFlow", ""),
@@ -98,6 +99,22 @@ def refuse_pointers(path: Path) -> None:
         found = [file for file in found if file in read or file.suffix in (".json", ".txt", ".model", ".jinja", ".py")]
     if found:
         raise ModelError(f"{found[0]} {POINTER_ADVICE}")
+
+
+def graph_in(folder: Path) -> Path | None:
+    """Return the graph of a folder without weights for torch, or ``None`` if it has weights or no graph.
+
+    Raises:
+        ModelError: the folder has several graphs.
+    """
+    if any(any(folder.glob(pattern)) for pattern in _NO_GRAPH):
+        return None
+    graphs = sorted(path for path in folder.iterdir() if path.suffix == ".onnx" or path.name == "openvino_model.xml")
+    if len(graphs) > 1:
+        raise ModelError(
+            f"{folder} has {len(graphs)} graphs ({', '.join(path.name for path in graphs[:6])}); give the file of one as SPEC"
+        )
+    return graphs[0] if graphs else None
 
 
 def damage_of(folder: Path, with_weights: bool) -> str:

@@ -10,8 +10,7 @@ from pathlib import Path, PureWindowsPath
 from urllib.parse import urlsplit
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
-from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_folder, refuse_pointers
-from pytest_genderbias.models.graphs import ENDINGS, graph_in
+from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_folder, graph_in, refuse_pointers
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
@@ -50,6 +49,9 @@ _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
 VLLM = "vllm"  #: kind of a checkpoint that vLLM runs
+#: Kinds of files by their endings. Those of graphs are names of extras, too.
+ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".xml": "openvino"}
+GRAPHS = ("onnx", "openvino")
 _VLLM_PREFIX = "vllm:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
@@ -421,8 +423,6 @@ def _kind_of_file(path: Path) -> str:
     from pytest_genderbias.models.vectors import looks_like_vectors
 
     refuse_pointers(path)
-    if path.suffix == ".gguf":
-        return "gguf"
     if path.suffix in ENDINGS:
         return ENDINGS[path.suffix]
     try:
