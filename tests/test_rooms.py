@@ -46,8 +46,8 @@ ROOM_OF = {folder: room for room, folders in ROOMS.items() for folder in folders
 OPEN = {
     "core": set(),
     "engines": {"core"},
-    "lab": {"core", "show"},
-    "show": {"core", "lab"},
+    "lab": {"core"},
+    "show": {"core"},
     "plugin": {"core", "lab", "show"},
 }
 #: Tables through which a module reaches other rooms, by name and when they are needed.
