@@ -12,10 +12,10 @@ from support.tiny_checkpoints import CAUSAL, make_network, save_checkpoint, toke
 
 from pytest_genderbias import measure
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError
-from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.models.loading import inspect, load_model
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, classifier_role, label_advice
-from pytest_genderbias.models.source import LoadSettings, inspect_checkpoint
+from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ALIASES, HEADS, parse_spec
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.text.plain_files import read_whole
@@ -408,7 +408,7 @@ def test_aliases_of_checkpoints_without_architectures_name_their_head(tmp_path, 
     spec = parse_spec(f"m={alias}")
     assert (spec.kind, spec.spec, f"{spec.target},head={spec.head}") == ("hub", alias, ALIASES[alias])
     here = parse_spec(f"m={tmp_path},head={spec.head}")
-    assert inspect_checkpoint(here, LoadSettings()).role.kind == kind
+    assert inspect(here, LoadSettings()).role.kind == kind
 
 
 def test_all_heads_are_those_of_transformers():
