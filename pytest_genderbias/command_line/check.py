@@ -14,8 +14,7 @@ from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.mitigation.harness.file import read_mitigations
-from pytest_genderbias.models.files import KINDS, load_file, role_of_file
-from pytest_genderbias.models.loading import inspect
+from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
 from pytest_genderbias.plugin.terminal import print_lines
@@ -175,12 +174,10 @@ def _pack(path: Path) -> str:
 def _model(path: Path) -> str:
     """Return what a model is: of a file all of it is read, of a checkpoint the config."""
     spec = parse_spec(path_spec(path))
-    if spec.kind in KINDS:
-        role = role_of_file(spec)
-        load_file(spec, role)
-    else:
-        role = inspect(spec, LoadSettings()).role
-    return f"a model, {role.text}"
+    source = inspect(spec, LoadSettings())
+    if source.config is None:
+        load(source, LoadSettings())
+    return f"a model, {source.role.text}"
 
 
 def _count(number: int, one: str, many: str = "") -> str:

@@ -18,7 +18,7 @@ from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.shown import short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
 from pytest_genderbias.plugin.terminal import print_lines
-from pytest_genderbias.reports.layout import columns, paragraph
+from pytest_genderbias.text.paragraphs import columns, paragraph
 
 
 def carry_out(typed: Typed) -> int:

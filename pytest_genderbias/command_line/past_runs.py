@@ -15,9 +15,9 @@ from pytest_genderbias.plugin.outputs import destination, write_files
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.history_table import history_rows, make_history_table, shown_traces
-from pytest_genderbias.reports.layout import columns
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace
+from pytest_genderbias.text.paragraphs import columns
 from pytest_genderbias.text.printable import brief, brief_list
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 

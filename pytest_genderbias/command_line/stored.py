@@ -16,10 +16,10 @@ from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.summary import RunSummary, summary_lines
 from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.reports.history import with_history
-from pytest_genderbias.reports.layout import paragraph
 from pytest_genderbias.reports.run_pictures import pictures_of_history
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, read_report
 from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
+from pytest_genderbias.text.paragraphs import paragraph
 
 
 def carry_out(typed: Typed) -> int:

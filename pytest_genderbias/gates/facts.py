@@ -9,6 +9,8 @@ from dataclasses import dataclass, field, fields
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
 
+#: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth kind.
+BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 #: Two bounds of a figure; ``None`` where it has none.
 Bounds = tuple[float | None, ...]
 

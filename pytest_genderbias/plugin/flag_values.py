@@ -16,6 +16,7 @@ from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.margin import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
+from pytest_genderbias.plugin.executors import EXECUTORS, check_address
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -154,19 +155,17 @@ def choice(*choices: str) -> Callable[[str, Origin], str]:
 
 
 def executor(text: str, origin: Origin) -> str:
-    """Parse where cases are scored; ``ray`` has to be installed."""
-    where = choice("process", "ray")(text, origin)
-    if where == "ray" and find_spec("ray") is None:
-        raise origin.error(f"needs the package ray; install it with: {installing('ray')}")
+    """Parse where cases are scored; the package of an executor has to be installed."""
+    where = choice("process", *EXECUTORS)(text, origin)
+    if where in EXECUTORS and find_spec(where) is None:
+        raise origin.error(f"needs the package {where}; install it with: {installing(where)}")
     return where
 
 
 def ray_address(text: str, origin: Origin) -> str:
     """Parse the address of a Ray cluster."""
-    from pytest_genderbias.scoring.ray_cluster import check_address
-
     try:
-        return check_address(text)
+        return check_address("ray", text)
     except SettingError as error:
         raise origin.error(str(error)) from None
 

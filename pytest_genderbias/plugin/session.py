@@ -48,7 +48,9 @@ class BiasSession:
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
         of_cases, self.of_steps = (TerminalProgress(config, unit) for unit in ("cases", "steps"))
-        self.runner = make_runner(config.stash[SETTINGS], of_cases, make_executor(config.stash[SETTINGS], config))
+        settings = config.stash[SETTINGS]
+        executor = make_executor(settings.executor, settings.ray, settings.workers, config)
+        self.runner = make_runner(settings, of_cases, executor)
         self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
 
     def suite(self, name: str | Path) -> Suite:

@@ -19,8 +19,6 @@ from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OT
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import terminal_width
 from pytest_genderbias.reports.baseline_history import baseline_history
-from pytest_genderbias.reports.blocks import rows_or_blocks
-from pytest_genderbias.reports.columns import in_brief, note, one_line, wrapped
 from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.grid import grid_tables
@@ -28,6 +26,7 @@ from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_notes, variance_rows
+from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.mitigation.harness.choice import TriedGrid
 
 
 @dataclass(frozen=True)

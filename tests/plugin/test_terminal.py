@@ -11,8 +11,8 @@ from support.wide_suites import gates
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.plugin.summary import RunSummary, summary_lines
 from pytest_genderbias.plugin.workers import _OF_FILES
-from pytest_genderbias.reports.columns import columns_of
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.columns import columns_of
 
 COMMAND = re.compile(r"^(E  )? +pytest ")
 

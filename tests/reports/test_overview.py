@@ -13,13 +13,12 @@ from pytest_genderbias.gates.facts import BaselineFacts, Seen, SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.blocks import rows_or_blocks
 from pytest_genderbias.reports.chance import chance_of
-from pytest_genderbias.reports.columns import columns_of, in_brief
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.columns import columns_of, in_brief, rows_or_blocks
 
 BETWEEN = Interval(0.13, 0.4965, 0.95, "occupations", "")
 HOSTILE = "<b>\x1b[31m\u202e|" + "看" * 30 + "x" * 100_000

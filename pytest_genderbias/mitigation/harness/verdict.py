@@ -12,7 +12,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.account import Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.facts import ReductionFacts
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, RETRAINED, ReductionFacts
 from pytest_genderbias.gates.judgement import LEVEL, Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
@@ -30,7 +30,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, RETRAINED, MitigationRun
+from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.mitigation.harness.sides import MeasuredRun, as_ratios, share_of_log, task_values
 from pytest_genderbias.mitigation.harness.wording import (
     about_run,

@@ -24,13 +24,13 @@ from typing import Any
 from scipy import stats
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.facts import ReductionFacts
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, ReductionFacts
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import search
 from pytest_genderbias.mitigation.harness.retraining import retrained_heads
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun, mitigate
+from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method

@@ -7,12 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from pytest_genderbias.gates.facts import NewHeadFacts, ReductionFacts, SinceAnchor, TaskFacts
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, NewHeadFacts, ReductionFacts, SinceAnchor, TaskFacts
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL
 from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.traces import Trace, TracePoint

@@ -15,8 +15,8 @@ from safetensors.torch import load_file, save_file
 from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.engines import peft_adapters
 from pytest_genderbias.errors import ModelError, installing
-from pytest_genderbias.models import peft_adapters
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied, save_model
 from pytest_genderbias.models.spec import parse_spec, portable_spec

@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_genderbias.engines.served_proof import Proof, prove
+from pytest_genderbias.engines.served_rows import KeptRows, MeasuredRows
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import load_tokenizer
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.prompt_log_probabilities import PromptLogProbabilities
+from pytest_genderbias.models.prompt_log_probabilities import KeptBeside, PromptedModel, PromptLogProbabilities
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
-from pytest_genderbias.models.served_proof import Proof, prove
-from pytest_genderbias.models.served_rows import KeptRows, MeasuredRows
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec, hub_parts, served_parts
 from pytest_genderbias.text.printable import brief
@@ -23,14 +23,14 @@ from pytest_genderbias.text.printable import brief
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-ROLE = Role(CAUSAL_LM, "a causal LM behind a server")
+ROLE = Role(CAUSAL_LM, "a causal LM behind a server", only_prompts=True)
 _NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: -o bias_tokenizer={0}=DIR (tokenizer=... in Python)"
 DETAIL = "server"  #: of a model's details, by which the signature says that it is served
 VERSION = "endpoint_version"  #: of a model's details: the user's word under which its scores are cached
 
 
 @dataclass(frozen=True)
-class ServedModel:
+class ServedModel(PromptedModel):
     """A causal LM that another process runs, with its tokenizer in this one.
 
     ``source``: what is asked. ``max_length``: most tokens in a row, or ``None`` without a limit. ``proof``: what was tested of the
@@ -56,25 +56,39 @@ class ServedModel:
         self.proof.confirm_unchanged(self.source, name)
         self.rows(name).confirm_kept()
 
+    def confirm_stored(self, kept_beside: KeptBeside, model: Model) -> None:
+        """Check that this is the model whose scores are stored under the user's word for it.
+
+        Raises:
+            ScoreError: it is another one.
+        """
+        version = model.details.get(VERSION)
+        kept = None if version is None else kept_beside(self.proof.kept)
+        if kept is not None:
+            self.proof.confirm_same(kept, self.source.where, model.name, str(version))
+
     @property
-    def word_tokenizer(self) -> PreTrainedTokenizerBase:
-        """The tokenizer for single words and tokens."""
-        return self.tokenizer
+    def notes(self) -> list[str]:
+        """The remark that the model is served, with what was proved of it."""
+        return [
+            f"the model is behind {self.source.where}: its log-probabilities passed {len(self.proof.checks)} checks before the first figure, and did "
+            f"not change until the last; one asked again differed by at most {self.proof.noise:.1g} nats"
+        ]
 
 
-def inspect_served(spec: ModelSpec) -> ModelSource:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Return the role of a served model; nothing is asked yet."""
-    return ModelSource(spec, ROLE)
+    return ModelSource(spec, ROLE, elsewhere=True)
 
 
-def load_served(source: ModelSource, settings: LoadSettings) -> Model:
+def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Connect to a server, load the model's tokenizer, and prove the log-probabilities.
 
     Raises:
         ModelError: the server cannot be reached or has no such model, the tokenizer is missing, or a check of the proof fails.
         ScoreError: the server does not answer.
     """
-    from pytest_genderbias.models.served_client import ServedClient
+    from pytest_genderbias.engines.served_client import ServedClient
 
     spec = source.spec
     url, model = served_parts(spec)

@@ -6,20 +6,32 @@ import hashlib
 import json
 from pathlib import Path
 
+from pytest_genderbias.engines.graphs import graph_sha256, open_graph, require_runtime
 from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models import checkpoints
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import batch_details, check_mask_token, load_tokenizer, observed
 from pytest_genderbias.models.fingerprint import config_content, fingerprint_tokenizer
-from pytest_genderbias.models.graphs import graph_sha256, open_graph
 from pytest_genderbias.models.hidden_layers import projected_layers
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.sentence_encoders import read_sentence_files
 from pytest_genderbias.models.source import LoadSettings, ModelSource, reading_errors
+from pytest_genderbias.models.spec import ModelSpec
 
 _EXPORTED = "as exported"  #: the number format of a graph, which decides it itself
 
 
-def load_exported(source: ModelSource, settings: LoadSettings) -> Model:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
+    """Read the config beside a graph, and its role.
+
+    Raises:
+        ModelError: the library that runs the graph is not installed, or the config is missing or cannot be used.
+    """
+    require_runtime(spec.kind, spec.name, Path(spec.target))
+    return checkpoints.inspect(spec, settings)
+
+
+def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load a graph and check that it answers as its config says.
 
     Raises:
@@ -28,7 +40,7 @@ def load_exported(source: ModelSource, settings: LoadSettings) -> Model:
     """
     import torch
 
-    from pytest_genderbias.models.networks.exported import ExportedNetwork
+    from pytest_genderbias.engines.exported_network import ExportedNetwork
 
     spec, config = source.spec, source.config
     assert config is not None

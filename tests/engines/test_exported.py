@@ -19,11 +19,12 @@ from support.tiny_checkpoints import make_network, tokenizer
 from transformers import GPT2LMHeadModel
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.engines import graphs
+from pytest_genderbias.engines.exported_network import ExportedNetwork
+from pytest_genderbias.engines.graphs import Port
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
-from pytest_genderbias.models import graphs
-from pytest_genderbias.models.graphs import Port
-from pytest_genderbias.models.networks.exported import ExportedNetwork
 from pytest_genderbias.models.saving import copied, save_model
+from pytest_genderbias.models.source import config_folder
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.recipes.heads import with_head
 from pytest_genderbias.scoring.network import Batches
@@ -137,7 +138,7 @@ def test_which_graph_a_spec_names(tmp_path: Path) -> None:
     assert parse_spec(f"small={folder}/model_int8.onnx").kind == "onnx"
     (folder / "model.safetensors").write_bytes(b"")  # weights for torch come first
     assert parse_spec(str(folder)).kind == "directory"
-    assert graphs.config_folder(folder / "onnx" / "model.onnx") == folder
+    assert config_folder(folder / "onnx" / "model.onnx") == folder
 
 
 def test_the_package_that_is_lacking_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

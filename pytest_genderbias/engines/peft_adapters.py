@@ -7,7 +7,7 @@ import re
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -19,7 +19,6 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, parts
 from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.source import (
-    AdapterFiles,
     LoadSettings,
     ModelSource,
     checkpoint_file,
@@ -51,20 +50,28 @@ _HEADS = re.compile(
 )
 
 
-def locate_adapter(spec: ModelSpec) -> AdapterFiles | None:
-    """Return the files of an adapter and its base; ``None`` for any other model.
+@dataclass(frozen=True)
+class AdapterFiles:
+    """Where an adapter of the peft library is, and what it says of itself.
+
+    ``place``: the folder or hub repository of the adapter. ``base``: the checkpoint whose weights it changes. ``entries``: the content of adapter_config.json.
+    """
+
+    place: ModelSpec
+    base: ModelSpec
+    entries: Mapping[str, object]
+
+
+def _located(spec: ModelSpec) -> AdapterFiles:
+    """Return the files of an adapter and its base.
 
     Raises:
         ModelError: adapter_config.json cannot be read, or the base is not known.
     """
-    if spec.kind not in ("adapter", "hub"):
-        return None
     is_local = spec.kind == "adapter" and Path(spec.target).is_dir()
     place = ModelSpec(spec.name, spec.spec, "directory" if is_local else "hub", spec.target, revision=spec.revision)
     path = checkpoint_file(place, ADAPTER)
     if path is None:
-        if spec.kind == "hub":
-            return None
         raise ModelError(
             f"{spec.name}: no {ADAPTER} at {spec.target}; expected the folder or the hub id of an adapter of peft"
         )
@@ -77,12 +84,13 @@ def locate_adapter(spec: ModelSpec) -> AdapterFiles | None:
     return AdapterFiles(place, base, entries)
 
 
-def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettings) -> ModelSource:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Read the config of an adapter's base, and the role that the adapter gives it.
 
     Raises:
-        ModelError: peft is not installed, the config cannot be read, or the head or its labels cannot be used.
+        ModelError: peft is not installed, adapter_config.json or the config cannot be read, or the head or its labels cannot be used.
     """
+    adapter = _located(spec)
     if find_spec("peft") is None:
         raise ModelError(
             f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: {installing('peft')}"
@@ -111,7 +119,7 @@ def inspect_adapter(spec: ModelSpec, adapter: AdapterFiles, settings: LoadSettin
         if adapter.entries.get("task_type") == "SEQ_CLS" and (labels := _labels_of_head(adapter.place)):
             config.num_labels = labels
         role = settled_role(role_of_config(config), config, spec.name, settings.labels)
-    return ModelSource(spec, role, config, adapter=adapter)
+    return ModelSource(spec, role, config, adapter, "adapter")
 
 
 def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles, says: str, remedy: str) -> None:
@@ -136,7 +144,7 @@ def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles
         )
 
 
-def load_adapted(source: ModelSource, adapter: AdapterFiles, settings: LoadSettings) -> Model:
+def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the base of an adapter, merge the adapter into its weights, and check the result.
 
     The model is the one that ``merge_and_unload()`` and ``save_pretrained()`` would write: it has the same scores and the same fingerprint.
@@ -144,6 +152,8 @@ def load_adapted(source: ModelSource, adapter: AdapterFiles, settings: LoadSetti
     Raises:
         ModelError: a part is missing or damaged, weights of the adapter do not fit the base or change nothing, or it cannot be merged.
     """
+    adapter = source.found
+    assert isinstance(adapter, AdapterFiles)
     name, place = source.spec.name, adapter.place
     tokenizer = load_tokenizer(place if _has_any(place, _TOKENIZERS) else adapter.base, settings)
     folder = _weights_folder(place, name)
@@ -158,12 +168,12 @@ def load_adapted(source: ModelSource, adapter: AdapterFiles, settings: LoadSetti
             f"{name} has a tokenizer of {len(tokenizer):,} tokens, its base has embeddings of {rows:,}; give the base with the resized embeddings, "
             f"adapter:{brief(place.target)}@BASE, or a checkpoint that it was merged into"
         )
-    model = checked_checkpoint(source, network, tokenizer, place_of_sentence_files(adapter), settings.device)
+    model = checked_checkpoint(source, network, tokenizer, _place_of_sentence_files(adapter), settings.device)
     model.details["adapter"] = f"{adapter.entries.get('peft_type')}, merged"
     return model
 
 
-def place_of_sentence_files(adapter: AdapterFiles) -> ModelSpec:
+def _place_of_sentence_files(adapter: AdapterFiles) -> ModelSpec:
     """Return the checkpoint that has the pooling of a sentence encoder: the adapter's folder if it has modules, else its base."""
     return adapter.place if checkpoint_file(adapter.place, "modules.json") is not None else adapter.base
 

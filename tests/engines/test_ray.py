@@ -1,4 +1,4 @@
-"""Scoring in a Ray cluster of this machine, for real: ``python -m pytest -m slow tests/scoring/test_ray.py``, with the extra [ray]."""
+"""Scoring in a Ray cluster of this machine, for real: ``python -m pytest -m slow tests/engines/test_ray.py``, with the extra [ray]."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from support.interrupted_crews import once_scored
 from support.listening import descendants, listening, marked, running
 
 from pytest_genderbias import load_model
+from pytest_genderbias.engines.ray_executor import RayExecutor
 from pytest_genderbias.errors import ExecutorError, ScoreError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
@@ -29,7 +30,6 @@ from pytest_genderbias.models.spec import DEMO_FOLDER, parse_spec
 from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring import executor as windows_in_order
 from pytest_genderbias.scoring.executor import Pool, Task
-from pytest_genderbias.scoring.ray_executor import RayExecutor
 
 pytest.importorskip("ray", reason="needs the extra [ray]")
 pytestmark = [
@@ -93,7 +93,7 @@ class _Run(NamedTuple):
         code = (
             "from pytest_genderbias.measurement.runner import Runner, RunSettings\n"
             "from pytest_genderbias.scoring import engine\n"
-            "from pytest_genderbias.scoring.ray_executor import RayExecutor\n"
+            "from pytest_genderbias.engines.ray_executor import RayExecutor\n"
             "from pathlib import Path\n"
             "import sys, torch; torch.set_num_threads(1); engine.WINDOW, engine._KEEP_EVERY = 64, 0.0\n"
             "with RayExecutor(workers=1) as executor:\n"

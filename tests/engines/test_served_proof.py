@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from support.tiny_checkpoints import tokenizer
 
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError, prove
 from pytest_genderbias.errors import ModelError, ScoreError
 from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer
-from pytest_genderbias.models.served_proof import KNOWN_TEXTS, UnprovenError, prove
 
 
 class PlantedSource:

@@ -14,9 +14,9 @@ from support.served import CompletionServer
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.engines import vllm_engine
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
-from pytest_genderbias.models import vllm_engine
-from pytest_genderbias.models.served_proof import KNOWN_TEXTS, UnprovenError
 from pytest_genderbias.models.spec import parse_spec
 
 

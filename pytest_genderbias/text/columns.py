@@ -1,10 +1,11 @@
-"""Text in columns that fits the width of a terminal: aligned tables, wrapped lines, and names in brief."""
+"""Text in columns that fits the width of a terminal: aligned tables or blocks, wrapped lines, and names in brief."""
 
 from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
 
 from pytest_genderbias.escaping import printable
 
@@ -12,6 +13,7 @@ _GAP = "  "
 _LONGEST = 60  #: columns of a cell with words of others
 _LONGEST_LINE = 2_000  #: characters of a line of prose, which may hold texts of others
 _LONGEST_WORD = 150  #: characters of a path that is not broken
+_LONGEST_CELL = 200  #: columns of a cell of :func:`rows_or_blocks`
 _KEY = 9  #: columns of the word that begins a note
 
 
@@ -114,3 +116,47 @@ def in_brief(names: Iterable[str]) -> str:
         kinds.setdefault(name.partition("-")[0], []).append(name)
     brief = [one_line(same[0] if len(same) == 1 else f"{kind} x {len(same)}") for kind, same in kinds.items()]
     return ", ".join(brief[:12]) + (f" and {len(brief) - 12} more" if len(brief) > 12 else "")
+
+
+def rows_or_blocks(
+    headers: Sequence[str], rows: Iterable[Sequence[str]], heads: int, width: int, verdict: str = ""
+) -> Iterator[str]:
+    """Yield a table with aligned columns where it fits, and otherwise each row as a block.
+
+    Rows of one name stand as a table below it, where that fits. Columns without a cell are left out.
+
+    Args:
+        headers: names of the columns.
+        rows: cells, one for each header.
+        heads: the number of columns that name a row; a block begins with a line of them.
+        width: columns of the terminal.
+        verdict: name of a column whose cell ends the first line of a block; none by default.
+
+    >>> print("\\n".join(rows_or_blocks(("suite", "gone"), [["weat", "50 %"]], 1, 80)))
+      suite  gone
+      weat   50 %
+    >>> print("\\n".join(rows_or_blocks(("suite", "gone"), [["weat", "50 %"]], 1, 10)))
+      weat
+        gone
+        50 %
+    """
+    cells = [dict(zip(headers, (one_line(cell, _LONGEST_CELL) for cell in row), strict=True)) for row in rows]
+    columns = {name: most for name, most in widths(cells, headers).items() if most}
+    columns = {name: max(most, len(name)) for name, most in columns.items()}
+    if total(columns) + 2 <= width:
+        yield f"  {aligned({name: name for name in columns}, columns)}"
+        yield from (f"  {aligned(row, columns)}" for row in cells)
+        return
+    named = [tuple(row[name] for name in headers[:heads] if row[name]) for row in cells]
+    rest = {name: most for name, most in columns.items() if name not in headers[:heads]}
+    if len(set(named)) < len(named) and total(rest) + 4 <= width:
+        yield f"    {aligned({name: name for name in rest}, rest)}"
+        for names, group in groupby(zip(named, cells, strict=True), key=lambda pair: pair[0]):
+            yield wrapped(f"  {'  '.join(names)}", width, "    ")
+            yield from (f"    {aligned(row, rest)}" for _, row in group)
+        return
+    for row in cells:
+        first = [row[name] for name in (*headers[:heads], verdict) if row.get(name)]
+        yield wrapped(f"  {'  '.join(first)}", width, "    ")
+        pairs = "; ".join(f"{name} {row[name]}" for name in headers[heads:] if row[name] and name != verdict)
+        yield wrapped(f"    {pairs}", width, "    ")

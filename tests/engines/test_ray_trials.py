@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from support.tiny_checkpoints import suite_space
 
-from pytest_genderbias.scoring import ray_executor
-from pytest_genderbias.scoring.ray_worker import WantedModel
+from pytest_genderbias.engines import ray_executor
+from pytest_genderbias.engines.ray_worker import WantedModel
 
-FILE = Path(__file__).parents[1] / "scripts" / "ray_test.py"
+FILE = Path(__file__).parents[2] / "scripts" / "ray_test.py"
 
 
 @pytest.fixture

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.engines.served_draws import Draws, trouble_of_counts, trouble_of_draws
 from pytest_genderbias.errors import ModelError, ScoreError
 from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, PromptLogProbabilities
-from pytest_genderbias.models.served_draws import Draws, trouble_of_counts, trouble_of_draws
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -12,15 +12,15 @@ import pytest
 from support.tiny_checkpoints import save_checkpoint, suite_space
 
 from pytest_genderbias import load_model
+from pytest_genderbias.engines import ray_cluster, ray_crew, ray_executor, ray_worker, served, vllm_engine
+from pytest_genderbias.engines.ray_cluster import Cluster, check_address
+from pytest_genderbias.engines.ray_executor import RayExecutor
+from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.errors import ExecutorError, ModelError, ScoreError, SettingError, installing
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.scoring import ray_cluster, ray_crew, ray_executor, ray_worker
 from pytest_genderbias.scoring.executor import Task, Window
-from pytest_genderbias.scoring.ray_cluster import Cluster, check_address
-from pytest_genderbias.scoring.ray_executor import RayExecutor
-from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.suites.query import CoreferenceScores
 
 
@@ -383,8 +383,8 @@ def test_heads_are_trained_in_this_process(tiny_model):
     model = tiny_model("bert")
     assert ray_executor._stays_here(CoreferenceScores(2, "edge-probe", training=("data",)), model)
     assert not ray_executor._stays_here(CoreferenceScores(2, "substitution"), model)
-    for kind in ("served", "vllm"):
-        elsewhere = replace(model, origin=replace(model.origin, spec=replace(model.origin.spec, kind=kind)))
+    for role in (served.ROLE, vllm_engine.ROLE):
+        elsewhere = replace(model, role=role)
         assert ray_executor._stays_here(CoreferenceScores(2, "substitution"), elsewhere)
 
 

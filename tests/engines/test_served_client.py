@@ -25,10 +25,10 @@ import pytest
 from support.served import CompletionServer
 from support.tiny_checkpoints import make_network, tokenizer
 
+from pytest_genderbias.engines import served_client
+from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError, installing
-from pytest_genderbias.models import served_client
 from pytest_genderbias.models.loading import load_model
-from pytest_genderbias.models.served_client import ServedClient
 
 URL = "http://127.0.0.1:8000/v1"
 KEY = "sk-very-secret-1234"
@@ -289,7 +289,7 @@ def test_an_answer_that_does_not_end_is_not_read_to_its_end(monkeypatch):
 
 ASKS = """
 import signal, sys
-from pytest_genderbias.models.served_client import ServedClient
+from pytest_genderbias.engines.served_client import ServedClient
 signal.signal(signal.SIGINT, signal.default_int_handler)
 client = ServedClient(sys.argv[1], "m", "chat")
 try:
@@ -368,7 +368,7 @@ threads = [threading.Thread(target=work) for _ in range(2)]
 """
 FIRST = """
 import asyncio, os, sys, threading, time
-from pytest_genderbias.models.served_client import ServedClient
+from pytest_genderbias.engines.served_client import ServedClient
 def ask(client):
     os.write(1, f"{client.ask([[5, 6]])[0].token_ids}\\n".encode())  # at once: print writes the line's end by itself
 """

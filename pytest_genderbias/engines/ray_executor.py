@@ -15,14 +15,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from threading import Lock
 
+from pytest_genderbias.engines.ray_cluster import LOCAL, Cluster, check_address
+from pytest_genderbias.engines.ray_crew import Workforce
+from pytest_genderbias.engines.ray_worker import WantedModel
 from pytest_genderbias.errors import ExecutorError, SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.spec import SERVED, VLLM
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.executor import InProcess, Pool, Task
-from pytest_genderbias.scoring.ray_cluster import LOCAL, Cluster, check_address
-from pytest_genderbias.scoring.ray_crew import Workforce
-from pytest_genderbias.scoring.ray_worker import WantedModel
 from pytest_genderbias.suites.query import CoreferenceScores, Query
 
 MOST_TASKS = 16  #: at once, of which each has a thread and a part of a model in this process
@@ -201,7 +200,7 @@ def _what_fits(room: int, cpus: int, gpus: int, on_gpu: bool) -> str:
 
 def _stays_here(query: Query, model: Model) -> bool:
     """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server or vLLM computes."""
-    if model.origin is not None and model.origin.spec.kind in (SERVED, VLLM):
+    if model.role.only_prompts:
         return True
     return (isinstance(query, CoreferenceScores) and query.training is not None) or isinstance(
         model.backend, WordVectors

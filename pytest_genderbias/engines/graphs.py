@@ -9,19 +9,30 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_genderbias.errors import ModelError, installing
+import numpy as np
 
-if TYPE_CHECKING:  # a plugin that reads specs imports this module, and no numpy
-    import numpy as np
+from pytest_genderbias.errors import ModelError, installing
+from pytest_genderbias.models.source import config_folder
+
+if TYPE_CHECKING:
     from numpy.typing import DTypeLike, NDArray
 
-#: Endings of the files, and the kind of their specs, which is the name of the extra, too.
-ENDINGS = {".onnx": "onnx", ".xml": "openvino"}
-KINDS = tuple(ENDINGS.values())
 _PACKAGES = {"onnx": "onnxruntime", "openvino": "openvino"}
-_WEIGHTS = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 #: Files beside a graph that hold no weights of it: texts, and other graphs.
-_NO_WEIGHTS = {".json", ".jsonl", ".txt", ".md", ".py", ".jinja", ".model", ".yaml", ".yml", ".safetensors", *ENDINGS}
+_NO_WEIGHTS = {
+    ".json",
+    ".jsonl",
+    ".txt",
+    ".md",
+    ".py",
+    ".jinja",
+    ".model",
+    ".yaml",
+    ".yml",
+    ".safetensors",
+    ".onnx",
+    ".xml",
+}
 _TYPES: dict[str, DTypeLike] = {
     "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(bool)": "bool",
     "tensor(double)": "float64",
@@ -51,27 +62,6 @@ class Graph(Protocol):
 
     def run(self, fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """Return every output by its name."""
-
-
-def graph_in(folder: Path) -> Path | None:
-    """Return the graph of a folder without weights for torch, or ``None`` if it has weights or no graph.
-
-    Raises:
-        ModelError: the folder has several graphs.
-    """
-    if any(any(folder.glob(pattern)) for pattern in _WEIGHTS):
-        return None
-    graphs = sorted(path for path in folder.iterdir() if path.suffix == ".onnx" or path.name == "openvino_model.xml")
-    if len(graphs) > 1:
-        raise ModelError(
-            f"{folder} has {len(graphs)} graphs ({', '.join(path.name for path in graphs[:6])}); give the file of one as SPEC"
-        )
-    return graphs[0] if graphs else None
-
-
-def config_folder(graph: Path) -> Path:
-    """Return the folder of the config and the tokenizer of a graph: its own, or, as in ``onnx/model.onnx``, the one above."""
-    return next((f for f in (graph.parent, graph.parent.parent) if (f / "config.json").is_file()), graph.parent)
 
 
 def require_runtime(kind: str, name: str, graph: Path) -> None:
@@ -143,8 +133,6 @@ class OpenVinoGraph:
 
     def run(self, fed: Mapping[str, NDArray[np.generic]]) -> dict[str, NDArray[np.generic]]:
         """Return every output by its name. A state, as the keys and values of a decoder, begins anew."""
-        import numpy as np
-
         self._request.reset_state()
         results = self._request.infer(dict(fed))
         return {port.name: np.array(results[output]) for port, output in zip(self.outputs, self._outputs, strict=True)}

@@ -14,9 +14,9 @@ from threading import RLock
 from types import ModuleType
 from typing import Any
 
+from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.errors import BiasError, ExecutorError
 from pytest_genderbias.scoring.executor import Scored, Window
-from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.suites.cases import IntArray
 
 EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself

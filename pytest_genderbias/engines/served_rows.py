@@ -1,6 +1,6 @@
 """The proof of the rows of a measurement: what a source says of them is tested when it comes, and some are asked again later.
 
-A source may be honest about the texts of :func:`~pytest_genderbias.models.served_proof.prove` and not about what is measured: about shorter
+A source may be honest about the texts of :func:`~pytest_genderbias.engines.served_proof.prove` and not about what is measured: about shorter
 prompts, in larger batches, after some thousand requests. So each row takes the checks that need one answer, tokens are drawn after some of the
 first rows, and some rows are asked once more: alone, as the beginning of longer texts, after later rows, and at the end of the measurement.
 """
@@ -13,10 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_genderbias.errors import ScoreError
-from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer, PromptLogProbabilities
-from pytest_genderbias.models.served_draws import Draws, trouble_of_few_draws
-from pytest_genderbias.models.served_proof import (
+from pytest_genderbias.engines.served_draws import Draws, trouble_of_few_draws
+from pytest_genderbias.engines.served_proof import (
     AGAIN,
     LISTED,
     OF_ROWS,
@@ -28,6 +26,8 @@ from pytest_genderbias.models.served_proof import (
     open_places,
     refuse_failed,
 )
+from pytest_genderbias.errors import ScoreError
+from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer, PromptLogProbabilities
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
