@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
-from pytest_genderbias.gates.account import apart
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
     different,
@@ -34,23 +33,24 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_update import state_of
-from pytest_genderbias.gates.drift import (
+from pytest_genderbias.gates.facts import BaselineFacts, Seen, anchor_in_words
+from pytest_genderbias.gates.item_file import load_items, pack_measured
+from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, make_judgement
+from pytest_genderbias.gates.limits import check_breakable
+from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
+from pytest_genderbias.gates.policy import correction_for
+from pytest_genderbias.gates.refresh import (
+    Kept,
     accepted_on,
     beside_anchor,
     fails_by_anchor,
     held_to_anchor,
+    kept_of,
+    with_kept_spread,
     worse_than,
 )
-from pytest_genderbias.gates.facts import BaselineFacts, Seen, anchor_in_words
-from pytest_genderbias.gates.item_file import load_items, pack_measured
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, make_judgement
-from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
-from pytest_genderbias.gates.policy import correction_for
-from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.gates.refresh import Kept, kept_of, with_kept_spread
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
-from pytest_genderbias.gates.retraining import retraining_of
-from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
+from pytest_genderbias.gates.sensitivity import MOST, retraining_of, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
     NO_BASELINE,
@@ -64,7 +64,7 @@ from pytest_genderbias.gates.verdicts import (
     WITHIN,
     passes,
 )
-from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.gates.wording import apart, format_number
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids

@@ -18,7 +18,6 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.conflicts import describe_conflicts
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
@@ -41,6 +40,9 @@ _RESTORE = "restore it from version control, or mend it; deleting it would lose 
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
+
+_BEGIN, _END = re.compile(r"<{7}( |$)"), re.compile(r">{7}( |$)")
+_ENTRY = re.compile(r' {2}("(?:[^"\\]|\\.)*"): \{')  #: the first line of an entry, as we write it
 
 
 @dataclass(frozen=True)
@@ -181,8 +183,9 @@ def _flat_anchor(data: object, where: str) -> dict[str, object]:
     content = read_mapping(data, where)
     signature = read_mapping(content.pop("signature", {}), f"{where}.signature")
     fingerprint = read_value(str | None, content.pop("fingerprint", None), f"{where}.fingerprint")
+    read_dataclass(BaselineEntry, signature, f"{where}.signature")
     expected = {"values", "items_sha256", "date"}
-    if unknown := sorted({*content} - expected | {*signature} - {*MUST_AGREE}):
+    if unknown := sorted({*content} - expected):
         raise DataFileError(
             f"{where}: expected no other keys than {', '.join(sorted(expected))}, got {', '.join(unknown)}"
         )
@@ -398,3 +401,44 @@ def _unpack(book: Path, name: str, entry: BaselineEntry, packed: bytes) -> Store
         ) from None
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
+
+
+def describe_conflicts(text: str) -> str:
+    """Return where a baseline file has merge conflicts, in which entries, and what to do; an empty text if it has none.
+
+    >>> describe_conflicts('{\\n  "nli": {\\n<<<<<<< ours\\n   "values": 1\\n=======\\n   "values": 2\\n>>>>>>> theirs\\n  }\\n}')[:50]
+    "line 3: unresolved merge conflicts in the entry 'n"
+    """
+    if "<" * 7 not in text:
+        return ""
+    lines: list[int] = []
+    names: dict[str, None] = {}
+    around, inside = None, False  # the entry that a line is in, and whether it is between two markers
+    for number, line in enumerate(text.split("\n"), 1):
+        entry = _ENTRY.match(line)
+        if entry:
+            around = _name(entry[1])
+        if _BEGIN.match(line):
+            lines.append(number)
+            inside = True
+        if inside and around is not None and (entry or line.startswith("   ")):
+            names[around] = None
+        if _END.match(line):
+            inside = False
+    if not lines:
+        return ""
+    entries = (
+        f"the entr{'y' if len(names) == 1 else 'ies'} {', '.join(map(repr, names))}" if names else "no single entry"
+    )
+    return (
+        f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}: unresolved merge conflicts in {entries}; keep one side of each entry "
+        "whole, with its 'accepted' reasons, or the file of one side (git checkout --ours FILE, or --theirs), and run again: gates then "
+        "compare with what you kept, and a value that is worse needs a reason of its own"
+    )
+
+
+def _name(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        return quoted

@@ -1,4 +1,6 @@
-"""What a baseline keeps of its values when it is refreshed: so that a lucky one is not kept, and what retraining gives is not lost."""
+"""What a baseline keeps when it is refreshed: so that a lucky value is not kept, what retraining gives is not lost, and small steps from
+the anchor do not add up unseen.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from pytest_genderbias.gates.agreement import FLOAT_NOISE, is_worse
+from pytest_genderbias.gates.book import BaselineEntry
+from pytest_genderbias.gates.facts import SinceAnchor, anchor_in_words, change_in_words
 from pytest_genderbias.gates.item_file import StoredItems
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.regression import ANCHOR
+from pytest_genderbias.gates.verdicts import BETTER, REGRESSED, TOO_FEW, WITHIN, with_note
+from pytest_genderbias.gates.wording import Paragraph, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
@@ -15,6 +24,9 @@ from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStat
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
+
+#: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
+_REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}
 
 
 @dataclass(frozen=True)
@@ -191,3 +203,93 @@ def _mean_of(then: ItemSums, now: ItemSums, weight: int) -> ItemSums:
         raise UndefinedError("the units then and now are others")
     sums = (weight * then.sums.astype(np.float64) + now.sums) / (weight + 1)
     return replace(now, sums=sums.astype(now.sums.dtype) if now.sums.dtype.kind == "f" else sums)
+
+
+def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, reason: str | None) -> BaselineEntry:
+    """Return a new entry with its date, and with the anchor that the stored one leaves to it.
+
+    An update with a reason moves the anchor to the new values, and so does another definition, by which old values mean something else.
+    A better value does not move it: of equal models, some are better by chance.
+
+    Args:
+        date: when the new values are accepted, in ISO format.
+        stored: the entry in whose place the new one is; ``None`` if there is none.
+        new: the entry that is accepted.
+        reason: why it is accepted, if somebody says so.
+    """
+    if stored is None or stored.definition != new.definition:
+        return replace(new, date=date, anchor=None)
+    if stored.anchor is None and stored.signature == new.signature and same_values(stored.values, new.values):
+        return replace(new, date=stored.date or date, anchor=None)  # only its items are written anew
+    return replace(new, date=date, anchor=None if reason else stored.origin)
+
+
+def same_values(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> bool:
+    """Return whether two mappings have the same statistics, with the same values up to noise."""
+    return first.keys() == second.keys() and all(alike(first[name], second[name]) for name in first)
+
+
+def alike(first: float | None, second: float | None) -> bool:
+    """Return whether two numbers are equal up to noise, or both missing."""
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= FLOAT_NOISE
+
+
+def worse_than(
+    entry: BaselineEntry, measurement: Measurement, statistic: str, margin: float, at_anchor: float | None = None
+) -> float | None:
+    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the margin; ``None`` if it is not.
+
+    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the margin from the anchor, where
+    it is another one: a share is of another value.
+    """
+    stored = entry.values.get(statistic)
+    if is_worse(measurement, statistic, stored, margin):
+        return stored
+    anchor = entry.anchor
+    if anchor is None or anchor.definition != measurement.signature["definition"]:
+        return None
+    first = anchor.values.get(statistic)
+    return first if is_worse(measurement, statistic, first, margin if at_anchor is None else at_anchor) else None
+
+
+def beside_anchor(judgement: Judgement, anchor: BaselineEntry, worsening: float | None, how: str) -> Judgement:
+    """Return a judgement with how far the value has come from the anchor.
+
+    Args:
+        judgement: of the comparison with the stored entry.
+        anchor: the anchor of the entry.
+        worsening: how much worse the statistic is than at the anchor, in its units; ``None`` without a value.
+        how: what else is known of that, after a comma or semicolon.
+    """
+    since = SinceAnchor(anchor.date, anchor.values.get(judgement.statistic), worsening)
+    text = f"{change_in_words(worsening)} since {anchor_in_words(anchor.date)} ({format_number(since.value)}){how}"
+    facts = replace(judgement.of_baseline, anchor=since)
+    return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
+
+
+def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEntry) -> Judgement:
+    """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one fails.
+
+    Args:
+        judgement: of the comparison with the stored entry.
+        anchored: of the comparison with the anchor, by the same rule.
+        anchor: the anchor of the entry.
+    """
+    bounds = anchored.interval
+    how = "" if bounds is None else f", 95 % bounds {bounds.low:.4g} and {bounds.high:.4g}"
+    beside = beside_anchor(judgement, anchor, anchored.difference, how)
+    if judgement.code not in _REPLACES.get(anchored.code, ()):
+        return beside
+    first, *others = anchored.shown
+    against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
+    return replace(
+        anchored, shown=(first, against, *others), details=(*anchored.details, *judgement.details), accepted=judgement.accepted,
+        facts=beside.facts,
+    )  # fmt: skip
+
+
+def fails_by_anchor(judgement: Judgement) -> bool:
+    """Return whether a judgement of :func:`held_to_anchor` is that of the comparison with the anchor."""
+    return judgement.bound.startswith(f"{ANCHOR} ")
