@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
@@ -15,6 +17,7 @@ from urllib.request import getproxies
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.models import networks
+from pytest_genderbias.models.checkpoint_folder import damage_of
 from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
 from pytest_genderbias.models.quantised import QUANTISED
@@ -213,6 +216,13 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
     if "trust_remote_code" in text:
         return ModelError(
             f"{spec.name} comes with code of its own; if you trust it, add -o bias_trust_remote_code=true"
+        )
+    if spec.kind == "directory" and (damage := damage_of(Path(spec.target), "weight" in part)):
+        return ModelError(f"the {part} of {spec.name} ({spec.target}) cannot be read: {damage}")
+    if unknown := re.search(r"model type (`[^`]*`) but Transformers does not recognize", text):
+        return ModelError(
+            f"the config of {spec.name} ({spec.target}) has the model_type {unknown[1]:.80}, which transformers {version('transformers')} does not "
+            "know; correct it, or install a newer transformers"
         )
     if "weights_only" in text or "Weights only" in text or "torch.load" in text:
         return ModelError(

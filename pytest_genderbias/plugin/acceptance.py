@@ -11,7 +11,8 @@ from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
-from pytest_genderbias.gates.drift import anchor_of, in_words
+from pytest_genderbias.gates.drift import anchor_of
+from pytest_genderbias.gates.facts import anchor_in_words
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.wording import exact_number
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
@@ -262,4 +263,4 @@ def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:
         for statistic in sorted(new.gated)
         if exact_number(anchor.values.get(statistic)) != exact_number(new.values.get(statistic))
     ]
-    return f"{in_words(anchor)} moves: {', '.join(values)}" if new.anchor is None and values else ""
+    return f"{anchor_in_words(anchor.date)} moves: {', '.join(values)}" if new.anchor is None and values else ""

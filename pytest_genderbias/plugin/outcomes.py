@@ -139,13 +139,12 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
 
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
-    """Return what a failing test shows: a few lines as wide as the terminal, or the whole text with its records (``-vv``)."""
+    """Return what a failing test shows: a few lines as wide as the terminal, or all with their records (``-vv``)."""
     from pytest_genderbias.gates.account import in_lines
 
-    if item.config.get_verbosity() >= _VERBOSE:
-        return judgement.text
+    details = judgement.details if item.config.get_verbosity() >= _VERBOSE else ()
     before = 0 if isinstance(item, BiasItem) else len("E   ")  # which pytest writes before the lines of an exception
-    return in_lines(judgement.shown, terminal_width(item.config) - before)
+    return in_lines((*judgement.shown, *details), terminal_width(item.config) - before)
 
 
 class RunningTest:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
+_NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again, and where tokens were added, resize the embeddings and train it"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
 _Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
