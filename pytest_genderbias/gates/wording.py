@@ -92,6 +92,11 @@ def format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
+def exact_number(value: float | None) -> str:
+    """Return a value with six significant digits; a dash for ``None``."""
+    return "-" if value is None else f"{value:.6g}"
+
+
 def format_interval(interval: Interval | None) -> str:
     """Return ``[low, high] over what``; an empty text for ``None``."""
     return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
