@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import pytest_genderbias
+from pytest_genderbias.models.loading import KINDS
+from pytest_genderbias.models.spec import PREFIXES
+from pytest_genderbias.plugin.doors import DOORS, door
+from pytest_genderbias.plugin.executors import EXECUTORS
 
 PACKAGE = Path(pytest_genderbias.__file__).parent
 ROAD = [
@@ -48,7 +53,8 @@ RECORD = {f"{PACKAGE.name}.reports.{name}" for name in ("run_report", "picture",
 OPEN = {"core": set(), "engines": {"core"}, "lab": {"core"}, "show": {"core"}, "plugin": {"core"}}
 #: Tables through which a module reaches other rooms, by name and when they are needed.
 TABLES = {
-    "models/loading.py": {"engines"},  # the kinds of models
+    "models/spec.py": {"engines"},  # the kinds of models: who reads a spec,
+    "models/loading.py": {"engines"},  # and who loads it
     "models/networks.py": {"lab"},  # networks of this package
     "plugin/executors.py": {"engines"},
     "plugin/outputs.py": {"show"},  # files that are made from a run
@@ -221,6 +227,18 @@ def test_walls() -> None:
 def test_tables_name_modules_of_their_rooms() -> None:
     for file, rooms in TABLES.items():
         assert {wall_of(name) for name in in_table(PACKAGE / file)} == rooms, file
+
+
+def test_tables_name_what_is_there() -> None:
+    for function, homes in (("parse", PREFIXES), ("inspect", KINDS), ("load", KINDS)):
+        for kind, module in homes.items():
+            assert callable(vars(import_module(OWN + module)).get(function)), (kind, function)
+    for name in DOORS:
+        assert callable(door(name)), name
+    for executor in EXECUTORS.values():
+        for place in executor:
+            module, _, name = place.partition(":")
+            assert callable(vars(import_module(OWN + module))[name]), place
 
 
 def test_no_file_imports_the_facade() -> None:
