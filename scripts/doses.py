@@ -95,7 +95,7 @@ ORDER = (
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
 )
-STEP = 2.0**-7  #: to which the scores of items are rounded in the packed results
+STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "doses.md"
 
 JOBS = {
@@ -358,15 +358,17 @@ def compact(measured: Mapping[str, Measurement]) -> tuple[dict[str, object], dic
 
 def _blob(array: np.ndarray, blobs: dict[str, str]) -> dict[str, object]:
     """Add an array as text, and return how it is read; scores are rounded to STEP, unless they are few or whole."""
-    content, step = np.array(array, order="C"), 0.0
+    content, step, repeat = np.array(array, order="C"), 0.0, 1
+    if content.ndim > 1 and (content == content[:, :1]).all():  # the same in all templates, such as a share of women
+        content, repeat = np.array(content[:, :1], order="C"), content.shape[1]
     if content.dtype.kind == "f" and np.abs(content).max(initial=0) < STEP * 2**15:
-        if (content != np.round(content)).any() and len(np.unique(content)) > len(content) / 2 and content.ndim > 1:
+        if repeat == 1 and content.ndim > 1 and (content != np.round(content)).any():
             content, step = np.round(content / STEP).astype(np.int16), STEP
         elif (content == content.astype(np.float32)).all():
             content = content.astype(np.float32)
     key = hashlib.sha256(content.tobytes() + repr((content.dtype.str, content.shape)).encode()).hexdigest()[:16]
     blobs[key] = _text(content.tobytes())
-    return {"blob": key, "dtype": content.dtype.str, "shape": content.shape, "step": step}
+    return {"blob": key, "dtype": content.dtype.str, "shape": content.shape, "step": step, "repeat": repeat}
 
 
 def restore(content: Mapping[str, Any], blobs: Mapping[str, str]) -> dict[str, Measurement]:
@@ -374,7 +376,9 @@ def restore(content: Mapping[str, Any], blobs: Mapping[str, str]) -> dict[str, M
 
     def column_of(one: Mapping[str, Any]) -> np.ndarray:
         part = np.frombuffer(_bytes(blobs[one["blob"]]), dtype=one["dtype"]).reshape(one["shape"])
-        return part * one["step"] if one["step"] else part
+        return (
+            part * one["step"] if one["step"] else np.repeat(part, one["repeat"], axis=1) if one["repeat"] > 1 else part
+        )
 
     def array_of(part: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> np.ndarray:
         if isinstance(part, Mapping):
