@@ -527,8 +527,8 @@ def verdicts(runs: Path) -> str:
 
 
 def _sees(judgement: Judgement | None) -> str:
-    sees = {} if judgement is None else judgement.facts.get("sees", {})
-    return f"{sees['growth']:+.0%}" if "growth" in sees else "-"
+    sees = None if judgement is None else judgement.of_baseline.sees
+    return "-" if sees is None else f"{sees.growth:+.0%}"
 
 
 def _verdict(judgement: Judgement | None) -> str:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, training
@@ -63,7 +64,7 @@ def neutrality() -> Picture:
 
 
 def _judgement(suite: str, model: str, statistic: str, facts: dict[str, Any]) -> Judgement:
-    return Judgement(suite, model, statistic, facts["after"], None, 1, 1, "", "", "", facts=facts)
+    return Judgement(suite, model, statistic, facts["after"], None, 1, 1, "", "", (), facts=read_facts(facts))
 
 
 def _mean(entries: list[dict[str, Any]], statistic: str) -> dict[str, Any]:

@@ -34,17 +34,18 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.engines import ray_crew
+from pytest_genderbias.engines.ray_cluster import Cluster
+from pytest_genderbias.engines.ray_executor import RayExecutor
+from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.errors import ExecutorError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring import engine, ray_crew
+from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
 from pytest_genderbias.scoring.executor import Executor, Scored, windows
 from pytest_genderbias.scoring.network import Batches
-from pytest_genderbias.scoring.ray_cluster import Cluster
-from pytest_genderbias.scoring.ray_executor import RayExecutor
-from pytest_genderbias.scoring.ray_worker import Failure, Loaded, RayWorker, WantedModel
 from pytest_genderbias.suites.cases import IntArray
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.query import Query

@@ -23,13 +23,13 @@ import numpy as np
 from tabulate import tabulate
 
 from pytest_genderbias import load_suite
+from pytest_genderbias.engines.ray_crew import EACH
+from pytest_genderbias.engines.ray_executor import MOST_TASKS
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.cost import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, work_of
 from pytest_genderbias.measurement.fit import main_question
 from pytest_genderbias.scoring.engine import WINDOW, looks
 from pytest_genderbias.scoring.executor import AHEAD, windows
-from pytest_genderbias.scoring.ray_crew import EACH
-from pytest_genderbias.scoring.ray_executor import MOST_TASKS
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.suite import suite_names
 

@@ -1,4 +1,4 @@
-"""The rooms of the package: imports run in one direction, from the data to the plugin, and never in a circle."""
+"""The rooms of the package and the walls between them: imports run in one direction, from the data to the plugin, and never in a circle."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ ROAD = [
     "scoring",
     "measurement",
     "gates",
+    "engines",
     "recipes",
     "mitigation",
     "reports",
@@ -32,12 +33,35 @@ ROAD = [
     "command_line",
     "__main__",
 ]
+#: The folders and modules of each room.
+ROOMS = {
+    "core": ROAD[: ROAD.index("engines")],
+    "engines": ["engines"],
+    "lab": ["recipes", "mitigation", "papers"],
+    "show": ["reports"],
+    "plugin": ["plugin", "command_line", "__main__"],
+}
+ROOM_OF = {folder: room for room, folders in ROOMS.items() for folder in folders}
+#: The record of a run, from which every page is made: of the core, though it lies beside the pages.
+RECORD = {f"{PACKAGE.name}.reports.{name}" for name in ("run_report", "picture", "selection", "traces")}
+#: Rooms that a room may import by statements.
+OPEN = {"core": set(), "engines": {"core"}, "lab": {"core"}, "show": {"core"}, "plugin": {"core"}}
+#: Tables through which a module reaches other rooms, by name and when they are needed.
+TABLES = {
+    "models/loading.py": {"engines"},  # the kinds of models
+    "plugin/executors.py": {"engines"},
+    "plugin/outputs.py": {"show"},  # files that are made from a run
+    "plugin/doors.py": {"show", "lab"},
+    "command_line/main.py": {"lab"},  # commands
+}
 DATA = {"demo", "fixtures", "results", "wordlists"}  # an installed wheel holds all four, a checkout only the first
+OWN = f"{PACKAGE.name}."
 FACADE = PACKAGE / "__init__.py"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name not in DATA and path != FACADE)
 HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe", "ray"}
 # Networks subclass torch's classes and need torch when they are defined: their modules are imported inside functions.
 NETWORKS = PACKAGE / "models" / "networks"
+DEFINE_NETWORKS = {*NETWORKS.glob("[!_]*.py"), PACKAGE / "engines" / "exported_network.py"}
 
 
 def module_of(path: Path) -> str:
@@ -106,9 +130,17 @@ def prefix_of(text: ast.JoinedStr, own_name: str) -> str:
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Return the modules that a file imports anywhere: at the top, inside functions, for type checkers, or by name."""
-    tree = tree_of(path)
-    return frozenset((*named_by_statements(tree), *named_by_calls(tree, module_of(path))))
+    """Return the modules that a file imports anywhere: at the top, inside functions, for type checkers, or by name but for its table."""
+    by_name = {name for name in named_by_calls(tree_of(path), module_of(path)) if name not in in_table(path)}
+    return frozenset((*named_by_statements(tree_of(path)), *by_name))
+
+
+@cache
+def in_table(path: Path) -> frozenset[str]:
+    """Return the modules of other rooms that a file reaches through its table."""
+    rooms = TABLES.get(short(path), set())
+    named = named_by_calls(tree_of(path), module_of(path))
+    return frozenset(name for name in named if name.startswith(OWN) and wall_of(name) in rooms)
 
 
 def imports_at_load(path: Path) -> set[str]:
@@ -125,8 +157,13 @@ def room_of(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
+def wall_of(module: str) -> str:
+    """Return the room of a module of the package, ``core`` for one that holds data."""
+    return "core" if module in RECORD else ROOM_OF.get(module.split(".")[1], "core")
+
+
 def short(path: Path) -> str:
-    return str(path.relative_to(PACKAGE))
+    return path.relative_to(PACKAGE).as_posix()
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
@@ -169,6 +206,22 @@ def test_imports_run_along_the_road() -> None:
     assert not offences, "imports against the road:\n" + "\n".join(offences)
 
 
+def test_walls() -> None:
+    """No room imports another one but the core, except by name through the tables above."""
+    offences = [
+        f"{short(path)} imports {name}"
+        for path in FILES
+        for name in sorted(imports(path))
+        if name.startswith(OWN) and wall_of(name) not in {wall_of(module_of(path)), *OPEN[wall_of(module_of(path))]}
+    ]
+    assert not offences, "imports through a wall:\n" + "\n".join(offences)
+
+
+def test_tables_name_modules_of_their_rooms() -> None:
+    for file, rooms in TABLES.items():
+        assert {wall_of(name) for name in in_table(PACKAGE / file)} == rooms, file
+
+
 def test_no_file_imports_the_facade() -> None:
     offences = [short(path) for path in FILES if "pytest_genderbias" in imports(path)]
     assert not offences, f"import from the module that defines the name, not from the package: {', '.join(offences)}"
@@ -207,9 +260,9 @@ def test_networks_are_imported_inside_functions() -> None:
     offences = [
         f"{short(path)} imports {name}"
         for path in FILES
-        if path.parent != NETWORKS
+        if path not in DEFINE_NETWORKS
         for name in sorted(imports_at_load(path))
-        if name.startswith(f"{module_of(NETWORKS / '__init__.py')}.")
+        if name in {module_of(defining) for defining in DEFINE_NETWORKS}
     ]
     assert not offences, "networks imported at load:\n" + "\n".join(offences)
 
@@ -218,7 +271,7 @@ def test_heavy_packages_are_imported_inside_functions() -> None:
     offences = [
         f"{short(path)} imports {', '.join(sorted(first_names(imports_at_load(path)) & HEAVY))}"
         for path in FILES
-        if (path.parent != NETWORKS or path.name == "__init__.py") and first_names(imports_at_load(path)) & HEAVY
+        if path not in DEFINE_NETWORKS and first_names(imports_at_load(path)) & HEAVY
     ]
     assert not offences, "heavy packages imported at load:\n" + "\n".join(offences)
 

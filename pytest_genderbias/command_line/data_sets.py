@@ -9,8 +9,8 @@ from typing import NamedTuple
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.measurement.fit import cases_of
-from pytest_genderbias.reports.layout import columns, paragraph
 from pytest_genderbias.suites.suite import load_suite
+from pytest_genderbias.text.paragraphs import columns, paragraph
 
 _WIDTH = 100
 

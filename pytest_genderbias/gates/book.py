@@ -20,6 +20,7 @@ from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentE
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.conflicts import describe_conflicts
+from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -28,7 +29,6 @@ from pytest_genderbias.gates.item_file import (
     pack_measured,
 )
 from pytest_genderbias.gates.judgement import AcceptedValue
-from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping

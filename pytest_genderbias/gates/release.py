@@ -8,44 +8,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pytest_genderbias.gates.facts import Part
 from pytest_genderbias.gates.judgement import ONE_SIDED, Judgement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 
 FEWEST = 3  #: suites of which one number is made
-_KEY = "release"  #: of what a judgement adds to the number, in its facts
-
-
-@dataclass(frozen=True)
-class Part:
-    """What a gate adds to the number of its release. All figures are in units of its statistic.
-
-    Attributes:
-        unit: the worsening that counts as a growth of 100 %.
-        then: distance from neutral of each restart of the baseline, or of its only checkpoint.
-        now: the same of the release.
-        over_items: standard error of the worsening over other items, the same items paired.
-        over_trainings: standard deviation of the worsening over other trainings, beyond that.
-    """
-
-    unit: float
-    then: tuple[float, ...]
-    now: tuple[float, ...]
-    over_items: float
-    over_trainings: float
-
-    @classmethod
-    def of(cls, judgement: Judgement) -> Part | None:
-        """Return the part that a judgement carries; ``None`` if it has none."""
-        facts = judgement.facts.get(_KEY)
-        return None if facts is None else read_dataclass(cls, from_plain(facts, _KEY), _KEY)
-
-    def as_facts(self) -> dict[str, object]:
-        """Return the part as a judgement carries it."""
-        return {_KEY: as_plain(self)}
 
 
 @dataclass(frozen=True)
@@ -101,9 +71,9 @@ def growth_of(judgements: Iterable[Judgement]) -> list[Growth]:
     """
     models: dict[str, dict[str, tuple[Part, str]]] = {}
     for judgement in judgements:
-        if (part := Part.of(judgement)) is not None:
-            date = str(judgement.facts.get("accepted_on", ""))
-            models.setdefault(judgement.model, {}).setdefault(judgement.suite, (part, date))
+        facts = judgement.of_baseline
+        if facts.release is not None:
+            models.setdefault(judgement.model, {}).setdefault(judgement.suite, (facts.release, facts.accepted_on or ""))
     growths = (_growth(model, list(of_suite.values())) for model, of_suite in models.items() if len(of_suite) >= FEWEST)
     return [growth for growth in growths if growth is not None]
 

@@ -9,11 +9,11 @@ from contextlib import suppress
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.regression import level_together
 from pytest_genderbias.gates.restarts import prior_of
 from pytest_genderbias.gates.retraining import Retraining, retraining_of
-from pytest_genderbias.gates.seen import Seen
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of

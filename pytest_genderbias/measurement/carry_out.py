@@ -23,7 +23,6 @@ from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM
-from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -111,7 +110,11 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         shuffled, null_notes = _null_control(plan, answers, summary.values, settings.seed, null)
     else:
         shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
-    notes += [*_template_notes(plan, model), *_served_notes(model), *_batch_notes(model)]
+    notes += [
+        *_template_notes(plan, model),
+        *(model.backend.notes if model.role.only_prompts else ()),
+        *_batch_notes(model),
+    ]
     if doubt is not None:
         warnings.warn(doubt, LabelWarning, stacklevel=_level_of_caller())
         notes = [doubt, *notes]
@@ -174,17 +177,6 @@ def _template_notes(plan: Plan, model: Model) -> list[str]:
     if asks_in_template or CHAT_TEMPLATE not in model.details or model.role.kind != CAUSAL_LM:
         return []
     return ["the model has a chat template, which this suite does not use: its texts are scored as they are"]
-
-
-def _served_notes(model: Model) -> list[str]:
-    """Return the remark that a model is served, with what was proved of it."""
-    if not isinstance(model.backend, ServedModel):
-        return []
-    proof = model.backend.proof
-    return [
-        f"the model is behind {model.backend.source.where}: its log-probabilities passed {len(proof.checks)} checks before the first figure, and did "
-        f"not change until the last; one asked again differed by at most {proof.noise:.1g} nats"
-    ]
 
 
 def _batch_notes(model: Model) -> list[str]:

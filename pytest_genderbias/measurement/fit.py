@@ -14,7 +14,7 @@ from pytest_genderbias.measurement.cost import Work, work_of
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, Role
-from pytest_genderbias.models.spec import SERVED, VLLM, ModelSpec
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.scoring.scorers import make_scorer, refuse_unserved
 from pytest_genderbias.suites.cases import Cases, Question
 from pytest_genderbias.suites.suite import Suite
@@ -57,7 +57,7 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
         main = next(iter(runner.plan(suite, first).questions.values()))
         if main.cases is not None and first.kind == "object":  # it is in memory: its methods say what it can answer
             make_scorer(main.cases, main.query, runner.models.model(first), batch_tokens=None)
-        if main.cases is not None and first.kind in (SERVED, VLLM):
+        if main.cases is not None:
             refuse_unserved(main.query, spec.name, runner.models.source(first).role)
     except MissingDataError as error:
         return Fit(suite, None, NO_DATA, _without(suite.name, error))

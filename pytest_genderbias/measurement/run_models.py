@@ -18,7 +18,7 @@ from pytest_genderbias.models.known import KnownModels
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.model import Checkpoint, CheckpointSettings, DeferredCheckpoint, Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource
-from pytest_genderbias.models.spec import SERVED, ModelSpec
+from pytest_genderbias.models.spec import ModelSpec
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class RunModels:
     def model(self, spec: ModelSpec) -> Model:
         """Load a model and keep it in memory; the previous one is released first."""
         with self.lock:
-            if spec.kind == SERVED:
+            if self.source(spec).elsewhere:
                 if spec not in self._served:
                     self._served[spec] = self.refused_once(spec, lambda: self.load(spec))
                 return self._served[spec]

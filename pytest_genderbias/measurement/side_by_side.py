@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from threading import Event, Lock, Thread
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.scoring.base import Progress
@@ -23,7 +24,8 @@ Work = Callable[[Progress], T]
 _LOOK_EVERY = 0.1  #: seconds between two looks at the progress of what is awaited
 
 
-class Piece(NamedTuple, Generic[T]):
+@dataclass(frozen=True)
+class Piece(Generic[T]):
     """What may be done before its turn.
 
     ``key``: by which it is asked for. ``prepare``: returns the work for a thread; ``None`` if it has to wait for its turn. It is called in the

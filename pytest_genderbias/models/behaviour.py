@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from pytest_genderbias.errors import ModelError
+from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.config_entries import entry, hidden_size, promised_positions
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, NLI_CLASSIFIER, PAIR_REGRESSOR
 
@@ -61,7 +61,12 @@ class _Row(NamedTuple):
 
 
 def observe(
-    network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: str, name: str, device: str
+    network: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    kind: str,
+    name: str,
+    device: str,
+    is_graph: bool = False,
 ) -> Behaviour:
     """Pass a few rows through a network in evaluation mode, and return what it does.
 
@@ -71,6 +76,7 @@ def observe(
         kind: kind of the model's role.
         name: the model's name, for messages.
         device: the device of the network.
+        is_graph: it is an exported graph.
 
     Raises:
         ModelError: the network gives another output when the same row is passed again, or it is measured as a causal LM and later tokens
@@ -80,7 +86,7 @@ def observe(
 
     with torch.no_grad():
         try:
-            return _Probe(network, tokenizer, kind, name, device).behaviour()
+            return _Probe(network, tokenizer, kind, name, device, is_graph).behaviour()
         except _NotComputedError as error:
             return Behaviour(failure=str(error))
 
@@ -123,12 +129,16 @@ class _Probe:
     """Passes the rows of one network."""
 
     def __init__(
-        self, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, kind: str, name: str, device: str
+        self,
+        network: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        kind: str,
+        name: str,
+        device: str,
+        is_graph: bool,
     ) -> None:
-        from pytest_genderbias.models.networks.exported import ExportedNetwork
-
         self._network, self._tokenizer, self._kind, self._name = network, tokenizer, kind, name
-        self._device, self._is_graph = device, isinstance(network, ExportedNetwork)
+        self._device, self._is_graph = device, is_graph
         self._near = rounding(network)
         self._by_states = kind in (ENCODER, COREFERENCE_SCORER)
         body: Any = network.base_model
@@ -414,14 +424,12 @@ def embedded_tokens(network: object) -> int | None:
     from torch.nn import Embedding
     from transformers import PreTrainedModel
 
-    from pytest_genderbias.models.networks.exported import ExportedNetwork
-
     if not isinstance(network, PreTrainedModel):
         return None
-    if isinstance(network, ExportedNetwork):
-        return int(network.config.get_text_config().vocab_size)
     try:
         embeddings = network.get_input_embeddings()
+    except NotApplicableError:  # of an exported graph, which does not show them
+        return int(network.config.get_text_config().vocab_size)
     except NotImplementedError:  # of a class that does not name them
         return None
     return embeddings.num_embeddings if isinstance(embeddings, Embedding) else None

@@ -5,12 +5,16 @@ from __future__ import annotations
 import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.errors import BiasWarning, ModelError
+from pytest_genderbias.errors import BiasWarning, ModelError, installing
 from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
+from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import promised_positions
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import (
@@ -23,7 +27,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.number_format import number_format, slow_format
 from pytest_genderbias.models.one_reader import READING
 from pytest_genderbias.models.plain_tensors import floats_of
-from pytest_genderbias.models.quantised import QUANTISED, quantisation_method
+from pytest_genderbias.models.quantised import QUANTISED, quantisation_method, require_library
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
 from pytest_genderbias.models.sentence_encoders import SentenceFiles, read_sentence_files
 from pytest_genderbias.models.source import (
@@ -31,10 +35,13 @@ from pytest_genderbias.models.source import (
     ModelSource,
     checkpoint_file,
     read_arguments,
+    read_config,
     reading_errors,
     refuse_outside,
+    refuse_size,
+    settle_outputs,
 )
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.spec import HEADS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
@@ -42,7 +49,35 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 
-def load_checkpoint(source: ModelSource, settings: LoadSettings) -> Model:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
+    """Read the config of a checkpoint and its role.
+
+    Raises:
+        ModelError: the config cannot be read, or its head or labels cannot be used.
+    """
+    is_gguf = spec.kind == "gguf"
+    if is_gguf:
+        _require_gguf(spec)
+    config = read_config(spec, settings)
+    with reading_errors(spec, "config's entries"):  # of a wrong type
+        refuse_size(config, spec.name)
+        if spec.kind in ("directory", "hub"):
+            require_library(config, spec.name)
+        if spec.head is not None:
+            name_head(config, spec.head, spec.name)
+        role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
+        if role.labels and spec.kind == "directory":
+            settle_outputs(config, Path(spec.target), spec.name, settings.labels)
+            role = role_of_config(config)
+        if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
+            raise ModelError(
+                f"{spec.name} has no head that can be scored: its config names no architectures; name the head after the checkpoint: "
+                f"{spec.name}={spec.spec:.300},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
+            )
+        return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
+
+
+def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the tokenizer and the weights of a checkpoint, and check them.
 
     Raises:
@@ -67,7 +102,7 @@ def checked_checkpoint(
         device: a torch device, or ``auto``.
 
     Raises:
-        ModelError: as :func:`load_checkpoint`.
+        ModelError: as :func:`load`.
     """
     import torch
 
@@ -97,7 +132,7 @@ def checked_checkpoint(
     }
     if slow := slow_format(details["dtype"], device):
         warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
-    checkpoint = observed(network, tokenizer, source.role, name, device, sentences)
+    checkpoint = replace(observed(network, tokenizer, source.role, name, device, sentences), files=files)
     details.update(batch_details(checkpoint))
     fingerprint = fingerprint_network(network, tokenizer_print, sentences.facts)
     return Model(name, source.spec.spec, source.role, fingerprint, details, checkpoint)
@@ -126,7 +161,8 @@ def observed(
     Raises:
         ModelError: as :func:`~pytest_genderbias.models.behaviour.observe`, or the network cannot compute its output.
     """
-    found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device)
+    is_graph = runtime is not None
+    found = Behaviour() if role.kind == OTHER else observe(network, tokenizer, role.kind, name, device, is_graph)
     if found.failure:
         raise ModelError(found.failure)
     longest = longest_row(network.config, tokenizer, sentences.longest, found.positions)
@@ -363,3 +399,12 @@ def _without_pooler(network: PreTrainedModel, missing: list[str]) -> list[str]:
         for name in pooler:
             network.get_parameter(name).zero_()
     return [name for name in missing if name not in pooler]
+
+
+def _require_gguf(spec: ModelSpec) -> None:
+    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
+    if missing:
+        raise ModelError(
+            f"{spec.name} is a GGUF file, which is read with {' and '.join(missing)}, not installed here: "
+            f"{installing('gguf')}"
+        )

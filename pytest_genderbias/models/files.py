@@ -9,9 +9,9 @@ from pathlib import Path
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT, VECTORS, Role
+from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
 
-KINDS = ("vectors", "predictions", "text")
 _ROLES = {
     "vectors": Role(VECTORS, "a file of word vectors"),
     "text": Role(TEXT, "a text"),
@@ -28,15 +28,15 @@ class Text:
     path: Path
 
 
-def role_of_file(spec: ModelSpec) -> Role:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Return the role of a model that is a file."""
     from pytest_genderbias.models.predictions import looks_like_predictions
 
     kind = looks_like_predictions(Path(spec.target)) if spec.kind == "predictions" else spec.kind
-    return _ROLES[str(kind)]
+    return ModelSource(spec, _ROLES[str(kind)])
 
 
-def load_file(spec: ModelSpec, role: Role) -> Model:
+def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Read a model that is a file.
 
     Raises:
@@ -48,6 +48,7 @@ def load_file(spec: ModelSpec, role: Role) -> Model:
     from pytest_genderbias.models.predictions import read_predictions
     from pytest_genderbias.models.vectors import read_vectors
 
+    spec, role = source.spec, source.role
     path = Path(spec.target)
     if role.kind == VECTORS:
         vectors = read_vectors(path)

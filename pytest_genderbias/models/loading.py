@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from importlib import import_module
 from os import PathLike, fspath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.models import files, graphs
-from pytest_genderbias.models.checkpoints import load_checkpoint
-from pytest_genderbias.models.exported import load_exported
 from pytest_genderbias.models.first_import import uncollected_imports
 from pytest_genderbias.models.model import Model, Origin
-from pytest_genderbias.models.objects import inspect_object, wrap
-from pytest_genderbias.models.peft_adapters import inspect_adapter, load_adapted, locate_adapter
-from pytest_genderbias.models.served import inspect_served, load_served
-from pytest_genderbias.models.source import TIME_LIMIT, LoadSettings, ModelSource, ServedSettings, inspect_checkpoint
-from pytest_genderbias.models.spec import SERVED, VLLM, ModelSpec, check_name, parse_spec, path_spec
-from pytest_genderbias.models.vllm_engine import inspect_vllm, load_vllm
+from pytest_genderbias.models.objects import wrap
+from pytest_genderbias.models.source import TIME_LIMIT, LoadSettings, ModelSource, ServedSettings, checkpoint_file
+from pytest_genderbias.models.spec import ADAPTER, SERVED, ModelSpec, check_name, parse_spec, path_spec
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+#: The module of each kind of model, which a spec names; it is imported for the first model of its kind.
+KINDS: Mapping[str, str] = {
+    "directory": "models.checkpoints",
+    "hub": "models.checkpoints",
+    "gguf": "models.checkpoints",
+    "object": "models.objects",
+    "vectors": "models.files",
+    "predictions": "models.files",
+    "text": "models.files",
+    "adapter": "engines.peft_adapters",
+    "onnx": "engines.exported",
+    "openvino": "engines.exported",
+    "served": "engines.served",
+    "vllm": "engines.vllm_engine",
+}
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
@@ -96,39 +107,34 @@ def _named(
     return () if place is None else ((name, place),)
 
 
+class _Kind(Protocol):
+    """What the module of a kind of model has."""
+
+    def inspect(self, spec: ModelSpec, settings: LoadSettings) -> ModelSource:
+        """Locate a model and read its role without loading its weights."""
+
+    def load(self, source: ModelSource, settings: LoadSettings) -> Model:
+        """Load the weights of a located model and check them."""
+
+
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Locate a model and read its role without loading its weights."""
-    if spec.kind == "object":
-        return inspect_object(spec)
-    if spec.kind == SERVED:
-        return inspect_served(spec)
-    if spec.kind in files.KINDS:
-        return ModelSource(spec, files.role_of_file(spec))
-    with uncollected_imports():
-        if spec.kind == VLLM:
-            return inspect_vllm(spec, settings)
-        adapter = locate_adapter(spec)
-        return inspect_checkpoint(spec, settings) if adapter is None else inspect_adapter(spec, adapter, settings)
+    with _importing(spec.kind):
+        is_adapter = spec.kind == "hub" and checkpoint_file(spec, ADAPTER) is not None
+        return _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the weights of a located model and check them."""
-    return replace(_loaded(source, settings), origin=Origin(source.spec, settings))
+    kind = source.kind or source.spec.kind
+    with _importing(kind):
+        return replace(_module(kind).load(source, settings), origin=Origin(source.spec, settings))
 
 
-def _loaded(source: ModelSource, settings: LoadSettings) -> Model:
-    if isinstance(source.target, Model):
-        return replace(source.target, name=source.spec.name, spec=source.spec.spec)
-    if source.spec.kind == SERVED:
-        with uncollected_imports():
-            return load_served(source, settings)
-    if source.spec.kind in files.KINDS:
-        return files.load_file(source.spec, source.role)
-    with uncollected_imports():
-        if source.spec.kind == VLLM:
-            return load_vllm(source, settings)
-        if source.adapter is not None:
-            return load_adapted(source, source.adapter, settings)
-        if source.spec.kind in graphs.KINDS:
-            return load_exported(source, settings)
-        return load_checkpoint(source, settings)
+def _importing(kind: str) -> AbstractContextManager[None]:
+    """Return a context for what may import transformers; the user's code behind an object is run as it is."""
+    return nullcontext() if kind == "object" else uncollected_imports()
+
+
+def _module(kind: str) -> _Kind:
+    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS[kind]}"))

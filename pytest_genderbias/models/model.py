@@ -37,15 +37,31 @@ class CheckpointFacts:
     tokenizer: BareTokenizer | None
 
 
+class Tokenized:
+    """A backend that is asked by token ids, since its tokenizer is in this process, wherever its network is.
+
+    ``max_length``: most tokens in a row, or ``None`` without a limit.
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    max_length: int | None
+
+    @property
+    def word_tokenizer(self) -> PreTrainedTokenizerBase | BareTokenizer:
+        """The tokenizer for single words and tokens."""
+        return self.tokenizer
+
+
 @dataclass(frozen=True)
-class Checkpoint:
+class Checkpoint(Tokenized):
     """A transformers network in evaluation mode and its tokenizer, both checked.
 
     ``device``: where the network is. ``max_length``: most tokens in a row, or ``None`` without a limit. ``pooling``: how a sentence
     encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None`` for other checkpoints,
     ``UNKNOWN_POOLING`` if the files could not be looked up. ``runtime``: the library that runs an exported graph, as ``onnxruntime 1.23.0``;
     ``None`` for a network of torch. ``batches``: which rows may share a batch, and ``widths``: sizes of the hidden states, as of
-    :class:`~pytest_genderbias.models.behaviour.Behaviour`.
+    :class:`~pytest_genderbias.models.behaviour.Behaviour`. ``files``: where the files beside the weights are; ``None``: where the model's
+    spec says.
     """
 
     network: PreTrainedModel
@@ -56,6 +72,7 @@ class Checkpoint:
     runtime: str | None = None
     batches: str = ""
     widths: tuple[int, ...] = ()
+    files: ModelSpec | None = None
 
     @property
     def facts(self) -> CheckpointFacts | None:

@@ -45,7 +45,7 @@ from pytest_genderbias.models.roles import (
     classifier_role,
     coreference_role,
 )
-from pytest_genderbias.models.source import ModelSource
+from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec, check_name
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ def evaluation_mode(target: object) -> Iterator[None]:
             module.training = training
 
 
-def inspect_object(spec: ModelSpec) -> ModelSource:
+def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Call the callable of a ``module:callable`` spec and make a model of what it returns.
 
     Raises:
@@ -197,7 +197,13 @@ def inspect_object(spec: ModelSpec) -> ModelSource:
     with _errors_of_code(spec, "failed"):
         target = make()
         model = wrap(target, name=spec.name)
-    return ModelSource(spec, model.role, target=model)
+    return ModelSource(spec, model.role, found=model)
+
+
+def load(source: ModelSource, settings: LoadSettings) -> Model:
+    """Return the model that a callable returned, under the name of its spec."""
+    assert isinstance(source.found, Model)
+    return replace(source.found, name=source.spec.name, spec=source.spec.spec)
 
 
 @contextmanager

@@ -51,13 +51,15 @@ class Role:
     """The kind of task that a model does.
 
     ``text`` completes "this model is ...". ``labels`` are those of a classifier, in order. ``scores`` is ``probability`` for a coreference
-    scorer that gives each pair of mentions the probability that they corefer, and empty for other models.
+    scorer that gives each pair of mentions the probability that they corefer, and empty for other models. ``only_prompts``: another process
+    or engine runs the model (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`).
     """
 
     kind: str
     text: str
     labels: tuple[str, ...] = ()
     scores: str = ""
+    only_prompts: bool = False
 
     @property
     def label_order(self) -> tuple[int, ...]:

@@ -22,7 +22,6 @@ from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprin
 from pytest_genderbias.models.hidden_layers import has_unsaved_hooks, save_projections
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.one_reader import READING
-from pytest_genderbias.models.peft_adapters import locate_adapter, place_of_sentence_files
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.models.vectors import WordVectors, read_vectors
@@ -211,9 +210,7 @@ def _copy_sentence_files(model: Model, folder: Path) -> None:
     """Copy the pooling and length files of a sentence encoder from the folder or the cache of its original."""
     from transformers.utils.hub import cached_file
 
-    spec = parse_spec(model.spec)
-    adapter = locate_adapter(spec)
-    original = spec if adapter is None else place_of_sentence_files(adapter)
+    original = model.backend.files or parse_spec(model.spec)
 
     def copy(name: str) -> Path | None:
         with suppress(OSError):

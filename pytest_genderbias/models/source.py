@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.util import find_spec
+from importlib.metadata import version
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
-from pytest_genderbias.errors import BiasError, ModelError, SettingError, installing
-from pytest_genderbias.models import graphs, networks
-from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
+from pytest_genderbias.errors import BiasError, ModelError, SettingError
+from pytest_genderbias.models import networks
+from pytest_genderbias.models.checkpoint_folder import damage_of
 from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
-from pytest_genderbias.models.quantised import QUANTISED, require_library
-from pytest_genderbias.models.roles import OTHER, Role
-from pytest_genderbias.models.spec import HEADS, ModelSpec
+from pytest_genderbias.models.quantised import QUANTISED
+from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.spec import GRAPHS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
@@ -88,30 +89,19 @@ class LoadSettings:
 
 
 @dataclass(frozen=True)
-class AdapterFiles:
-    """Where an adapter of the peft library is, and what it says of itself.
-
-    ``place``: the folder or hub repository of the adapter. ``base``: the checkpoint whose weights it changes. ``entries``: the content of adapter_config.json.
-    """
-
-    place: ModelSpec
-    base: ModelSpec
-    entries: Mapping[str, object]
-
-
-@dataclass(frozen=True)
 class ModelSource:
     """A located model with a known role, before its weights are loaded.
 
-    ``config``: the config of a checkpoint. ``target``: the :class:`~pytest_genderbias.models.model.Model` that a
-    ``module:callable`` returned. ``adapter``: the files of an adapter, whose base has the weights.
+    ``config``: the config of a checkpoint. ``found``: what else was found, which the loader of the kind needs. ``kind``: the kind, where
+    files on the hub say another one than the spec. ``elsewhere``: another process runs the model, so that it needs no memory here.
     """
 
     spec: ModelSpec
     role: Role
     config: PreTrainedConfig | None = None
-    target: object = None
-    adapter: AdapterFiles | None = None
+    found: object = None
+    kind: str = ""
+    elsewhere: bool = False
 
 
 class ReadArguments(TypedDict, total=False):
@@ -122,36 +112,6 @@ class ReadArguments(TypedDict, total=False):
     local_files_only: bool
     revision: str
     gguf_file: str
-
-
-def inspect_checkpoint(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
-    """Read the config of a checkpoint and its role.
-
-    Raises:
-        ModelError: the config cannot be read, or its head or labels cannot be used.
-    """
-    is_gguf = spec.kind == "gguf"
-    if is_gguf:
-        _require_gguf(spec)
-    if spec.kind in graphs.KINDS:
-        graphs.require_runtime(spec.kind, spec.name, Path(spec.target))
-    config = read_config(spec, settings)
-    with reading_errors(spec, "config's entries"):  # of a wrong type
-        refuse_size(config, spec.name)
-        if spec.kind in ("directory", "hub"):
-            require_library(config, spec.name)
-        if spec.head is not None:
-            name_head(config, spec.head, spec.name)
-        role = role_of_gguf(config, spec.name) if is_gguf else role_of_config(config)
-        if role.labels and spec.kind == "directory":
-            settle_outputs(config, Path(spec.target), spec.name, settings.labels)
-            role = role_of_config(config)
-        if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
-            raise ModelError(
-                f"{spec.name} has no head that can be scored: its config names no architectures; name the head after the checkpoint: "
-                f"{spec.name}={spec.spec:.300},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
-            )
-        return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
 
 def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Sequence[str] | None) -> None:
@@ -218,9 +178,14 @@ def read_arguments(spec: ModelSpec, settings: LoadSettings) -> ReadArguments:
 
 def folder_of(spec: ModelSpec) -> Path | None:
     """Return the folder of the config and tokenizer of a local checkpoint or exported graph; ``None`` for others."""
-    if spec.kind in graphs.KINDS:
-        return graphs.config_folder(Path(spec.target))
+    if spec.kind in GRAPHS:
+        return config_folder(Path(spec.target))
     return Path(spec.target) if spec.kind == "directory" else None
+
+
+def config_folder(graph: Path) -> Path:
+    """Return the folder of the config and the tokenizer of a graph: its own, or, as in ``onnx/model.onnx``, the one above."""
+    return next((f for f in (graph.parent, graph.parent.parent) if (f / "config.json").is_file()), graph.parent)
 
 
 def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
@@ -251,6 +216,13 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
     if "trust_remote_code" in text:
         return ModelError(
             f"{spec.name} comes with code of its own; if you trust it, add -o bias_trust_remote_code=true"
+        )
+    if spec.kind == "directory" and (damage := damage_of(Path(spec.target), "weight" in part)):
+        return ModelError(f"the {part} of {spec.name} ({spec.target}) cannot be read: {damage}")
+    if unknown := re.search(r"model type (`[^`]*`) but Transformers does not recognize", text):
+        return ModelError(
+            f"the config of {spec.name} ({spec.target}) has the model_type {unknown[1]:.80}, which transformers {version('transformers')} does not "
+            "know; correct it, or install a newer transformers"
         )
     if "weights_only" in text or "Weights only" in text or "torch.load" in text:
         return ModelError(
@@ -396,15 +368,6 @@ def _refuse_lists(stated: object, name: str) -> None:
         if most is not None and isinstance(value, int) and value > most:
             raise _impossible(name, key, value, f"most {most}")
         _refuse_lists(value, name)
-
-
-def _require_gguf(spec: ModelSpec) -> None:
-    missing = [name for name in ("gguf", "accelerate") if find_spec(name) is None]
-    if missing:
-        raise ModelError(
-            f"{spec.name} is a GGUF file, which is read with {' and '.join(missing)}, not installed here: "
-            f"{installing('gguf')}"
-        )
 
 
 def _is_local(spec: ModelSpec) -> bool:

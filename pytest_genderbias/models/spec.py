@@ -10,8 +10,7 @@ from pathlib import Path, PureWindowsPath
 from urllib.parse import urlsplit
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
-from pytest_genderbias.models.graphs import ENDINGS, graph_in
-from pytest_genderbias.text.plain_files import POINTER_ADVICE, is_pointer
+from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_folder, graph_in, refuse_pointers
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
@@ -50,6 +49,9 @@ _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
 VLLM = "vllm"  #: kind of a checkpoint that vLLM runs
+#: Kinds of files by their endings. Those of graphs are names of extras, too.
+ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".xml": "openvino"}
+GRAPHS = ("onnx", "openvino")
 _VLLM_PREFIX = "vllm:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
@@ -87,18 +89,6 @@ _WITHOUT_OWNER = frozenset(
 _ALIKE = 0.8  #: share of the letters of an alias, from which on it is meant
 _FEW_LETTERS = 2  #: by which the lengths of a misspelt alias and the alias differ at most
 _REVISION = re.compile(r"\w[\w./-]*")  #: of a hub id: a branch, a tag or a commit
-_TORCH_WEIGHTS = (
-    "model.safetensors",
-    "model.safetensors.index.json",
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-)
-_WHOLE_WEIGHTS = ("model*.safetensors", "model.safetensors.index.json", "pytorch_model*.bin")
-#: Weights that torch does not read, and the argument with which transformers 4 converts them; empty where it does not.
-_FOREIGN_WEIGHTS = (
-    ("*.h5", "TensorFlow", "from_tf"), ("*.ckpt.index", "TensorFlow", "from_tf"), ("saved_model.pb", "TensorFlow", ""),
-    ("*.msgpack", "Flax", "from_flax"), ("*.ot", "Rust", ""), ("*.mlmodel", "Core ML", ""), ("*.tflite", "TensorFlow Lite", ""),
-)  # fmt: skip
 
 
 def check_name(name: str) -> str:
@@ -254,7 +244,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
             refuse_pointers(path)
             _check_adapter_alone(path)
             return ModelSpec(name or _safe(path.resolve().name), spec, "adapter", str(path.resolve()))
-        _check_directory(path)
+        check_folder(path)
         if graph := graph_in(path):
             return ModelSpec(name or _safe(path.resolve().name), spec, ENDINGS[graph.suffix], str(graph.resolve()))
         return ModelSpec(name or _safe(path.resolve().name), spec, "directory", str(path.resolve()))
@@ -333,74 +323,6 @@ def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
     return specs
 
 
-def _check_directory(path: Path) -> None:
-    if not any(path.iterdir()):
-        raise ModelError(
-            f"{path} is empty; expected a checkpoint: config.json, weights (model.safetensors) and a tokenizer"
-        )
-    in_gguf = sorted(path.glob("*.gguf"))
-    if in_gguf and not any((path / name).is_file() for name in _TORCH_WEIGHTS):
-        names, graph = ", ".join(file.name for file in in_gguf[:4]), graph_in(path)
-        beside, others = ("", "") if graph is None else (f" and in a graph ({graph.name})", f" or {graph}")
-        raise ModelError(
-            f"{path} has its weights in GGUF ({names}){beside}; give the file as SPEC: {in_gguf[0]}{others}"
-        )
-    refuse_pointers(path)
-    has_config, weights = (
-        (path / "config.json").is_file(),
-        [p for pattern in _WHOLE_WEIGHTS for p in path.glob(pattern)],
-    )
-    inside = sorted(
-        (folder.parent for folder in path.glob("*/config.json")),
-        key=lambda folder: (int(number) if (number := folder.name.rpartition("-")[2]).isdecimal() else -1, folder.name),
-    )
-    if inside and not weights and (not has_config or inside[-1].name.startswith("checkpoint-")):
-        others = f" (or one of {', '.join(f.name for f in inside[:-1][-4:])})" if len(inside) > 1 else ""
-        raise ModelError(
-            f"{path} has no {'weights' if has_config else 'config.json'} of its own, but checkpoints inside; give {inside[-1]}{others}"
-        )
-    if not weights:
-        _refuse_foreign(path)
-    if not has_config:
-        raise ModelError(f"{path} has no config.json; expected a checkpoint as save_pretrained() writes it")
-
-
-def refuse_pointers(path: Path) -> None:
-    """Refuse a file, or a folder with files, for which Git LFS left pointers.
-
-    Raises:
-        ModelError: it is one, or there are some in the folder or right below that would be read.
-    """
-    files = [path] if path.is_file() else sorted(file for pattern in ("*", "*/*") for file in path.glob(pattern))
-    found = [file for file in files if is_pointer(file)]
-    if found and path.is_dir() and (read := _weights_read(path)):  # weights for other libraries need not be fetched
-        found = [file for file in found if file in read or file.suffix in (".json", ".txt", ".model", ".jinja", ".py")]
-    if found:
-        raise ModelError(f"{found[0]} {POINTER_ADVICE}")
-
-
-def _weights_read(folder: Path) -> list[Path]:
-    """Return the files from which transformers reads the weights of a folder: of safetensors, if there are any."""
-    files = [[*folder.glob(f"{part}*")] for part in ("model*.safetensors", "adapter_model.safetensors", "pytorch_model*.bin", "adapter_model.bin")]  # fmt: skip
-    return next((of for of in files if of), [])
-
-
-def _refuse_foreign(path: Path) -> None:
-    """Refuse a checkpoint whose only weights belong to another library than torch."""
-    from_torch = ("*.safetensors", "*.bin", "*.onnx", "*.xml", "*.gguf")
-    if any(file for pattern in from_torch for file in path.glob(pattern)):
-        return
-    for pattern, library, argument in _FOREIGN_WEIGHTS:
-        if (file := next(iter(sorted(path.glob(pattern))), None)) is not None:
-            how = (
-                f"; convert them where transformers 4 and {library} are installed, with the class of its head: "
-                f"AutoModelForMaskedLM.from_pretrained({str(path)!r}, {argument}=True).save_pretrained({str(path)!r})"
-                if argument
-                else "; give a checkpoint that save_pretrained() of torch's class wrote"
-            )
-            raise ModelError(f"{path} has its weights for {library} ({file.name}), which torch does not read{how}")
-
-
 def _parse_adapter(name: str, spec: str) -> ModelSpec:
     """Parse ``adapter:DIR[@BASE]``. DIR may be a hub id, too."""
     where, base = _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))
@@ -440,7 +362,7 @@ def _parse_base(base: str) -> ModelSpec:
 
 def _check_adapter_alone(path: Path) -> None:
     """Refuse a folder with an adapter beside whole weights: they may be its base, or the adapter may be merged into them already."""
-    weights = next((file.name for pattern in _WHOLE_WEIGHTS for file in sorted(path.glob(pattern))), None)
+    weights = next((file.name for pattern in WHOLE_WEIGHTS for file in sorted(path.glob(pattern))), None)
     if weights is not None:
         raise ModelError(
             f"{path} has an adapter ({ADAPTER}) beside weights of its own ({weights}); either give the base that the adapter is applied to, "
@@ -501,8 +423,6 @@ def _kind_of_file(path: Path) -> str:
     from pytest_genderbias.models.vectors import looks_like_vectors
 
     refuse_pointers(path)
-    if path.suffix == ".gguf":
-        return "gguf"
     if path.suffix in ENDINGS:
         return ENDINGS[path.suffix]
     try:

@@ -11,6 +11,8 @@ import atexit
 import json
 import os
 import queue
+import random
+import re
 import signal
 import subprocess
 import sys
@@ -26,6 +28,7 @@ MOST_SECONDS = 10  #: for one conversation
 MOST_WRITTEN = 50_000  #: characters that a template may write beside the messages
 _MOST_MEMORY = 1 << 30  #: bytes beyond those that the process has when it starts
 _PATIENCE = 120  #: seconds for the start of the process
+_ADDRESS = re.compile(r"<[^<>]* at 0x[0-9A-Fa-f]{6,}>")  #: as Python shows an object that has no text of its own
 
 
 class TemplateError(Exception):
@@ -176,6 +179,7 @@ def _answered(
     render_template: Callable[..., Any], request: Mapping[str, Any], messages: list[Message]
 ) -> dict[str, str]:
     with_alarm = sys.platform != "win32"
+    drawn = random.getstate()
     if with_alarm:  # ends the process, even within one long operation; elsewhere the process that asks ends it
         signal.setitimer(signal.ITIMER_REAL, request["seconds"])
     try:
@@ -195,6 +199,12 @@ def _answered(
     most = MOST_WRITTEN + sum(len(part) for message in messages for part in message.values())
     if len(text) > most:
         return {"error": f"it writes {len(text):,} characters for one message; expected at most {most:,}"}
+    if random.getstate() != drawn:
+        return {
+            "error": "it draws at random, as the filter random and the function lipsum do: no prompt would come again"
+        }
+    if address := _ADDRESS.search(text):
+        return {"error": f"it writes where an object is in memory ({address[0]!r:.60}), which differs from run to run"}
     return {"text": text}
 
 

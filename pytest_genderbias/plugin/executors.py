@@ -3,21 +3,37 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import pytest
 
-from pytest_genderbias.plugin.options import Settings
-
 if TYPE_CHECKING:
     from pytest_genderbias.scoring.executor import Executor
-    from pytest_genderbias.scoring.ray_executor import RayExecutor
+
+    class _Closed(Executor, Protocol):
+        def close(self) -> None:
+            """End the workers."""
+
+
+class _Home(NamedTuple):
+    """Where an executor is: its module and class, and what checks an address."""
+
+    made_by: str
+    checks: str
+
+
+#: Executors by their name in ``--bias-executor``, which is that of their package and of its extra, too.
+EXECUTORS: Mapping[str, _Home] = {
+    "ray": _Home("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
+}
 
 
 class _AtTheEnd:
     """Closes an executor when pytest ends, be it with a result, an error or Ctrl-C."""
 
-    def __init__(self, executor: RayExecutor) -> None:
+    def __init__(self, executor: _Closed) -> None:
         self._executor = executor
 
     def pytest_unconfigure(self) -> None:
@@ -25,16 +41,35 @@ class _AtTheEnd:
         self._executor.close()
 
 
-def make_executor(run: Settings, config: pytest.Config) -> Executor | None:
-    """Return the executor of ``--bias-executor``; ``None`` for the process itself. Nothing is started yet."""
-    if run.executor != "ray":
-        return None
-    from pytest_genderbias.scoring.ray_executor import RayExecutor
+def make_executor(name: str, address: str, workers: tuple[int, int] | None, config: pytest.Config) -> Executor | None:
+    """Return the executor of a name; ``None`` for the process itself. Nothing is started yet.
 
-    workers, threads = run.workers or (None, 1)
-    executor = RayExecutor(run.ray, workers, threads, share=xdist_workers())
+    Args:
+        name: of :data:`EXECUTORS`, or another one for the process itself.
+        address: of the cluster.
+        workers: how many there are, and the threads of each; ``None`` for as many as there are CPUs.
+        config: of the run, at whose end the workers end.
+    """
+    if name not in EXECUTORS:
+        return None
+    count, threads = workers or (None, 1)
+    executor: _Closed = _named(EXECUTORS[name].made_by)(address, count, threads, share=xdist_workers())
     config.pluginmanager.register(_AtTheEnd(executor), "genderbias-executor")
     return executor
+
+
+def check_address(name: str, address: str) -> str:
+    """Return an address of a cluster, if an executor takes it.
+
+    Raises:
+        SettingError: it does not.
+    """
+    return str(_named(EXECUTORS[name].checks)(address))
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"pytest_genderbias.{module}"), name)
 
 
 def xdist_workers() -> int:

@@ -16,6 +16,7 @@ from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.margin import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
+from pytest_genderbias.plugin.executors import EXECUTORS, check_address
 from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular
@@ -154,19 +155,17 @@ def choice(*choices: str) -> Callable[[str, Origin], str]:
 
 
 def executor(text: str, origin: Origin) -> str:
-    """Parse where cases are scored; ``ray`` has to be installed."""
-    where = choice("process", "ray")(text, origin)
-    if where == "ray" and find_spec("ray") is None:
-        raise origin.error(f"needs the package ray; install it with: {installing('ray')}")
+    """Parse where cases are scored; the package of an executor has to be installed."""
+    where = choice("process", *EXECUTORS)(text, origin)
+    if where in EXECUTORS and find_spec(where) is None:
+        raise origin.error(f"needs the package {where}; install it with: {installing(where)}")
     return where
 
 
 def ray_address(text: str, origin: Origin) -> str:
     """Parse the address of a Ray cluster."""
-    from pytest_genderbias.scoring.ray_cluster import check_address
-
     try:
-        return check_address(text)
+        return check_address("ray", text)
     except SettingError as error:
         raise origin.error(str(error)) from None
 
@@ -270,30 +269,6 @@ def new_gate_file(text: str, origin: Origin) -> Path:
         raise origin.error(
             f"{path} exists, and a gate file is never overwritten; name another file, or move this one away"
         )
-    return path
-
-
-def history_file(text: str, origin: Origin) -> Path:
-    """Parse the path of a history, which is made if it is not there."""
-    from pytest_genderbias.reports.history import check_history
-
-    path = file(text, origin)
-    try:
-        check_history(path)
-    except DataFileError as error:
-        raise origin.error(str(error)) from None
-    return path
-
-
-def card_file(text: str, origin: Origin) -> Path:
-    """Parse the path of a model card to write; one that exists must have metadata that can be read."""
-    from pytest_genderbias.reports.model_card import Card
-
-    path = file(text, origin)
-    try:
-        Card.read(path)
-    except DataFileError as error:
-        raise origin.error(str(error)) from None
     return path
 
 

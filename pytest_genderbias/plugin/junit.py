@@ -53,7 +53,7 @@ def _judged(judgement: Judgement, outcome: str) -> Iterator[tuple[str, str]]:
     if judgement.interval is not None:
         yield from (("judged_low", _number(judgement.interval.low)), ("judged_high", _number(judgement.interval.high)))
     figures: dict[str, object] = {"worse_by": judgement.difference, "p": judgement.p}
-    figures |= {name: judgement.facts.get(name) for name in _REDUCTION_FIGURES}
+    figures |= {name: getattr(judgement.of_reduction, name, None) for name in _REDUCTION_FIGURES}
     yield from ((name, _number(value)) for name, value in figures.items() if isinstance(value, (int, float)))
     if judgement.settled_by:
         yield "settled_by", judgement.settled_by

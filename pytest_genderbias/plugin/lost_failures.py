@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from threading import get_ident
 from types import FrameType, TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import GateFailure
+
+if TYPE_CHECKING:
+    from asyncio import Task
+    from concurrent.futures import Future
 
 _ASKS = ("result", "exception")  #: methods of a future that tell of a failure
 
@@ -32,7 +34,7 @@ class AsideFailure:
     failure: GateFailure
     test_thread: int
     frames: tuple[FrameType, ...]
-    task: asyncio.Task[object] | None = None
+    task: Task[object] | None = None
     future: Future[object] | None = None
     asked: list[int] = field(default_factory=list)
 
@@ -61,6 +63,8 @@ def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
         if aside.future is not None:
             _note_who_asks(aside.future, aside.asked, test_thread)
         return aside
+    import asyncio
+
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no loop runs
@@ -88,6 +92,8 @@ def _frames_of(traceback: TracebackType | None) -> Iterator[FrameType]:
 
 def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
     """Return the future that a thread of a pool works on; ``None`` for any other thread."""
+    from concurrent.futures import Future
+
     found = (getattr(frame.f_locals.get("self"), "future", None) for frame in frames)
     return next((future for future in found if isinstance(future, Future)), None)
 

@@ -157,7 +157,7 @@ _SELECTIONS = {field.name: field.name for field in fields(SelectionRow)} | {
 
 def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
     for settled in report.judgements:
-        judgement, facts = settled.judgement, settled.judgement.facts
+        judgement, facts = settled.judgement, settled.judgement.of_baseline
         interval = judgement.interval
         yield {
             "outcome": settled.outcome, "verdict": settled.verdict, "model": judgement.model, "suite": judgement.suite,
@@ -165,8 +165,7 @@ def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
             "lower bound": None if interval is None else interval.low, "upper bound": None if interval is None else interval.high,
             "bounds over": judgement.over, "limit or baseline": judgement.bound, "worse by": judgement.difference, "p": judgement.p,
             "corrected for": judgement.tests, "cases": judgement.n, "of": judgement.n_total,
-            "baseline accepted on": _text(facts.get("accepted_on")), "baseline": _number(facts.get("baseline")),
-            "margin": _number(facts.get("margin")),
+            "baseline accepted on": facts.accepted_on, "baseline": facts.baseline, "margin": facts.margin,
             "accepted with a reason": "; ".join(
                 f"{value.date}: {value.statistic} {value.old} -> {value.new}: {value.reason}" for value in judgement.accepted
             ),
@@ -230,14 +229,6 @@ def _data(report: RunReport) -> object:
         }  # fmt: skip
         models[measurement.model] = as_plain(signature["model"], finite=True)
     return {"suites": suites, "models": models}
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value)
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _table_writer(

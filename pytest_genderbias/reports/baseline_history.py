@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 
 
@@ -16,9 +15,9 @@ def baseline_history(judgements: Sequence[SettledJudgement], today: datetime.dat
         judgements: of the run; only those that compare with a baseline have a history.
         today: the date from which ages are counted.
     """
-    compared = [settled.judgement for settled in judgements if "accepted_on" in settled.judgement.facts]
+    compared = [settled.judgement for settled in judgements if settled.judgement.of_baseline.accepted_on is not None]
     for model in dict.fromkeys(judgement.model for judgement in compared):
-        dates = {str(judgement.facts["accepted_on"]) for judgement in compared if judgement.model == model}
+        dates = {str(judgement.of_baseline.accepted_on) for judgement in compared if judgement.model == model}
         yield f"baseline of {model}: {_ages(dates, today)}"
     for line in dict.fromkeys(_since_anchor(judgement) for judgement in compared):
         if line:
@@ -49,15 +48,10 @@ def _ago(days: int) -> str:
 
 def _since_anchor(judgement: Judgement) -> str:
     """Return in words how far a value has come from its anchor; an empty text if it is still there."""
-    anchor = judgement.facts.get("anchor")
-    if not isinstance(anchor, Mapping):
+    anchor = judgement.of_baseline.anchor
+    if anchor is None or not anchor.has_moved:
         return ""
-    worsening, value = anchor.get("worsening"), anchor.get("value")
-    if not isinstance(worsening, (int, float)) or abs(worsening) <= FLOAT_NOISE or not isinstance(value, (int, float)):
-        return ""
-    since = anchor.get("date") or "it was first accepted"
-    change = f"{abs(worsening):.3g} {'worse' if worsening > 0 else 'better'}"
     return (
-        f"since {since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model} {value:.6g} -> "
-        f"{'-' if judgement.value is None else format(judgement.value, '.6g')}, {change}"
+        f"since {anchor.since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model} {anchor.value:.6g} -> "
+        f"{'-' if judgement.value is None else format(judgement.value, '.6g')}, {anchor.change}"
     )

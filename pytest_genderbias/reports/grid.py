@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.mitigation.harness.choice import TriedGrid
-
-_KEY = "grid"  #: of the facts of a judgement
 
 
 @dataclass(frozen=True)
@@ -25,9 +23,9 @@ def grid_tables(judgements: Iterable[SettledJudgement]) -> list[GridTable]:
     """Return a table for each grid that a mitigation was chosen from, once for all judgements of the same grid."""
     tables: dict[str, GridTable] = {}
     for judgement in (settled.judgement for settled in judgements):
-        if _KEY in judgement.facts:
-            grid = TriedGrid.from_dict(judgement.facts[_KEY])
+        if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
+            grid = TriedGrid.from_dict(tried)
             headers, rows = grid.rows()
             table = GridTable(f"Grid of {judgement.model}", f"Judged is {grid.in_words()}.", headers, rows)
-            tables.setdefault(repr((judgement.model, judgement.facts[_KEY])), table)
+            tables.setdefault(repr((judgement.model, tried)), table)
     return list(tables.values())

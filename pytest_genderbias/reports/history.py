@@ -16,6 +16,7 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
+from pytest_genderbias.gates.facts import LimitFacts
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with_note
 from pytest_genderbias.measurement.measurement import Measurement
@@ -333,17 +334,16 @@ def _add_judgement(
     settled: SettledJudgement,
     figures: Sequence[tuple[Measurement, Mapping[str, int]]],
 ) -> None:
-    judgement, facts = settled.judgement, settled.judgement.facts
-    anchor = facts.get("anchor")
+    judgement, facts = settled.judgement, settled.judgement.of_baseline
+    limit = judgement.facts if isinstance(judgement.facts, LimitFacts) else LimitFacts()
     _insert(
         store, "judgements",
         run=run, figure=_judged_figure(settled, figures), test=settled.test, gate=judgement.name, model=judgement.model,
         suite=judgement.suite, statistic=judgement.statistic, value=judgement.value,
         low=None if judgement.interval is None else judgement.interval.low,
         high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=with_note(judgement.code),
-        outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=_number(facts.get("least")),
-        most=_number(facts.get("most")), baseline=_number(facts.get("baseline")), tolerance=_number(facts.get("margin")),
-        anchor=_number(anchor.get("value")) if isinstance(anchor, Mapping) else None, accepted_on=str(facts.get("accepted_on", "")),
+        outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=limit.least, most=limit.most, baseline=facts.baseline,
+        tolerance=facts.margin, anchor=None if facts.anchor is None else facts.anchor.value, accepted_on=facts.accepted_on or "",
         reason=judgement.text.partition("\n")[0],
     )  # fmt: skip
 
@@ -378,10 +378,6 @@ def _text(text: str) -> str:
 
 def _json(value: object) -> str:
     return json.dumps(as_plain(value, finite=True), sort_keys=True)
-
-
-def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def _in_utc(date: str) -> str:

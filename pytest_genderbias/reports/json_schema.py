@@ -30,6 +30,7 @@ _VERSIONS: dict[type, int] = {
     Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA, LeftOut: comparison.SCHEMA,
 }  # fmt: skip
 _RENAMED: dict[tuple[type, str], str] = {(RunReport, "variances"): "variance"}
+_OPEN = {(Judgement, "facts")}  #: which depend on the kind of gate
 _LEFT_OUT = {(Measurement, "items"), (Measurement, "sums"), (Measurement, "examples")}  #: which a report does not hold
 
 
@@ -60,7 +61,9 @@ def _object(kind: type, definitions: dict[str, Schema]) -> Schema:
     for entry in fields(kind):
         if (kind, entry.name) not in _LEFT_OUT:
             name = _RENAMED.get((kind, entry.name), entry.name)
-            properties[name] = {**_of(hints[entry.name], definitions), **_described(about.get(entry.name, ""))}
+            is_open = (kind, entry.name) in _OPEN
+            content = {"type": "object"} if is_open else _of(hints[entry.name], definitions)
+            properties[name] = {**content, **_described(about.get(entry.name, ""))}
     if kind is Measurement:
         properties["main"] = {"type": "string", "description": "name of the main statistic"}
     return {
@@ -77,6 +80,7 @@ def _settled(definitions: dict[str, Schema]) -> Schema:
     schema, about = _object(Judgement, definitions), _attributes(SettledJudgement)
     words = list(dict.fromkeys(reason.verdict for reason in REASONS.values()))
     added: Schema = {
+        "text": {"type": "string", "description": "everything that is known, a paragraph a line"},
         "verdict": {"type": "string", "enum": words, "description": "the word of the verdict"},
         "code": {**_mapping(_mapping(schema["properties"])["code"]), "enum": list(REASONS)},
         "test": {"type": "string", **_described(about["test"])},

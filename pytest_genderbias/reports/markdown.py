@@ -167,7 +167,7 @@ def _commands(report: RunReport) -> Iterator[str]:
 
 def _is_on_baseline(settled: SettledJudgement) -> bool:
     judgement = settled.judgement
-    return "accepted_on" in judgement.facts or judgement.code == NO_REASON
+    return judgement.of_baseline.accepted_on is not None or judgement.code == NO_REASON
 
 
 def repeated_arguments(arguments: Sequence[str]) -> list[str]:

@@ -6,24 +6,22 @@ below the table, and so is every mark.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.facts import percent
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
-from pytest_genderbias.gates.seen import percent
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
-from pytest_genderbias.reports.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
-from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.verdict import gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.suites.family import CANNOT
+from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -114,7 +112,7 @@ def overview(
         width: columns of the terminal.
         detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their worst records, too.
     """
-    gates = [one for one in judgements if not is_reduction(one.judgement)]
+    gates = [one for one in judgements if one.judgement.of_reduction is None]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
     shown = _largest(measurements)
     titles = {
@@ -247,25 +245,20 @@ def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
 
 def _value_then(judgement: Judgement) -> str:
     """Return the value of the baseline, or of its anchor where that decided; an empty text without a baseline."""
-    anchor = judgement.facts.get("anchor")
-    first = anchor.get("value") if isinstance(anchor, Mapping) else None
-    if judgement.bound.startswith("anchor ") and isinstance(first, float):
-        return f"{figure(first)} (anchor)"
-    then = judgement.facts.get("baseline")
-    return figure(then) if isinstance(then, float) else ""
+    then, anchor = judgement.of_baseline.baseline, judgement.of_baseline.anchor
+    if judgement.bound.startswith("anchor ") and anchor is not None and anchor.value is not None:
+        return f"{figure(anchor.value)} (anchor)"
+    return "" if then is None else figure(then)
 
 
 def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     """Return the change since the baseline, the margin, and what the gate sees: in percent where the unit is known."""
-    margin, sees = judgement.facts.get("margin"), judgement.facts.get("sees")
-    cells = {"margin": figure(margin) if isinstance(margin, float) else ""}
-    known = sees if isinstance(sees, Mapping) else {}
-    growth, unit = known.get("growth"), known.get("unit")
-    if not isinstance(growth, float) or not isinstance(unit, float) or not unit > 0:
+    margin, sees = judgement.of_baseline.margin, judgement.of_baseline.sees
+    cells = {"margin": "" if margin is None else figure(margin)}
+    if sees is None or not sees.unit > 0:
         return {**cells, "change": _change(judgement, True), "moved": _change(judgement, False)}
-    notes.trainings[one_line(str(known["retraining"]))] = None
-    seen = f"+{percent(growth)} %" if math.isfinite(growth) else "no growth"
-    return {**cells, "sees": seen, **_growth(judgement, unit)}
+    notes.trainings[one_line(sees.retraining)] = None
+    return {**cells, "sees": sees.in_words, **_growth(judgement, sees.unit)}
 
 
 def _growth(judgement: Judgement, unit: float) -> dict[str, str]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports import history
 from pytest_genderbias.reports.figures import runs
 from pytest_genderbias.reports.picture import Picture
-from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite, suite_names
@@ -27,6 +29,16 @@ def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
         report: of the run. It may be one that was read back.
     """
     return tuple(picture for make in makers(report) for picture in make())
+
+
+def with_history(report: RunReport, path: Path) -> RunReport:
+    """Return a report with the runs of a history before it, and their pictures.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.reports.history.with_history`.
+    """
+    known = history.with_history(report, path)
+    return replace(known, pictures=(*known.pictures, *pictures_of_history(known)))
 
 
 def pictures_of_history(report: RunReport) -> tuple[Picture, ...]:
@@ -50,7 +62,7 @@ def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
 def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
     about = _statistics(report.measurements)
     judgements = [settled.judgement for settled in report.judgements]
-    reductions = [judgement for judgement in judgements if is_reduction(judgement)]
+    reductions = [judgement for judgement in judgements if judgement.of_reduction is not None]
     for same in _alike(report.measurements):
         yield partial(runs.models, same)
         yield partial(runs.accuracy_and_bias, same)

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
-from pytest_genderbias.reports.layout import columns, paragraph, shortened
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.paragraphs import columns, paragraph, shortened
 from pytest_genderbias.text.wordlist import WordList, load_wordlist
 
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away from it"}

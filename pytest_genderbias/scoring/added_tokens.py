@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.scoring.base import Scorer
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -19,7 +18,7 @@ def make(cases: Cases, model: Model) -> Scorer:
     Raises:
         NotApplicableError: the model has none.
     """
-    if not isinstance(model.backend, (Checkpoint, ServedModel)):
+    if not isinstance(model.backend, Tokenized):
         raise NotApplicableError(f"{model.name} has no tokenizer, whose tokens this suite counts")
     return AddedTokensScorer(cases, model.backend)
 
@@ -27,7 +26,7 @@ def make(cases: Cases, model: Model) -> Scorer:
 class AddedTokensScorer:
     """Counts the tokens that the second text of each case has more than the first."""
 
-    def __init__(self, cases: Cases, tokenized: Checkpoint | ServedModel) -> None:
+    def __init__(self, cases: Cases, tokenized: Tokenized) -> None:
         self._cases, self._tokenizer = cases, tokenized.tokenizer
 
     @property

@@ -10,13 +10,12 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import ChatModel
-from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
 from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
-from pytest_genderbias.scoring.token_sums import NetworkSums, TokenSums, token_sums
+from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -33,7 +32,7 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
     Raises:
         NotApplicableError: a checkpoint without a chat template, or an object without probabilities of answers.
     """
-    if isinstance(model.backend, (Checkpoint, ServedModel)):
+    if isinstance(model.backend, Tokenized):
         if DETAIL not in model.details:
             raise NotApplicableError(NO_TEMPLATE.format(model.name) + query.otherwise)
         return ChatScorer(cases, query, model, batch_tokens)
@@ -52,13 +51,15 @@ class ChatScorer:
     """
 
     def __init__(self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> None:
-        backend: Checkpoint | ServedModel = model.backend
+        backend: Tokenized = model.backend
         self._cases, self._name, self._longest = cases, model.name, backend.max_length
         self._prompts = ChatPrompts(backend.tokenizer, model.name)
         self._answers = [self._prompts.space_before(answer) + answer for answer in query.answers]
         self._encoder = RowEncoder(backend.tokenizer)
         self._sums = token_sums(model, batch_tokens)
-        self._beginnings = _beginnings(model.backend, self._sums)
+        self._beginnings = (
+            CommonBeginnings(model.backend, self._sums.network.batches) if isinstance(self._sums, NetworkSums) else None
+        )
 
     @property
     def notes(self) -> list[str]:
@@ -115,13 +116,6 @@ class ChatScorer:
                 f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads {self._longest}; "
                 "measure a suite with shorter texts"
             )
-
-
-def _beginnings(backend: Checkpoint | ServedModel, sums: TokenSums) -> CommonBeginnings | None:
-    """Return what passes common beginnings once through a network in this process; ``None`` for a served model."""
-    if isinstance(backend, ServedModel) or not isinstance(sums, NetworkSums):
-        return None
-    return CommonBeginnings(backend, sums.network.batches)
 
 
 def answer_ids(

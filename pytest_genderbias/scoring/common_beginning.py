@@ -38,10 +38,8 @@ class CommonBeginnings:
     def __init__(self, checkpoint: Checkpoint, batches: Batches) -> None:
         from transformers import PreTrainedModel
 
-        from pytest_genderbias.models.networks.exported import ExportedNetwork
-
         self._network, self._device, self._batches = checkpoint.network, checkpoint.device, batches
-        plain = isinstance(self._network, PreTrainedModel) and not isinstance(self._network, ExportedNetwork)
+        plain = isinstance(self._network, PreTrainedModel) and checkpoint.runtime is None
         self.usable = (
             plain
             and str(self._device).startswith("cpu")

@@ -30,14 +30,12 @@ class _ModelOutput(Protocol):
 def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]:
     """Return the ways to compute less that may suit a network, the one that saves most first. A classifier reads the first position.
 
-    There are none in an exported graph, nor in a quantised network, whose layers may scale a row by all positions of its batch.
+    There are none in a quantised network, whose layers may scale a row by all positions of its batch.
     """
     from torch.nn import ModuleList
     from transformers import PreTrainedModel
 
-    from pytest_genderbias.models.networks.exported import ExportedNetwork
-
-    if isinstance(network, ExportedNetwork) or (isinstance(network, PreTrainedModel) and is_quantised(network)):
+    if isinstance(network, PreTrainedModel) and is_quantised(network):
         return []
     found: list[Shortcut] = []
     layers = _submodule(network.base_model, "encoder.layer")

@@ -20,7 +20,6 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.served import VERSION, ServedModel
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.base import Progress, answer_width
 from pytest_genderbias.scoring.executor import (
@@ -155,7 +154,8 @@ def score_suite(
         settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings), _about(label, model, cases)
     )  # fmt: skip
     with store.locked():
-        _confirm_cached(store, model)
+        if model.role.only_prompts:
+            model.backend.confirm_stored(store.kept_beside, model)
         cache = None if settings.cache is None or distrusted(settings.cache) else settings.cache
         run = _Run(
             Task(cases, query, model, settings.batch_tokens, cache, settings.progress),
@@ -165,7 +165,7 @@ def score_suite(
             _window(query, model) // cases.cases_per_unit or 1,
             store.read(values, partial(_plausible, query, model)),
             label,
-            partial(model.backend.confirm_unchanged, model.name) if isinstance(model.backend, ServedModel) else None,
+            partial(model.backend.confirm_unchanged, model.name) if model.role.only_prompts else None,
         )
         stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
@@ -174,21 +174,6 @@ def score_suite(
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
-
-
-def _confirm_cached(store: ScoreStore, model: Model) -> None:
-    """Check that a model behind a server is the one whose scores are stored under the user's word for it, before any of them is read.
-
-    Raises:
-        ScoreError: it is another one.
-    """
-    version = model.details.get(VERSION)
-    if not isinstance(model.backend, ServedModel) or version is None:
-        return
-    proof = model.backend.proof
-    kept = store.kept_beside(proof.kept)
-    if kept is not None:
-        proof.confirm_same(kept, model.backend.source.where, model.name, str(version))
 
 
 def _texts(query: Query, model: Model, answer: Answer) -> object:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again"
+_NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again, and where tokens were added, resize the embeddings and train it"
 _NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
 _Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
@@ -159,7 +159,7 @@ class Network:
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
         self._network, self._device = checkpoint.network, checkpoint.device
         self._head = vocabulary_head
-        self._shortcuts = shortcuts(checkpoint.network, vocabulary_head)
+        self._shortcuts = [] if checkpoint.runtime else shortcuts(checkpoint.network, vocabulary_head)
         self._proved: set[int] = set()
         self._near = rounding(checkpoint.network)
         self.note: str | None = None
@@ -277,7 +277,7 @@ class Network:
         import torch
 
         exact = whole.dtype in (torch.float32, torch.float64)
-        near = (1e-4 if self._head else 1e-5) if exact else 1e-3
+        near = (1e-4 if self._head else 1e-5) if exact else 4 * torch.finfo(whole.dtype).eps
         try:
             with shortcut() as hook:
                 short = self._short(hook, fed, where)

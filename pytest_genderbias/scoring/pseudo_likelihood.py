@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.token_sums import token_sums
@@ -34,7 +33,7 @@ def make(
         NotApplicableError: the model is an object, and scores no spans or no texts at all.
     """
     shared = isinstance(query, SharedLogLikelihood)
-    if isinstance(model.backend, (Checkpoint, ServedModel)):
+    if isinstance(model.backend, Tokenized):
         return (SharedLikelihood if shared else NetworkLikelihood)(cases, model, batch_tokens)
     if shared or (isinstance(cases, TextCases) and any(cases.spans)):
         raise NotApplicableError(
@@ -134,7 +133,7 @@ class SpanLikelihood:
     """
 
     def __init__(self, model: Model, batch_tokens: int | None) -> None:
-        backend: Checkpoint | ServedModel = model.backend
+        backend: Tokenized = model.backend
         if not backend.tokenizer.is_fast:
             raise NotApplicableError(
                 "the positions of words need a fast tokenizer (tokenizer.json), which this checkpoint lacks"

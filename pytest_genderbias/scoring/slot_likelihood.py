@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.reads import slot_tokens
@@ -22,7 +21,7 @@ class SlotLikelihood:
 
     def __init__(self, space: Cases, query: SlotLogProbability, model: Model, batch_tokens: int | None) -> None:
         assert isinstance(space, CaseSpace), "only templates have slots"
-        backend: Checkpoint | ServedModel = model.backend
+        backend: Tokenized = model.backend
         self._space, self._name, self._longest = space, model.name, backend.max_length
         self._layout = TokenLayout(space, RowEncoder(backend.tokenizer), query.slot)
         self._sums = token_sums(model, batch_tokens)

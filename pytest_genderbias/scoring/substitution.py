@@ -24,9 +24,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import CausalLM
-from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
@@ -88,7 +87,7 @@ def make(cases: TextCases, model: Model, batch_tokens: int | None) -> Scorer:
     Raises:
         NotApplicableError: the model is an object without log-probabilities of continuations.
     """
-    if isinstance(model.backend, (Checkpoint, ServedModel)):
+    if isinstance(model.backend, Tokenized):
         return NetworkSubstitution(cases, model, batch_tokens)
     if not isinstance(model.backend, CausalLM):
         raise NotApplicableError(

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
+from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, RowSource
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.reads import check_not_first
@@ -44,7 +43,7 @@ class TokenSums(Protocol):
 
 def token_sums(model: Model, batch_tokens: int | None) -> TokenSums:
     """Return what sums log-probabilities for a model: each token masked in turn (masked LM), or by the chain rule (causal LM)."""
-    if isinstance(model.backend, ServedModel):
+    if model.role.only_prompts:
         return ServedSums(model.backend.rows(model.name))
     checkpoint: Checkpoint = model.backend
     mask_id = checkpoint.tokenizer.mask_token_id if model.role.kind == MASKED_LM else None
@@ -65,17 +64,6 @@ class NetworkSums:
     def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),)."""
         return sum_log_probabilities(self.network, rows, case, position, self._mask_id)
-
-
-class RowSource(Protocol):
-    """Gives the log-probabilities of the tokens of rows."""
-
-    @property
-    def where(self) -> str:
-        """What is asked, in words."""
-
-    def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:
-        """Return an answer for each prompt, in their order."""
 
 
 class ServedSums:

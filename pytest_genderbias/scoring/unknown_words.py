@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.served import ServedModel
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.scoring.tokenizing import LIMITS
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -117,7 +116,7 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
         units: numbers of the scored units, in the order of scoring.
         model: the model; only networks have a tokenizer.
     """
-    if not isinstance(model.backend, (Checkpoint, ServedModel)) or not len(units):
+    if not isinstance(model.backend, Tokenized) or not len(units):
         return "", []
     reader = _Reader(model.backend.word_tokenizer)
     cases = cases.pairs if isinstance(cases, AskedPairs) else cases

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -257,13 +257,9 @@ def _tokens_in(encoding: Encoding, spans: Sequence[Span]) -> NDArray[np.bool_]:
 
 def _refuse_graph(checkpoint: Checkpoint, where: str | int, random_seed: int | None) -> None:
     """Refuse an exported graph, except an encoder's for its last hidden state."""
-    from pytest_genderbias.models.networks.exported import ExportedNetwork
-
-    network = checkpoint.network
-    if isinstance(network, ExportedNetwork) and (
-        where != "last" or random_seed is not None or not network.gives_hidden_states
-    ):
-        network.refuse("hidden states that this suite needs")
+    graph: Any = checkpoint.network
+    if checkpoint.runtime and (where != "last" or random_seed is not None or not graph.gives_hidden_states):
+        graph.refuse("hidden states that this suite needs")
 
 
 def untrained(network: PreTrainedModel, seed: int, device: str) -> PreTrainedModel:

@@ -6,9 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import CausalLM
-from pytest_genderbias.models.served import ServedModel
 from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
@@ -22,7 +21,7 @@ def make(cases: Cases, query: VerbalisedProbabilities, model: Model, batch_token
     Raises:
         NotApplicableError: the model is an object without log-probabilities of continuations.
     """
-    if not isinstance(model.backend, (Checkpoint, ServedModel, CausalLM)):
+    if not isinstance(model.backend, (Tokenized, CausalLM)):
         raise NotApplicableError(
             f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite needs"
         )
@@ -37,7 +36,7 @@ class VerbalisedScorer:
 
     def __init__(self, cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._query, self._model = cases, query, model
-        has_tokens = isinstance(model.backend, (Checkpoint, ServedModel))
+        has_tokens = isinstance(model.backend, Tokenized)
         self._likelihood = SpanLikelihood(model, batch_tokens) if has_tokens else None
         self._ask = continuation_method(model) if self._likelihood is None else None
 

@@ -11,8 +11,9 @@ from support.hand_made import hand_made
 from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.release import Growth, Part, growth_of
+from pytest_genderbias.gates.release import Growth, growth_of
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.figures import runs
 
@@ -79,8 +80,8 @@ def test_one_checkpoint_has_the_spread_of_other_trainings() -> None:
 
 
 def judged(part: Part, suite: str) -> Judgement:
-    facts = {**part.as_facts(), "accepted_on": "2026-11-02", "sees": {"size": 0.4, "growth": 0.4, "red": 0.3}}
-    return Judgement(suite, "m", "share", 1.1, None, 9, 9, "baseline 1", "within", "", difference=0.1, facts=facts)
+    facts = BaselineFacts("2026-11-02", sees=Seen(0.4, 1.0, 0.3), release=part)
+    return Judgement(suite, "m", "share", 1.1, None, 9, 9, "baseline 1", "within", (), difference=0.1, facts=facts)
 
 
 def test_the_picture_has_then_and_now_of_each_gate_on_one_scale() -> None:
@@ -95,4 +96,4 @@ def test_the_picture_has_then_and_now_of_each_gate_on_one_scale() -> None:
         pytest.approx((65.0, 130.0)),
     )
     assert "50 to 55" in picture.alt or "50 to 55" in picture.alt.replace(".0", "")
-    assert runs.growth([Judgement("s", "m", "share", 1.0, None, 9, 9, "at most 2", "within", "")]) is None
+    assert runs.growth([Judgement("s", "m", "share", 1.0, None, 9, 9, "at most 2", "within", ())]) is None

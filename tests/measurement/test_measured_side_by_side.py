@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from support.tiny_checkpoints import save_checkpoint
 
+from pytest_genderbias.engines.ray_worker import Failure, RayWorker, WantedModel
 from pytest_genderbias.errors import ModelError, NotApplicableError, ScoreError
 from pytest_genderbias.gates.limits import Limit, decided_by
 from pytest_genderbias.measurement.runner import Runner, RunSettings
@@ -17,7 +18,6 @@ from pytest_genderbias.measurement.side_by_side import Piece, SideBySide
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring.executor import Scored
-from pytest_genderbias.scoring.ray_worker import Failure, RayWorker, WantedModel
 
 NLI, DEMONYM = "nli-occupation", "nli-demonym"
 

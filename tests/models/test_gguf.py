@@ -13,7 +13,7 @@ from support.tiny_checkpoints import make_network, tokenizer
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, installing
-from pytest_genderbias.models import source
+from pytest_genderbias.models import checkpoints
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -153,7 +153,7 @@ def test_an_architecture_that_is_no_causal_lm_is_refused(tmp_path):
 
 def test_the_packages_that_are_lacking_are_named(tmp_path, monkeypatch):
     (tmp_path / "tiny.gguf").write_bytes(b"GGUF")
-    monkeypatch.setattr(source, "find_spec", lambda name: None)
+    monkeypatch.setattr(checkpoints, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match="gguf and accelerate, not installed here: " + re.escape(installing("gguf"))):
         load_model(str(tmp_path / "tiny.gguf"))
 

@@ -5,16 +5,17 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 import transformers
 from safetensors.torch import load_file, save_file
 from support.tiny_checkpoints import CAUSAL, make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import measure
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError
-from pytest_genderbias.models.loading import load_model
+from pytest_genderbias.models.loading import inspect, load_model
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, classifier_role, label_advice
-from pytest_genderbias.models.source import LoadSettings, inspect_checkpoint
+from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ALIASES, HEADS, parse_spec
 from pytest_genderbias.models.vectors import read_vectors
 from pytest_genderbias.text.plain_files import read_whole
@@ -134,7 +135,107 @@ def test_weights_of_another_library_are_named(folder, name, library):
     load_model(folder)
 
 
+def as_torch(folder, name):
+    torch.save({key: tensor.clone() for key, tensor in load_file(folder / "model.safetensors").items()}, folder / name)
+    (folder / "model.safetensors").unlink()
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("model.pt", "rename it to pytorch_model.bin; else load it in the code"), ("weights.bin", "rename it to pytorch_model.bin"),
+        ("epoch=3.ckpt", "rename it to pytorch_model.bin"), ("weights.safetensors", "rename it to model.safetensors"),
+        ("consolidated.00.pth", "converted for transformers"), ("adapter_model.safetensors", "copy its adapter_config.json, too"),
+        ("model-00001-of-00002.safetensors", "shards need their index: copy model.safetensors.index.json"),
+        ("model.safetensors.part", "its download is not complete"), ("pytorch_model.bin.zip", "unpack it"),
+        ("weights/model.safetensors", "weights if it is the whole checkpoint"),
+    ],
+)  # fmt: skip
+def test_weights_under_a_name_that_is_not_read_are_named(folder, name, said):
+    (folder / name).parent.mkdir(exist_ok=True)
+    (folder / "model.safetensors").rename(folder / name)
+    (folder / "training_args.bin").write_bytes(b"no weights")
+    message = refused(folder)
+    assert f"no weights under a name that is read (model.safetensors or pytorch_model.bin), but {name!r}" in message
+    assert said in message
+
+
+def test_weights_that_are_renamed_as_the_advice_says_are_read(folder):
+    as_torch(folder, "model.pt")
+    refused(folder)
+    (folder / "model.pt").rename(folder / "pytorch_model.bin")
+    load_model(folder)
+
+
+def test_a_folder_without_weights_says_so(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "optimizer.pt").write_bytes(b"")
+    assert "pytorch_model.bin), and no others; copy them" in refused(folder)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "is empty; copy it again"), (b"<!DOCTYPE html>" + b"x" * 999, "is an HTML or XML page, which a server sent"),
+        (b"PK\x03\x04" + b"x" * 999, "is written by torch.save; rename it to pytorch_model.bin"), (b"\x1f\x8b" + b"x" * 99, "is a gzip file; unpack"),
+        (b"/annex/objects/SHA256E-s1--1.safetensors\n", "is a pointer of git-annex"), (b"# xet version 0\n", "is a pointer of Xet"),
+        (b"x" * 999, "it has no header; copy it again"),
+    ],
+)  # fmt: skip
+def test_weights_that_are_something_else_are_named(folder, content, said):
+    (folder / "model.safetensors").write_bytes(content)
+    assert f"'model.safetensors' {said}" in refused(folder).replace("is no safetensors file: ", "")
+
+
+def test_safetensors_under_the_name_of_a_pickle_are_named(folder):
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    assert "'pytorch_model.bin' is a safetensors file; rename it to model.safetensors" in refused(folder)
+
+
+def test_weights_that_were_cut_say_how_much_is_missing(folder):
+    path = folder / "model.safetensors"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:20_000])
+    assert f"'model.safetensors' is cut: it has 20,000 of {len(whole):,} bytes" in refused(folder)
+    path.write_bytes(whole[:100])
+    assert "'model.safetensors' is cut: it has 100 of " in refused(folder)
+
+
+def test_links_to_what_is_not_there_are_named(folder):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors").symlink_to("../blobs/abc")
+    assert "'model.safetensors' is a link to '../blobs/abc', which is not there" in refused(folder)
+
+
+def test_missing_shards_and_damaged_indexes_are_named(folder):
+    network = transformers.BertForMaskedLM.from_pretrained(folder)
+    (folder / "model.safetensors").unlink()
+    network.save_pretrained(folder, max_shard_size="20KB")
+    index, shards = folder / "model.safetensors.index.json", sorted(folder.glob("model-*"))
+    load_model(folder)
+    shards[1].unlink()
+    said = f"names {len(shards)} files of weights, and the folder lacks 1: {shards[1].name!r}"
+    assert said in refused(folder)
+    index.write_text("{}")
+    assert "'model.safetensors.index.json' has no weight_map" in refused(folder)
+
+
 # Configs
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "config.json is empty"), (b"[]", "config.json has no entries"), (b'{"architectures": []}', "names no model_type"),
+        (b'{"model_type": "bert",}', "config.json:1: not valid JSON: "), (b'\xef\xbb\xbf{"model_type": "bert"}', "begins with a byte order mark"),
+        ('{"model_type": "bert"}'.encode("utf-16"), "config.json:1: not UTF-8, but UTF-16"),
+        (b'{"model_type": "bertx"}', "does not know"),
+    ],
+)  # fmt: skip
+def test_why_a_config_cannot_be_read_is_said(folder, content, said):
+    (folder / "config.json").write_bytes(content)
+    assert said in refused(folder)
 
 
 @pytest.mark.parametrize("kind", ["bert", "qwen2", "modernbert", "t5"])
@@ -307,7 +408,7 @@ def test_aliases_of_checkpoints_without_architectures_name_their_head(tmp_path, 
     spec = parse_spec(f"m={alias}")
     assert (spec.kind, spec.spec, f"{spec.target},head={spec.head}") == ("hub", alias, ALIASES[alias])
     here = parse_spec(f"m={tmp_path},head={spec.head}")
-    assert inspect_checkpoint(here, LoadSettings()).role.kind == kind
+    assert inspect(here, LoadSettings()).role.kind == kind
 
 
 def test_all_heads_are_those_of_transformers():

@@ -27,5 +27,5 @@ def test_an_unrelated_suite_imports_nothing_heavy(project: pytest.Pytester) -> N
 
 
 def test_plugin_loads_in_isolated_mode() -> None:
-    code = "import sys, pytest_genderbias.plugin as p; assert not {'torch', 'numpy', 'scipy', 'transformers', 'yaml', 'tabulate', 'matplotlib', 'jinja2'} & set(sys.modules)"
+    code = "import sys, pytest_genderbias.plugin as p; assert not {'torch', 'numpy', 'scipy', 'transformers', 'yaml', 'tabulate', 'matplotlib', 'jinja2', 'asyncio'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)

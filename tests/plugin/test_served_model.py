@@ -13,7 +13,7 @@ import torch
 from support.served import CompletionServer
 
 from pytest_genderbias import load_model
-from pytest_genderbias.models import served_client
+from pytest_genderbias.engines import served_client
 from pytest_genderbias.models.spec import DEMO_FOLDER
 from pytest_genderbias.scoring import slot_likelihood  # noqa: F401 - first loaded inside a run, it is another one in the next
 

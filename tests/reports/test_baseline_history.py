@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import datetime
 
+import pytest
+
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.account import Paragraph
+from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.reports.baseline_history import baseline_history
 
@@ -11,7 +16,9 @@ TODAY = datetime.date(2026, 11, 22)
 
 
 def settled(model: str, value: float | None = 0.28, **facts: object) -> SettledJudgement:
-    judgement = Judgement("tiny", model, "share", value, None, 12, 12, "b", "within", "text", facts=facts)
+    judgement = Judgement(
+        "tiny", model, "share", value, None, 12, 12, "b", "within", (Paragraph("", "text"),), facts=read_facts(facts)
+    )
     return SettledJudgement(judgement, "passed", "t")
 
 
@@ -56,9 +63,11 @@ def test_a_value_that_left_its_anchor_says_how_far() -> None:
     ]
 
 
-def test_judgements_without_a_baseline_and_damaged_facts_have_no_history() -> None:
+def test_judgements_without_a_baseline_or_figures_have_no_history() -> None:
     assert lines(settled("a"), settled("a", before=1.0)) == []
-    for anchor in (None, 3, {}, {"value": 0.25}, {"worsening": 0.1, "value": None}):
+    for anchor in (None, {}, {"value": 0.25}, {"worsening": 0.1, "value": None}):
         assert lines(settled("a", accepted_on="x", anchor=anchor)) == [
             "baseline of a: of unknown age, since an earlier version wrote it: --bias-update dates it"
         ]
+    with pytest.raises(DataFileError, match=r"^facts\.anchor: expected a mapping, got 3"):
+        settled("a", anchor=3)

@@ -14,6 +14,7 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias.errors import BiasError, DataFileError, WriteError
+from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
@@ -77,12 +78,7 @@ def test_runs_are_in_the_order_of_their_time_whatever_its_zone(tmp_path: Path) -
 def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> None:
     measurement = hand_made(0.1)
     over = judge_limit(measurement, Limit(at_most=0.3))
-    facts = {
-        "baseline": 0.3,
-        "margin": 0.02,
-        "accepted_on": "2026-10-01",
-        "anchor": {"value": 0.25, "worsening": 0.1},
-    }
+    facts = BaselineFacts("2026-10-01", 0.3, 0.02, anchor=SinceAnchor("", 0.25, 0.1))
     moved = replace(over, code="regressed", facts=facts, name="entry")
     judgements = (SettledJudgement(over, "passed", "a"), SettledJudgement(moved, "failed", "b"))
     write_history(on(1, measurement, judgements=judgements), tmp_path / "bias.db")

@@ -8,16 +8,17 @@ import re
 
 import pytest
 
+from pytest_genderbias.gates.account import Paragraph
+from pytest_genderbias.gates.facts import BaselineFacts, Seen, SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.blocks import rows_or_blocks
 from pytest_genderbias.reports.chance import chance_of
-from pytest_genderbias.reports.columns import columns_of, in_brief
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.columns import columns_of, in_brief, rows_or_blocks
 
 BETWEEN = Interval(0.13, 0.4965, 0.95, "occupations", "")
 HOSTILE = "<b>\x1b[31m\u202e|" + "看" * 30 + "x" * 100_000
@@ -49,7 +50,7 @@ def judged(
     interval = Interval(0.129, 0.131, 0.95, "occupations", "")
     bound = "baseline 0.858 - 0.01"
     return SettledJudgement(
-        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, code, "text", difference=0.13, name=name), outcome
+        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, code, (Paragraph("", "text"),), difference=0.13, name=name), outcome
     )  # fmt: skip
 
 
@@ -225,10 +226,7 @@ def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
 
 def compared(**changes: object) -> SettledJudgement:
     """Return a judgement on a baseline of .858, whose gate counts .142 as a growth of 100 %."""
-    facts = {
-        "baseline": 0.858,
-        "sees": {"size": 0.0284, "growth": 0.2, "unit": 0.142, "red": 0.02, "retraining": "5 restarts"},
-    }
+    facts = BaselineFacts(None, 0.858, sees=Seen(0.0284, 0.142, 0.02, "5 restarts"))
     settled = judged("within", "passed")
     judgement = dataclasses.replace(
         settled.judgement, value=0.8509, bound="baseline 0.858", difference=0.0071, interval=Interval(-0.0142, 0.0284, 0.95, "restarts", ""), facts=facts
@@ -245,18 +243,18 @@ def test_a_gate_on_a_baseline_shows_then_and_now_as_a_growth_beside_what_it_sees
 
 
 def test_without_a_unit_the_change_is_in_those_of_the_statistic() -> None:
-    row = lines([], [compared(facts={"baseline": 0.858, "margin": 0.02})])[2]
+    row = lines([], [compared(facts=BaselineFacts(None, 0.858, 0.02))])[2]
     assert "  0.858  0.851  0.0071 worse (-0.014 to 0.028)  0.020  " in row
     assert "%" not in row
 
 
 def test_a_gate_that_sees_nothing_says_so() -> None:
-    sees = {"size": math.inf, "growth": math.inf, "unit": 0.142, "red": 0.02, "retraining": "5 restarts"}
-    assert "  no growth  " in lines([], [compared(facts={"baseline": 0.858, "margin": 0.02, "sees": sees})])[2]
+    sees = Seen(math.inf, 0.142, 0.02, "5 restarts")
+    assert "  no growth  " in lines([], [compared(facts=BaselineFacts(None, 0.858, 0.02, sees))])[2]
 
 
 def test_the_anchor_is_shown_where_it_decided() -> None:
-    facts = {"baseline": 0.85, "anchor": {"date": "2026-08-01", "value": 0.9, "worsening": 0.05}}
+    facts = BaselineFacts(None, 0.85, anchor=SinceAnchor("2026-08-01", 0.9, 0.05))
     assert "  0.900 (anchor)  0.851  " in lines([], [compared(facts=facts, bound="anchor 0.9")])[2]
 
 

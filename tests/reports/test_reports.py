@@ -6,7 +6,9 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
+from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, read_facts
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.json_report import write_json
@@ -14,7 +16,7 @@ from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 
-JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n")
+JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n")
 
 
 def settled(*judgements: Judgement) -> list[SettledJudgement]:
@@ -41,10 +43,19 @@ def test_reasons_are_said_once_with_all_their_suites() -> None:
 
 
 def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
-    facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": None, "seeds": [0, 1, 2], "over": ""}
+    facts: dict[str, object] = {
+        "by": 0.3,
+        "before": 1.0,
+        "after": 0.5,
+        "reduction": None,
+        "seeds": [0, 1, 2],
+        "over": "",
+    }
     facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
-    judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n", facts=facts)
-    without = replace(judgement, facts={})
+    judgement = Judgement(
+        "s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n", facts=read_facts(facts)
+    )
+    without = replace(judgement, facts=None)
     headers, [row] = reduction_rows(settled(judgement, without))
     assert dict(zip(headers, row, strict=True)) == {
         "suite": "s| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
@@ -52,7 +63,7 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     }  # fmt: skip
     assert reduction_rows(settled(without))[1] == []
     overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
-    assert "perplexity 8 to -" in reduction_rows(settled(replace(judgement, facts=overflowed)))[1][0]
+    assert "perplexity 8 to -" in reduction_rows(settled(replace(judgement, facts=read_facts(overflowed))))[1][0]
 
 
 def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
@@ -66,7 +77,7 @@ def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
 
 def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     accepted = AcceptedValue("t", "2026-01-01", float("inf"), 0.5, "why")
-    judgement = replace(JUDGEMENT, accepted=(accepted,), facts={"before": float("nan")})
+    judgement = replace(JUDGEMENT, accepted=(accepted,), facts=LimitFacts(float("-inf"), 0.5))
     rows = [Comparison("s", "t", True, "a", "b", 1.0, None, None, better="no value")]
     settled_one, left_out = SettledJudgement(judgement, "failed"), LeftOut("s", ("a",), "why")
     info = RunInfo("2026-11-22T10:00:00+00:00", "0", exit_status=1)
@@ -78,21 +89,24 @@ def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     verdict = [written[key] for key in ("failed", "outcome", "verdict", "code")]
     assert verdict == [True, "failed", "cannot judge", "too_few"]
     assert written["accepted"] == [{"statistic": "t", "date": "2026-01-01", "old": None, "new": 0.5, "reason": "why"}]
-    assert written["facts"] == {"before": None}
+    assert written["facts"] == {"least": None, "most": 0.5}
     assert (report["run"]["exit_status"], report["comparisons"][0]["better"]) == (1, "no value")
     assert report["not_compared"][0]["models"] == ["a"]
 
 
 def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
-    facts = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02}
+    facts = read_facts({"accepted_on": "2026-01-01", "baseline": 0.3})
     judgements = settled(*(replace(JUDGEMENT, facts=facts, code=code) for code in ("too_few", "regressed", "better")))
     content = RunReport(RunInfo("2026-01-02T10:00:00+00:00", "0"), judgements=tuple(judgements)).to_dict()
     earlier = (("inconclusive", "warned"), ("regressed", "failed"), ("stale", "warned"))
     for one, (verdict, outcome) in zip(content["judgements"], earlier, strict=True):  # type: ignore[call-overload]
-        del one["code"]
+        del one["code"], one["details"]
+        one["text"] = "text\n  judged for other items"
         one |= {"schema": 1, "verdict": verdict, "outcome": outcome}
+        one["facts"] = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02, "plan": "of earlier versions"}
     now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
     assert [(one.verdict, one.outcome) for one in now] == [
         ("cannot judge (too few cases)", "passed"), ("worse", "failed"), ("pass (better: refresh)", "passed"),
     ]  # fmt: skip
-    assert now[0].judgement.facts == {"accepted_on": "2026-01-01", "baseline": 0.3, "margin": 0.02}
+    assert [line.strip() for line in now[0].judgement.text.splitlines()] == ["text", "judged for other items"]
+    assert now[0].judgement.facts == BaselineFacts("2026-01-01", 0.3, 0.02)

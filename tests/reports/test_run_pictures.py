@@ -13,6 +13,7 @@ from support.run_reports import hostile_report
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor, read_facts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
@@ -38,7 +39,9 @@ def measured() -> Measurement:
 
 
 def judged(model: str, **facts: Any) -> Judgement:
-    return Judgement("bios", model, "tpr_gap_sum", 1.0, None, 9, 9, "b", "reduced", "", facts={**REDUCTION, **facts})
+    return Judgement(
+        "bios", model, "tpr_gap_sum", 1.0, None, 9, 9, "b", "reduced", (), facts=read_facts({**REDUCTION, **facts})
+    )
 
 
 def named(picture: Picture, name: str, panel: int = 0) -> Series:
@@ -125,13 +128,13 @@ def test_sources_of_variance_fill_the_whole(measured: Measurement) -> None:
 
 def test_drift_is_a_share_of_the_distance_at_the_anchor() -> None:
     about = FAMILIES["nli"].plain_statistics()["net_neutral"]  # neutral 1, lower is worse
-    anchor = {"date": "2026-01-02", "value": 0.8, "worsening": 0.05}
-    moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "within", "", facts={"anchor": anchor})
-    picture = runs.drift([moved, replace(moved, facts={})], {("s", "net_neutral"): about})
+    anchor = SinceAnchor("2026-01-02", 0.8, 0.05)
+    moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "within", (), facts=BaselineFacts(anchor=anchor))
+    picture = runs.drift([moved, replace(moved, facts=None)], {("s", "net_neutral"): about})
     assert picture is not None
     assert named(picture, "worse").x == (25.0,)
     assert picture.alt == "s, net_neutral is 25 % worse than on 2026-01-02."
-    assert runs.drift([replace(moved, facts={})], {("s", "net_neutral"): about}) is None
+    assert runs.drift([replace(moved, facts=None)], {("s", "net_neutral"): about}) is None
 
 
 def test_releases_are_drawn_with_what_the_baseline_allowed() -> None:

@@ -264,6 +264,18 @@ def test_a_base_model_that_the_head_does_not_read_falls_back_with_a_note(tiny_mo
     assert any("every position" in note for note in scorer.notes)
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_rounding_to_half_precision_keeps_the_vocabulary_head_at_the_read_positions(shared_data, dtype):
+    model = load_model(str(shared_data / "models" / "bert-tiny-mlm"), device="cpu", dtype=dtype)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(2)  # two threads sum in another order, so that the logits of two shapes differ
+    try:
+        measured = measure("lm-occupation", model, limit=64, cache=None)
+    finally:
+        torch.set_num_threads(threads)
+    assert not any("every position" in note for note in measured.notes)
+
+
 def test_a_base_model_whose_hook_breaks_falls_back_with_a_note(tiny_model):
     model = tiny_model("bert")
     space, query = small_disco()

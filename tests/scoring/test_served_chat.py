@@ -15,10 +15,10 @@ from support.served import CompletionServer
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS
 from pytest_genderbias.measurement.carry_out import ask, summarised
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.objects import wrap_network
-from pytest_genderbias.models.served_proof import KNOWN_TEXTS
 from pytest_genderbias.scoring.engine import ScoreSettings
 
 TEMPLATE = (

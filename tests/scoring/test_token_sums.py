@@ -12,12 +12,12 @@ from support.prompt_sources import LocalSource
 from support.tiny_checkpoints import suite_space
 
 from pytest_genderbias import load_suite, measure
+from pytest_genderbias.engines.served import ROLE, VERSION, ServedModel
+from pytest_genderbias.engines.served_proof import Proof
 from pytest_genderbias.errors import NotApplicableError, ScoreError
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.served import ROLE, VERSION, ServedModel
-from pytest_genderbias.models.served_proof import Proof
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.token_sums import ServedSums, distinct_prompts
 from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from pytest_genderbias.engines.ray_crew import Crew
 from pytest_genderbias.scoring.executor import Scored
-from pytest_genderbias.scoring.ray_crew import Crew
 
 
 @contextmanager

@@ -16,11 +16,11 @@ import ray
 from interrupted_crews import once_scored
 from ray.cluster_utils import Cluster
 
+from pytest_genderbias.engines.ray_executor import RayExecutor
 from pytest_genderbias.errors import ExecutorError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
-from pytest_genderbias.scoring.ray_executor import RayExecutor
 
 CASES = 6_000
 

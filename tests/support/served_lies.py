@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from pytest_genderbias.models.served_proof import KNOWN_TEXTS
+from pytest_genderbias.engines.served_proof import KNOWN_TEXTS
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec
+from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
@@ -79,6 +80,11 @@ class AgreementPoint:
     p_values: Mapping[str, float | None] = field(default_factory=dict)
     own_head: Mapping[str, float | None] = field(default_factory=dict)
     new_head: Mapping[str, float | None] = field(default_factory=dict)
+
+    @property
+    def is_mitigated(self) -> bool:
+        """Whether the model is not one of those before a mitigation."""
+        return self.method != NO_METHOD
 
     def extrinsic(self, head: str) -> Mapping[str, float | None]:
         """Return the extrinsic figures before or after retraining."""

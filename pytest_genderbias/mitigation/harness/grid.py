@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
-from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.choice import (
+from pytest_genderbias.gates.choice import (
     HIGHEST,
     LOWEST,
     NEAREST,
@@ -27,15 +26,9 @@ from pytest_genderbias.mitigation.harness.choice import (
     read_rule,
     why_out,
 )
-from pytest_genderbias.mitigation.harness.run import (
-    AFTER,
-    BEFORE,
-    SEEDS,
-    MitigationRun,
-    mitigate,
-    mitigation_errors,
-    seeds_of,
-)
+from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.mitigation.harness.run import SEEDS, MitigationRun, mitigate, mitigation_errors, seeds_of
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.mitigation.methods.registry import check_settings, resolve_method, resolve_recipe
 from pytest_genderbias.models.model import Model

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, TypeVar, cast
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, read_history
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, held_folder, suite_settings
+from pytest_genderbias.mitigation.harness.run import MitigationRun, held_folder, suite_settings
 from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model

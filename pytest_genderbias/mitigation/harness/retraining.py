@@ -14,8 +14,9 @@ import numpy as np
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, MitigationRun, ModelOrSpec, held_folder
+from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, held_folder
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint

@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
+from pytest_genderbias.gates.choice import TriedGrid
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.choice import TriedGrid
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.device import on_device
-from pytest_genderbias.recipes.processes import refuse_several
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
@@ -44,7 +45,6 @@ from pytest_genderbias.suites.suite import Suite
 if TYPE_CHECKING:
     from transformers import TrainerCallback
 
-BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 SEEDS = 3  #: restarts where a method trains
 CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 8, 13 and 15)
 TRAINED_CONTROLS = 1  #: controls of a seed where each costs a training

@@ -10,12 +10,13 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.agreement import different
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
 from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
 from pytest_genderbias.gates.regression import items_without_number
 from pytest_genderbias.gates.verdicts import DESTROYED, NO_VALUE, NOT_COMPARABLE, TASK_LOST
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, Measured, MitigationRun
+from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums

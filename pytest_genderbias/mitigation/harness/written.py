@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.mitigation.harness.choice import share_of
+from pytest_genderbias.gates.choice import share_of
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, plain, refuse_unknown, take
 from pytest_genderbias.text.printable import brief
 

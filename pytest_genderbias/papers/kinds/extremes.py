@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.inference import LABELS
+from pytest_genderbias.gates.facts import BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.run import BEFORE, mitigate
+from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model

@@ -21,16 +21,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 from scipy import stats
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, ReductionFacts
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import search
 from pytest_genderbias.mitigation.harness.retraining import retrained_heads
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL, MitigationRun, mitigate
+from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
@@ -170,25 +170,31 @@ def _judged(
         )  # fmt: skip
         change = judge_reduction(run, entry["suite"], by=0.0, statistic=statistic, **_options(entry))
         verdict = {
-            "suite": suite, "statistic": statistic, "verdict": with_note(judgement.code), "text": judgement.text.partition("  worst records:")[0].rstrip(),
+            "suite": suite, "statistic": statistic, "verdict": with_note(judgement.code), "text": judgement.text.partition("\n  records ")[0],
             "difference": change.difference, "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
             "over": change.over,
         }  # fmt: skip
-        over_items = len(run.seeds) == 1 and "difference" in change.facts
-        yield verdict, dict(_gains(name, change.facts)) if over_items else {}
+        yield verdict, dict(_gains(name, change.of_reduction)) if len(run.seeds) == 1 else {}
 
 
-def _gains(name: str, facts: Mapping[str, Any]) -> Iterator[tuple[str, StoredFigure]]:
-    """Yield how much nearer to neutral ``after`` is than ``before`` and than the control."""
-    low, high = facts["difference_bounds"]
-    yield f"{BEFORE}-{AFTER}/{name}", _with_bounds(-facts["difference"], -high, -low)
-    if "against_control" in facts:
-        yield f"{CONTROL}-{AFTER}/{name}", _with_bounds(*facts["against_control"])
+def _gains(name: str, facts: ReductionFacts | None) -> Iterator[tuple[str, StoredFigure]]:
+    """Yield how much nearer to neutral ``after`` is than ``before`` and than the control, where that is known."""
+    if facts is None or facts.difference is None:
+        return
+    low, high = facts.difference_bounds or (None, None)
+    yield (
+        f"{BEFORE}-{AFTER}/{name}",
+        _with_bounds(-facts.difference, None if high is None else -high, None if low is None else -low),
+    )
+    if facts.against_control is not None:
+        value, low, high = facts.against_control
+        if value is not None:
+            yield f"{CONTROL}-{AFTER}/{name}", _with_bounds(value, low, high)
 
 
-def _with_bounds(value: float, low: float, high: float) -> StoredFigure:
+def _with_bounds(value: float, low: float | None, high: float | None) -> StoredFigure:
     """Return a figure of two one-sided 95 % bounds, with the two-sided 95 % interval that stored figures have (normal errors)."""
-    if not np.isfinite([low, high]).all():
+    if low is None or high is None:
         return StoredFigure([value], [None])
     wider = float(stats.norm.ppf(0.975) / stats.norm.ppf(0.95))
     return StoredFigure([value], [[value - wider * (value - low), value + wider * (high - value)]])

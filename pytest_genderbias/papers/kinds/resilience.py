@@ -17,9 +17,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
+from pytest_genderbias.gates.facts import AFTER, CONTROL
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
-from pytest_genderbias.mitigation.harness.run import AFTER, CONTROL, mitigate
+from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.papers.kinds.outcome import Outcome

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from pytest_genderbias.mitigation.harness.agreement import (
-    NO_METHOD,
-    OWN_HEAD,
-    AgreementPoint,
-    AgreementRow,
-    AgreementStudy,
-)
+from collections.abc import Sequence
+from typing import Protocol
+
 from pytest_genderbias.reports.figures.data import counted, cut, numbers
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.statistics.agreement import Agreement
 
 #: Colour and fill of the methods in their order; the models before stand apart in grey.
 _MARKS = tuple((colour, hollow) for hollow in (False, True) for colour in ("first", "second", "third", "fourth"))
@@ -18,7 +15,59 @@ _OF_NO_METHOD, _OF_FURTHER = ("muted", False), ("muted", True)
 _FURTHER = "further methods"
 
 
-def agreement(study: AgreementStudy, intrinsic: str, extrinsic: str) -> Picture | None:
+class Point(Protocol):
+    """A model of a study: one method with one seed."""
+
+    @property
+    def method(self) -> str: ...  # noqa: D102 - the name of the method
+
+    @property
+    def seed(self) -> int: ...  # noqa: D102
+
+    @property
+    def is_mitigated(self) -> bool:
+        """Whether a method was applied."""
+
+
+class Row(Protocol):
+    """How two figures agree, before or after retraining."""
+
+    @property
+    def intrinsic(self) -> str: ...  # noqa: D102 - names of the two figures
+
+    @property
+    def extrinsic(self) -> str: ...  # noqa: D102
+
+    @property
+    def head(self) -> str:
+        """``before retraining`` or ``after retraining``."""
+
+    @property
+    def agreement(self) -> Agreement | None:
+        """The least-squares line; ``None`` where there is none, for the ``reason``."""
+
+    @property
+    def reason(self) -> str: ...  # noqa: D102
+
+    @property
+    def insignificant(self) -> int:
+        """How many points are left out."""
+
+
+class Study(Protocol):
+    """What is drawn of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`."""
+
+    @property
+    def points(self) -> Sequence[Point]: ...  # noqa: D102
+
+    @property
+    def rows(self) -> Sequence[Row]: ...  # noqa: D102
+
+    def pairs(self, intrinsic: str, extrinsic: str, head: str = ..., /) -> Sequence[tuple[Point, float, float]]:
+        """Return the points with both figures."""
+
+
+def agreement(study: Study, intrinsic: str, extrinsic: str) -> Picture | None:
     """Return an extrinsic figure against an intrinsic one, a point a model, with the least-squares line.
 
     Methods differ by colour and mark. The panels are before and after retraining, if the study has both.
@@ -36,9 +85,10 @@ def agreement(study: AgreementStudy, intrinsic: str, extrinsic: str) -> Picture 
     drawn = [(row, pairs) for row, pairs in drawn if len(pairs) > 1]
     if not drawn:
         return None
-    methods = list(dict.fromkeys(point.method for point in study.points))
+    methods = dict.fromkeys(point.method for point in study.points)
+    mitigated = list(dict.fromkeys(point.method for point in study.points if point.is_mitigated))
     panels = tuple(
-        Panel(Axis(intrinsic), Axis(extrinsic), (*_by_method(pairs, methods), *_line(row, pairs)), _title(row, len(drawn) > 1))
+        Panel(Axis(intrinsic), Axis(extrinsic), (*_by_method(pairs, list(methods), mitigated), *_line(row, pairs)), _title(row, len(drawn) > 1))
         for row, pairs in drawn
     )  # fmt: skip
     words = "; ".join(f"{row.head} {_in_words(row)} over {counted(len(pairs), 'points')}" for row, pairs in drawn)
@@ -54,11 +104,11 @@ def agreement(study: AgreementStudy, intrinsic: str, extrinsic: str) -> Picture 
     return Picture("agreement", suite, "", statistic, f"{cut(extrinsic, 60)} and {cut(intrinsic, 60)}", alt, caption, panels)  # fmt: skip
 
 
-def _by_method(pairs: list[tuple[AgreementPoint, float, float]], methods: list[str]) -> list[Series]:
+def _by_method(pairs: Sequence[tuple[Point, float, float]], methods: list[str], mitigated: list[str]) -> list[Series]:
     """Return the points of each method; those beyond eight methods share one mark."""
-    named = [method for method in methods if method != NO_METHOD]
-    marks = dict(zip(named, _MARKS, strict=False)) | {NO_METHOD: _OF_NO_METHOD}
-    groups: dict[str, list[tuple[AgreementPoint, float, float]]] = {m: [] for m in methods if m in marks}
+    marks = dict(zip(mitigated, _MARKS, strict=False))
+    marks |= {method: _OF_NO_METHOD for method in methods if method not in mitigated}
+    groups: dict[str, list[tuple[Point, float, float]]] = {m: [] for m in methods if m in marks}
     for pair in pairs:
         groups.setdefault(pair[0].method if pair[0].method in marks else _FURTHER, []).append(pair)
     return [
@@ -72,7 +122,7 @@ def _by_method(pairs: list[tuple[AgreementPoint, float, float]], methods: list[s
     ]  # fmt: skip
 
 
-def _line(row: AgreementRow, pairs: list[tuple[AgreementPoint, float, float]]) -> list[Series]:
+def _line(row: Row, pairs: Sequence[tuple[Point, float, float]]) -> list[Series]:
     """Return the least-squares line between the outermost points."""
     if row.agreement is None:
         return []
@@ -81,14 +131,14 @@ def _line(row: AgreementRow, pairs: list[tuple[AgreementPoint, float, float]]) -
     return [Series("least squares", "line", numbers(ends), numbers(heights), colour="text")]
 
 
-def _title(row: AgreementRow, several: bool) -> str:
+def _title(row: Row, several: bool) -> str:
     figures = _in_words(row)
     if not several:
         return figures
-    return f"{'Before' if row.head == OWN_HEAD else 'After'} retraining: {figures}"
+    return f"{row.head.capitalize()}: {figures}"
 
 
-def _in_words(row: AgreementRow) -> str:
+def _in_words(row: Row) -> str:
     """Return R squared with its bounds, and r."""
     if row.agreement is None:
         return f"R squared is undefined: {row.reason}"

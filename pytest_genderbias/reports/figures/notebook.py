@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
-from pytest_genderbias.mitigation.harness.agreement import AgreementStudy
-from pytest_genderbias.mitigation.harness.callback import HistoryEntry
-from pytest_genderbias.mitigation.harness.growth import Growth
-from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, training
+from pytest_genderbias.reports.figures.agreement_points import Study
 from pytest_genderbias.reports.figures.agreement_points import agreement as agreement_picture
 from pytest_genderbias.reports.figures.built import pictures_of
 from pytest_genderbias.reports.figures.drawing import draw
@@ -107,22 +104,22 @@ def variance(measurements: Sequence[Measurement]) -> Figure:
     return _drawn(runs.variance([value_variance(one) for one in measurements]), "a measurement with sums by item")
 
 
-def along_training(trainings: Mapping[str, Sequence[HistoryEntry]], statistic: str) -> Figure:
+def along_training(trainings: Mapping[str, Sequence[Mapping[str, Any]]], statistic: str) -> Figure:
     """Return a statistic and the performance over the steps of trainings, from their histories by name (lu2018, figure 3)."""
     return draw(training.along_training(trainings, statistic))
 
 
-def growth(result: Growth, statistic: str | None = None) -> Figure:
+def growth(result: training.Growth, statistic: str | None = None) -> Figure:
     """Return a statistic and the performance along trainings with and without mitigations, from what ``growth`` returned (lu2018, figure 3)."""
     return draw(training.growth_of_sides(result, statistic))
 
 
-def resilience(result: Resilience, statistic: str | None = None) -> Figure:
+def resilience(result: training.Resilience, statistic: str | None = None) -> Figure:
     """Return a statistic over fine-tuning steps and by frozen part, from what ``resilience`` returned (webster2020, figures 1 and 2)."""
     return draw(training.resilience(result, statistic))
 
 
-def agreement(study: AgreementStudy, intrinsic: str, extrinsic: str) -> Figure:
+def agreement(study: Study, intrinsic: str, extrinsic: str) -> Figure:
     """Return an extrinsic figure against an intrinsic one over methods and seeds, before and after retraining (orgad2022, figures 3 to 7)."""
     return _drawn(agreement_picture(study, intrinsic, extrinsic), f"a study with points of {intrinsic} and {extrinsic}")
 

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, NewHeadFacts, ReductionFacts, SinceAnchor, TaskFacts
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.release import Part
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE, CONTROL
 from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.traces import Trace, TracePoint
@@ -101,14 +100,14 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
         judgements: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, on one statistic of a suite.
         about: the statistic, for its neutral value.
     """
-    known = [j for j in judgements if _number(j.facts, "before") is not None and _number(j.facts, "after") is not None]
-    known = known[:_MOST]
-    if not known:
+    reduced = [(j, f) for j, f in _reductions(judgements) if f.before is not None and f.after is not None][:_MOST]
+    if not reduced:
         return None
+    known, facts = [j for j, _ in reduced], [f for _, f in reduced]
     suite, name, places = known[0].suite, known[0].statistic, list(range(len(known)))
-    before, after, control = ([_number(j.facts, key) for j in known] for key in (BEFORE, AFTER, CONTROL))
+    before, after, control = [f.before for f in facts], [f.after for f in facts], [f.control for f in facts]
     labels = _names(known)
-    single = [(place, value) for place, j in enumerate(known) for value in _by_seed(j.facts, CONTROL)]
+    single = [(place, value) for place, f in enumerate(facts) for value in _by_seed(f, CONTROL)]
     series = [
         Series("", "arrows", numbers(after), numbers(places), numbers(before)),
         Series("single controls", "points", numbers([v for _, v in single]), numbers([p + 0.22 for p, _ in single]), colour="muted", hollow=True),
@@ -138,18 +137,20 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
         judgements: of mitigations with a budget, on one statistic of a suite. Of several figures the first is drawn.
         about: the statistic, for its neutral value.
     """
-    task = next((str(figure) for j in judgements for figure in _mapping(j.facts, "budget")), None)
+    reduced = list(_reductions(judgements))
+    task = next((figure for _, facts in reduced for figure in facts.budget), None)
     if task is None:
         return None
-    rows = [(j, _mapping(_mapping(j.facts, "budget"), task)) for j in judgements][:_MOST]
-    known = [(j, figure) for j, figure in rows if None not in (_number(figure, AFTER), _number(j.facts, AFTER))]
+    rows = [(j, facts, facts.budget.get(task, TaskFacts())) for j, facts in reduced][:_MOST]
+    known = [(j, facts, cost) for j, facts, cost in rows if facts.after is not None and cost.after is not None]
     if not known:
         return None
     suite, name = known[0][0].suite, known[0][0].statistic
-    labels = _names([j for j, _ in known])
+    labels = _names([j for j, _, _ in known])
     sides = {
-        side: (numbers([_number(f, side) for _, f in known]), numbers([_number(j.facts, side) for j, _ in known]))
-        for side in (BEFORE, CONTROL, AFTER)
+        BEFORE: (numbers([c.before for _, _, c in known]), numbers([f.before for _, f, _ in known])),
+        CONTROL: (numbers([c.control for _, _, c in known]), numbers([f.control for _, f, _ in known])),
+        AFTER: (numbers([c.after for _, _, c in known]), numbers([f.after for _, f, _ in known])),
     }
     series = tuple(
         Series(side, "points", *sides[side], labels=labels, colour=colour, hollow=side == BEFORE, written=tuple(range(min(len(labels), 12))) if side == AFTER else ())
@@ -157,8 +158,8 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
         if any(a is not None and b is not None for a, b in zip(*sides[side], strict=True))
     )  # fmt: skip
     words = [
-        f"{label}: {task} {shown(_number(f, BEFORE))} to {shown(_number(f, AFTER))}, {name} {shown(_number(j.facts, BEFORE))} to {shown(_number(j.facts, AFTER))}"
-        for label, (j, f) in list(zip(labels, known, strict=True))[:6]
+        f"{label}: {task} {shown(c.before)} to {shown(c.after)}, {name} {shown(f.before)} to {shown(f.after)}"
+        for label, (_, f, c) in list(zip(labels, known, strict=True))[:6]
     ]
     caption = f"A mitigation is worth its price if it leads to neutral{'' if about is None else f' ({about.neutral:g})'} at the same {task}."
     panel = Panel(Axis(task), Axis(name, neutral=None if about is None else about.neutral), series)
@@ -171,17 +172,20 @@ def retrained(judgements: Sequence[Judgement]) -> Picture | None:
     Args:
         judgements: of mitigations with ``superficial``, on one statistic of a suite. ``None`` if none knows the compression.
     """
-    known = [j for j in judgements if _compression(j, BEFORE) is not None and _compression(j, AFTER) is not None][
-        :_MOST
-    ]
+    rows = [(j, facts, facts.superficial) for j, facts in _reductions(judgements)]
+    known = [
+        (j, facts, head)
+        for j, facts, head in rows
+        if head is not None and None not in (_compression(head, BEFORE), _compression(head, AFTER))
+    ][:_MOST]
     if not known:
         return None
-    suite, name = known[0].suite, known[0].statistic
-    x = [_compression(known[0], BEFORE), *(_compression(j, AFTER) for j in known)]
-    labels = ("before", *_names(known))
-    heads = [_heads(j) for j in known]
-    with_head = [_number(heads[0], "before_retrained"), *(_number(head, "retrained") for head in heads)]
-    as_is = [_number(known[0].facts, BEFORE), *(_number(j.facts, AFTER) for j in known)]
+    first, as_before, head_before = known[0]
+    suite, name = first.suite, first.statistic
+    x = [_compression(head_before, BEFORE), *(_compression(head, AFTER) for _, _, head in known)]
+    labels = ("before", *_names([j for j, _, _ in known]))
+    with_head = [head_before.before_retrained, *(head.retrained for _, _, head in known)]
+    as_is = [as_before.before, *(facts.after for _, facts, _ in known)]
     words, panels = [], []
     for title, y in (("Mitigated models as they are", as_is), ("The same encoders with new heads", with_head)):
         pairs = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
@@ -237,7 +241,7 @@ def growth(judgements: Sequence[Judgement]) -> Picture | None:
     Args:
         judgements: of comparisons with a baseline.
     """
-    rows = [(j, Part.of(j), _mapping(j.facts, "sees")) for j in judgements]
+    rows = [(j, j.of_baseline.release, j.of_baseline.sees) for j in judgements]
     known = [(j, part, sees) for j, part, sees in rows if part is not None][:_MOST]
     if not known:
         return None
@@ -253,7 +257,8 @@ def growth(judgements: Sequence[Judgement]) -> Picture | None:
             [None if w is None else 100 * (float(np.mean(part.then)) + w) / part.unit for w, (_, part, _) in pairs]
         )
 
-    reds, seen = ([_number(sees, key) for _, _, sees in known] for key in ("red", "size"))
+    reds = [None if sees is None else sees.red for _, _, sees in known]
+    seen = [None if sees is None else sees.size for _, _, sees in known]
     bounds = [(None, None) if j.interval is None else (j.interval.low, j.interval.high) for j, _, _ in known]
     then, now = percent([0.0] * len(known)), percent([j.difference for j, _, _ in known])
     series = (
@@ -283,25 +288,30 @@ def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], 
         judgements: of comparisons with a baseline.
         statistics: by suite and name.
     """
-    rows = [(j, moved) for j in judgements if (moved := _moved(j, statistics.get((j.suite, j.statistic)))) is not None]
+    rows = [
+        (j, moved, anchor.date)
+        for j in judgements
+        if (anchor := j.of_baseline.anchor) is not None
+        and (moved := _moved(anchor, statistics.get((j.suite, j.statistic)))) is not None
+    ]
     rows.sort(key=lambda row: -abs(row[1]))
     rows = rows[:_MOST]
     if not rows:
         return None
-    several = len({j.model for j, _ in rows}) > 1
+    several = len({j.model for j, _, _ in rows}) > 1
     labels = tuple(
-        cut(f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else ""), 44) for j, _ in rows
+        cut(f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else ""), 44) for j, _, _ in rows
     )
     series = tuple(
         Series(name, "bars", numbers([m for m, _ in side]), numbers([p for _, p in side]), labels=tuple(labels[p] for _, p in side), colour=colour)
         for name, colour, side in (
-            ("worse", "second", [(m, p) for p, (_, m) in enumerate(rows) if m > 0]), ("better", "first", [(m, p) for p, (_, m) in enumerate(rows) if m < 0]),
+            ("worse", "second", [(m, p) for p, (_, m, _) in enumerate(rows) if m > 0]), ("better", "first", [(m, p) for p, (_, m, _) in enumerate(rows) if m < 0]),
         )
         if side
     )  # fmt: skip
     words = [
-        f"{label} is {abs(moved):.0f} % {'worse' if moved > 0 else 'better'} than on {_anchor(j).get('date') or 'the day it was first accepted'}"
-        for label, (j, moved) in list(zip(labels, rows, strict=True))[:6]
+        f"{label} is {abs(moved):.0f} % {'worse' if moved > 0 else 'better'} than on {date or 'the day it was first accepted'}"
+        for label, (_, moved, date) in list(zip(labels, rows, strict=True))[:6]
     ]
     caption = "Change since the value that was accepted first, in percent of its distance from neutral. Small steps that each pass add up here."
     panel = Panel(Axis("change since first accepted, in % (right: worse)", neutral=0.0), Axis(words=labels), series)
@@ -309,14 +319,12 @@ def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], 
     return Picture("drift", "", model, "", "Drift of the baselines", f"{'; '.join(words)}.", caption, (panel,))
 
 
-def _moved(judgement: Judgement, about: Statistic | None) -> float | None:
+def _moved(anchor: SinceAnchor, about: Statistic | None) -> float | None:
     """Return by how many percent of its distance from neutral a value is worse than at its anchor."""
-    anchor = _anchor(judgement)
-    worsening, value = _number(anchor, "worsening"), _number(anchor, "value")
-    if worsening is None or value is None or about is None or worsening == 0:
+    if not anchor.worsening or anchor.value is None or about is None:
         return None
-    distance = abs(float(about.distance(value)))
-    return 100 * worsening / distance if distance > 0 else None
+    distance = abs(float(about.distance(anchor.value)))
+    return 100 * anchor.worsening / distance if distance > 0 else None
 
 
 def _names(judgements: Sequence[Judgement]) -> tuple[str, ...]:
@@ -329,38 +337,26 @@ def _names(judgements: Sequence[Judgement]) -> tuple[str, ...]:
     return tuple(cut(" ".join(w[same:]) or name, 36) for w, name in zip(words, names, strict=True))
 
 
-def _anchor(judgement: Judgement) -> Mapping[str, object]:
-    return _mapping(judgement.facts, "anchor")
+def _reductions(judgements: Sequence[Judgement]) -> Iterator[tuple[Judgement, ReductionFacts]]:
+    """Yield the judgements of mitigations with their figures."""
+    for judgement in judgements:
+        if judgement.of_reduction is not None:
+            yield judgement, judgement.of_reduction
 
 
-def _heads(judgement: Judgement) -> Mapping[str, object]:
-    return _mapping(judgement.facts, "superficial")
+def _compression(head: NewHeadFacts, side: str) -> float | None:
+    value = head.compression.get(side)
+    return float(value) if isinstance(value, (int, float)) else None
 
 
-def _mapping(facts: Mapping[str, object], key: str) -> Mapping[str, object]:
-    value = facts.get(key)
-    return value if isinstance(value, Mapping) else {}
-
-
-def _compression(judgement: Judgement, side: str) -> float | None:
-    return _number(_mapping(_heads(judgement), "compression"), side)
-
-
-def _by_seed(facts: Mapping[str, object], side: str) -> list[float]:
+def _by_seed(facts: ReductionFacts, side: str) -> list[float]:
     """Return the values of single models of a side, if there are several."""
-    by_side = facts.get("by_seed")
-    values = by_side.get(side) if isinstance(by_side, Mapping) else None
+    values = facts.by_seed.get(side)
     if not isinstance(values, Sequence):
         return []
     flat = [v for row in values for v in (row if isinstance(row, Sequence) else [row])]
     known = [float(v) for v in flat if isinstance(v, (int, float)) and math.isfinite(v)]
     return known if len(known) > 1 else []
-
-
-def _number(facts: Mapping[str, object], key: str) -> float | None:
-    value = facts.get(key)
-    known = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if known and isinstance(value, (int, float)) else None
 
 
 def _r(pairs: Sequence[tuple[float, float]]) -> float | None:

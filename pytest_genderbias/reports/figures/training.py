@@ -3,20 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
 
 from pytest_genderbias.errors import UnknownNameError
-from pytest_genderbias.mitigation.harness.callback import HistoryEntry
-from pytest_genderbias.mitigation.harness.growth import LOSS, Growth
-from pytest_genderbias.mitigation.harness.resilience import Resilience
-from pytest_genderbias.mitigation.harness.run import AFTER, BEFORE
+from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.suites.statistic import Statistic
 
+_LOSS = "loss"
 _COLOURS = ("second", "first", "third", "fourth", "muted")
 
 
+class Study(Protocol):
+    """What both kinds of studies have: the suite, and its statistics by name, the main one first."""
+
+    @property
+    def suite(self) -> str: ...  # noqa: D102
+
+    @property
+    def statistics(self) -> Mapping[str, Statistic]: ...  # noqa: D102
+
+    @property
+    def main(self) -> str: ...  # noqa: D102
+
+
+class Growth(Study, Protocol):
+    """What is drawn of a :class:`~pytest_genderbias.mitigation.harness.growth.Growth`."""
+
+    @property
+    def seeds(self) -> Sequence[int]: ...  # noqa: D102
+
+    @property
+    def tasks(self) -> Sequence[str]: ...  # noqa: D102
+
+    @property
+    def histories(self) -> Mapping[str, object]: ...  # noqa: D102
+
+    @property
+    def by_share(self) -> bool: ...  # noqa: D102
+
+    def curve(self, side: str, figure: str | None = ..., task: bool = ...) -> Mapping[float, Sequence[float | None]]:
+        """Return a figure of each seed by its place in the training."""
+
+
+class Resilience(Study, Protocol):
+    """What is drawn of a :class:`~pytest_genderbias.mitigation.harness.resilience.Resilience`."""
+
+    @property
+    def by_step(self) -> Mapping[str, object]: ...  # noqa: D102
+
+    def along_steps(self, side: str, statistic: str | None = ...) -> Mapping[int, float | None]:
+        """Return a statistic by the number of steps."""
+
+    def along_frozen(self, side: str, statistic: str | None = ...) -> Mapping[str | int, float | None]:
+        """Return a statistic by the part that was frozen."""
+
+
 def along_training(
-    trainings: Mapping[str, Sequence[HistoryEntry]], statistic: str, neutral: float | None = 0.0
+    trainings: Mapping[str, Sequence[Mapping[str, Any]]], statistic: str, neutral: float | None = 0.0
 ) -> Picture:
     """Return a statistic over the steps of trainings, and below it their first figure of the task, or else their loss.
 
@@ -31,12 +76,12 @@ def along_training(
     measured = dict.fromkeys(name for history in trainings.values() for entry in history for name in entry["values"])
     if statistic not in measured:
         raise UnknownNameError(f"{statistic!r} was not measured; there are {', '.join(measured) or 'no measurements'}")
-    task = next((name for history in trainings.values() for entry in history for name in entry["performance"]), "loss")
+    task = next((name for history in trainings.values() for entry in history for name in entry["performance"]), _LOSS)
     bias = {
         name: [(float(e["step"]), e["values"].get(statistic)) for e in history] for name, history in trainings.items()
     }
     figure = {
-        name: [(float(e["step"]), e["loss"] if task == "loss" else e["performance"].get(task)) for e in history]
+        name: [(float(e["step"]), e["loss"] if task == _LOSS else e["performance"].get(task)) for e in history]
         for name, history in trainings.items()
     }
     first, last = ([next(iter(_known(c)[:: 1 if at == 0 else -1]), (0.0, None))[1] for c in bias.values()] for at in (0, 1))  # fmt: skip
@@ -67,7 +112,7 @@ def growth_of_sides(result: Growth, statistic: str | None = None) -> Picture:
         UnknownNameError: the suite has no such statistic.
     """
     name = statistic or result.main
-    task = next(iter(result.tasks), LOSS)
+    task = next(iter(result.tasks), _LOSS)
     sides = list(result.histories)
     bias, figure = (
         {side: result.curve(side, of, of_task) for side in sides} for of, of_task in ((name, False), (task, True))

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.account import Paragraph
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
+from pytest_genderbias.gates.verdicts import FAILED, PASSED
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
@@ -23,7 +22,6 @@ from pytest_genderbias.reports.html.tables import (
     naming_cell,
     number_cell,
 )
-from pytest_genderbias.reports.reduction import is_reduction
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, size_of_change
@@ -57,7 +55,7 @@ class GateText:
         title: suite, statistic and model.
         lead: what was decided, in figures.
         paragraphs: further lines, each with a label; a command is to be copied.
-        text: everything that is known of it, several lines; empty if the lead says it.
+        details: what else is known of it.
         history: since when it has been judged by this baseline, and how far it has come.
     """
 
@@ -67,7 +65,7 @@ class GateText:
     title: str
     lead: str
     paragraphs: tuple[Paragraph, ...]
-    text: str
+    details: tuple[Paragraph, ...]
     history: tuple[str, ...]
 
 
@@ -118,16 +116,16 @@ def make_text(number: int, settled: SettledJudgement) -> GateText:
     """Return the text of a judgement, counted from 1."""
     judgement, outcome = settled.judgement, outcome_of(settled)
     title = f"{gate_name(judgement)}.{judgement.statistic} on {judgement.model}"
-    first, *others = judgement.shown or (Paragraph("", judgement.text.partition("\n")[0]),)
-    lead = first.text.removeprefix(f"{with_note(judgement.code)}: {judgement.suite} on {judgement.model}: ")
     history = history_in_words(judgement)
-    return GateText(f"gate-{number}", outcome, _verdict(settled), title, lead, tuple(others), judgement.text, history)
+    return GateText(
+        f"gate-{number}", outcome, _verdict(settled), title, judgement.headline, judgement.shown[1:], judgement.details, history
+    )  # fmt: skip
 
 
 def make_broken_text(number: int, test: FinishedTest) -> GateText:
     """Return the text of a test that failed without a verdict, counted from 1."""
     title = f"{test.test} on {test.model}" if test.model else test.test
-    return GateText(f"broken-{number}", FAILED, _BROKEN, title, test.text, (), "", ())
+    return GateText(f"broken-{number}", FAILED, _BROKEN, title, test.text, (), (), ())
 
 
 def _broken_row(number: int, test: FinishedTest) -> PageRow:
@@ -171,21 +169,17 @@ def worse_cell(about: Statistic) -> PageCell:
 def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
     """Return the bounds of the value in words, where it is the value that was judged."""
     interval = judgement.interval
-    if interval is None or judgement.difference is not None or is_reduction(judgement):
+    if interval is None or judgement.difference is not None or judgement.of_reduction is not None:
         return ()
     return (between(interval, WRITE),)
 
 
 def _change(judgement: Judgement) -> PageCell:
     """Return how much worse or better a statistic is, with bounds; of a mitigation, from what to what it moved the value."""
-    facts = judgement.facts
-    if is_reduction(judgement):
-        before, after = facts.get("before"), facts.get("after")
-        gone = facts.get("reduction")
-        share = (f"{100 * gone:.3g} % of the bias gone",) if isinstance(gone, (int, float)) else ()
-        return PageCell(
-            f"{_figure(before)} → {_figure(after)}", share, "" if not isinstance(gone, (int, float)) else gone
-        )
+    if (reduced := judgement.of_reduction) is not None:
+        share = () if reduced.reduction is None else (f"{100 * reduced.reduction:.3g} % of the bias gone",)
+        moved = f"{format_number(reduced.before)} → {format_number(reduced.after)}"
+        return PageCell(moved, share, "" if reduced.reduction is None else reduced.reduction)
     worse, interval = judgement.difference, judgement.interval
     if worse is None:
         return PageCell("", key="")
@@ -196,22 +190,13 @@ def _change(judgement: Judgement) -> PageCell:
     return PageCell(text, (bounds,), worse)
 
 
-def _figure(value: object) -> str:
-    return format_number(float(value)) if isinstance(value, (int, float)) else "-"
-
-
 def history_in_words(judgement: Judgement) -> tuple[str, ...]:
     """Return when the baseline of a judgement was accepted, how far the value has come from its anchor, and what was accepted since."""
-    facts, lines = judgement.facts, []
-    if "accepted_on" in facts:
-        lines.append(f"baseline of {facts['accepted_on'] or 'unknown age'}")
-    anchor = facts.get("anchor")
-    if isinstance(anchor, Mapping):
-        value, worsening = anchor.get("value"), anchor.get("worsening")
-        if isinstance(value, (int, float)) and isinstance(worsening, (int, float)) and abs(worsening) > FLOAT_NOISE:
-            side = "worse" if worsening > 0 else "better"
-            change = f"{value:.4g} → {format_number(judgement.value)}, {abs(worsening):.3g} {side}"
-            lines.append(f"since {anchor.get('date') or 'it was first accepted'}: {change}")
+    facts, lines = judgement.of_baseline, []
+    if facts.accepted_on is not None:
+        lines.append(f"baseline of {facts.accepted_on or 'unknown age'}")
+    if (anchor := facts.anchor) is not None and anchor.has_moved:
+        lines.append(f"since {anchor.since}: {anchor.value:.4g} → {format_number(judgement.value)}, {anchor.change}")
     lines += [
         f"accepted on {one.date}: {one.reason}" for one in judgement.accepted if one.statistic == judgement.statistic
     ]

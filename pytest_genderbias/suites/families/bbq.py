@@ -169,7 +169,15 @@ class Bbq(Family[None, BbqOptions]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""
-        return competence_of(summary, "accuracy_disambiguated", _CHANCE, "disambiguated contexts")
+        n = int((summary.items["ambiguous"] == 0).sum())
+        return competence_of(
+            summary,
+            "accuracy_disambiguated",
+            self.statistics["accuracy_disambiguated"],
+            _CHANCE,
+            "disambiguated contexts",
+            n,
+        )
 
     def content(self, body: None) -> object:
         """Return nothing: the data have their own digest."""

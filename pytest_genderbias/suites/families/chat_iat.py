@@ -191,7 +191,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
-        return competence_of(summary, "accuracy", _CHANCE, "controls")
+        return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "controls")
 
     def content(self, body: ChatIatBody) -> object:
         """Return tests and controls."""

@@ -171,7 +171,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
-        return competence_of(summary, "accuracy", _CHANCE, "controls")
+        return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "controls")
 
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""

@@ -99,7 +99,9 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of sentences that the model gets right."""
-        return competence_of(summary, "accuracy", _CHANCE, "sentences")
+        return competence_of(
+            summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences", 2 * len(summary.items["right"])
+        )
 
     def content(self, body: WinobiasBody) -> object:
         """Return the professions; the sentences have their own digest."""

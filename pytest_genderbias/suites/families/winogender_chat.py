@@ -89,7 +89,8 @@ class WinogenderChat(Family[None, WinogenderChatOptions]):
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of sentences that the model gets right."""
-        return competence_of(summary, "accuracy", _CHANCE, "sentences")
+        n = int(summary.items["sentences"].sum())
+        return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences with she or he", n)
 
     def content(self, body: None) -> object:
         """Return nothing: the data have their own digest."""

@@ -169,7 +169,9 @@ def test_the_verdict_names_the_points_that_were_tried(tmp_path):
     )
     assert "chosen on seeds 0, 1, 2, and judged on seeds 3, 4, 5" in judgement.text
     assert judgement.text.count("out: perplexity 20 % worse") == 3
-    assert judgement.facts["grid"] == json.loads(json.dumps(run.tried.to_dict()))
+    assert judgement.of_reduction is not None and judgement.of_reduction.grid == json.loads(
+        json.dumps(run.tried.to_dict())
+    )
 
 
 def test_choosing_and_judging_on_the_same_seeds_is_named(tmp_path):

@@ -156,7 +156,7 @@ def test_reduced_by_most_and_more_than_in_the_control():
         "mean of 3" in found.text and "perplexity: 7.389 -> 7.389, unchanged" in found.text and ": kept" in found.text
     )
     assert found.bound == "reduced by 30 %, perplexity 5 % worse at most"
-    assert found.facts["reduction"] == pytest.approx(0.7) and found.facts["reduction_bounds"] == pytest.approx(
+    assert found.of_reduction.reduction == pytest.approx(0.7) and found.of_reduction.reduction_bounds == pytest.approx(
         [0.7, 0.7], abs=2e-3
     )
     assert found.difference == pytest.approx(-0.7 * np.abs(BIAS).mean(), abs=1e-6)
@@ -167,9 +167,9 @@ def test_reduced_by_most_and_more_than_in_the_control():
 def test_the_share_is_what_a_hand_computes():
     after = 0.5 * BIAS + noise(0.1, 3)
     found = judge(run_of(lm(BIAS), lm(after)))
-    assert found.facts["reduction"] == pytest.approx(1 - np.abs(after).mean() / np.abs(BIAS).mean(), abs=1e-6)
-    low, high = found.facts["reduction_bounds"]
-    assert low < found.facts["reduction"] < high and found.code == REDUCED
+    assert found.of_reduction.reduction == pytest.approx(1 - np.abs(after).mean() / np.abs(BIAS).mean(), abs=1e-6)
+    low, high = found.of_reduction.reduction_bounds
+    assert low < found.of_reduction.reduction < high and found.code == REDUCED
 
 
 @pytest.mark.parametrize("by", [0.0, 0.3, 1.0])
@@ -212,10 +212,10 @@ def test_reduced_too_little_is_said_with_what_would_be_seen():
 def test_too_few_says_what_settles_it_and_fails():
     run = run_of(lm(BIAS), lm(0.4 * BIAS + noise(0.4, 9)))
     found = judge(run, by=0.3)
-    low, high = found.facts["reduction_bounds"]
+    low, high = found.of_reduction.reduction_bounds
     assert found.code == REDUCED and 0.3 < low < 0.4 < high
     found = judge(run, by=0.4)
-    assert found.code == TOO_FEW and Policy().fails(found) and found.facts["reduction_bounds"] == [low, high]
+    assert found.code == TOO_FEW and Policy().fails(found) and found.of_reduction.reduction_bounds == (low, high)
     assert (
         "occupations, if it stays where it is" in found.settled_by
         and f"by={np.floor(100 * low) / 100:g}" in found.settled_by
@@ -263,7 +263,7 @@ def test_accuracy_lost():
         "limit broken (accuracy lost): "
     ) and "% worse, 5 % worse is allowed; aggregate_bias" in first_line(found)
     assert "reduced by 70 %" in first_line(found), "whatever was found is named"
-    assert found.facts["budget"]["perplexity"]["worse"] == pytest.approx(np.expm1(0.2), abs=0.02)
+    assert found.of_reduction.budget["perplexity"].worse == pytest.approx(np.expm1(0.2), abs=0.02)
     assert judge(run, budget={"perplexity": 0.3}).code == REDUCED
 
 
@@ -283,7 +283,7 @@ def test_superficial(tmp_path):
     assert "75 % of the reduction comes back with a new head; aggregate_bias" in first_line(found)
     assert "one-sided 95 % bounds 75 % and 75 %" in found.text and "before with a new head" in found.text
     assert "compression of gender: not known: " in found.text
-    assert found.facts["superficial"]["comes_back"] == pytest.approx(0.75)
+    assert found.of_reduction.superficial.comes_back == pytest.approx(0.75)
     assert judge(run, superficial=True, back=0.8).code == REDUCED
     assert len(run.recipe.trained) == len(set(run.recipe.trained)) == 2, "equal trainings are shared"
 
@@ -320,8 +320,8 @@ def test_superficial_over_restarts_has_bounds():
     run = run_of(lm(BIAS), after, recipe=StubRecipe(tuple(BIAS), back=0.8), trained=True)
     found = judge(run, superficial=True)
     assert found.code == SUPERFICIAL
-    low, high = found.facts["superficial"]["bounds"]
-    assert low <= found.facts["superficial"]["comes_back"] <= high
+    low, high = found.of_reduction.superficial.bounds
+    assert low <= found.of_reduction.superficial.comes_back <= high
 
 
 def test_superficial_is_not_asked_of_what_is_not_reduced():
@@ -393,7 +393,7 @@ def restarts(share, spread, seeds, **more):
 def test_restarts_decide_where_a_method_trains():
     found = judge(restarts(0.3, 0.1, 3))
     assert found.code == REDUCED and found.over == "restarts"
-    assert "trained 3 times, seeds 0, 1, 2; before is one model for all of them" in found.text
+    assert "  trained   3 times, seeds 0, 1, 2; before is one model for all of them" in found.text
     assert judge(restarts(0.6, 0.5, 3)).code in (TOO_FEW, NOT_REDUCED)
 
 
@@ -415,7 +415,7 @@ def test_the_control_of_each_seed_is_averaged_over_its_own():
     controls = [[lm((0.9 + 0.01 * s + 0.1 * c) * BIAS) for c in range(2)] for s in range(3)]
     found = judge(replace(restarts(0.3, 0.1, 3), control=controls))
     assert found.code == REDUCED
-    assert found.facts["control"] == pytest.approx(np.abs(BIAS).mean() * 0.96, rel=1e-6)
+    assert found.of_reduction.control == pytest.approx(np.abs(BIAS).mean() * 0.96, rel=1e-6)
     assert "mean of 2 a seed" in found.text
 
 
@@ -447,7 +447,7 @@ def test_figures_without_items_are_compared_as_they_are():
         and "reduced by 50 %, compared as it is, with no bound for others: no sums of aggregate_bias are known"
         in found.text
     )
-    assert found.over == "the suite's cases, all of them" and found.facts["reduction_bounds"] == pytest.approx(
+    assert found.over == "the suite's cases, all of them" and found.of_reduction.reduction_bounds == pytest.approx(
         [0.5, 0.5]
     )
     assert judge(run_of(lm(BIAS), lm(0.9 * BIAS), measurer=without_items())).code == NOT_REDUCED
@@ -456,7 +456,7 @@ def test_figures_without_items_are_compared_as_they_are():
 def test_a_sample_without_items_decides_nothing():
     found = judge(run_of(lm(BIAS), lm(0.5 * BIAS), measurer=without_items(limit=256)))
     assert found.code == TOO_FEW and found.settled_by == "all cases of the suite (no limit)"
-    assert found.facts["reduction_bounds"] == [None, None] and found.interval is None
+    assert found.of_reduction.reduction_bounds == (None, None) and found.interval is None
     json.loads(json.dumps(found.to_dict(), allow_nan=False))
 
 
@@ -501,7 +501,7 @@ def test_the_budget_of_an_accuracy_is_a_share_of_what_it_was():
         run = run_of(lm(BIAS, right), lm(0.3 * BIAS, kept * right), recipe=StubAccuracy())
         found = judge(run, budget={"accuracy": 0.05})
         assert found.code == verdict
-        assert found.facts["budget"]["accuracy"]["worse"] == pytest.approx(1 - kept)
+        assert found.of_reduction.budget["accuracy"].worse == pytest.approx(1 - kept)
 
 
 def test_a_control_that_does_nothing_right_takes_no_accuracy_away():

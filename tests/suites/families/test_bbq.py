@@ -221,6 +221,24 @@ def test_a_model_that_answers_something_else_has_no_value(tmp_path):
     assert measured(tmp_path, rows, wrap_object(reader), floor=0.2).values["s_amb"] == pytest.approx(0.5, abs=0.2)
 
 
+def test_the_ability_counts_contexts_and_not_templates(tmp_path, ability_asked):
+    rows = bbq_rows(12, 2)
+    clear = sum(row["context_condition"] == "disambig" for row in rows)
+    (ability,) = measured(tmp_path, rows, wrap_object(AlwaysA())).abilities
+    assert (ability.n, ability.what) == (clear, "disambiguated contexts")
+    assert f"0.33 of {clear} disambiguated contexts" in ability.unable
+    guesses = measured(tmp_path, rows, wrap_object(AlwaysA()))
+    assert judge_limit(guesses, Limit(at_least=0.3), "accuracy_ambiguous").code == "not_able"
+
+
+def test_a_model_that_is_right_everywhere_is_able(tmp_path, ability_asked):
+    rows = bbq_rows(12, 2)
+    found = measured(tmp_path, rows, wrap_object(bbq_reader(rows, 0.0, 0.0)))
+    assert found.intervals["accuracy_disambiguated"] is None
+    assert found.abilities[0].value == 1 and not found.abilities[0].unable
+    assert found.values["s_dis"] == 0
+
+
 def test_no_gate_goes_green_on_a_model_that_guesses(tmp_path):
     rows = bbq_rows(12, 2)
     guesses = measured(tmp_path, rows, wrap_object(AlwaysA()))

@@ -198,6 +198,18 @@ def test_a_model_that_answers_a_has_no_value(made):
     assert not found.records
 
 
+def test_the_ability_counts_sentences(made, ability_asked):
+    folder, pairs, sentences = made
+    counts = [
+        (winobias_resolver(pairs, 0.9, 0.7), winobias, len(pairs)),
+        (winogender_resolver(sentences, 0.4), winogender, sum(s.gender in ("female", "male") for s in sentences)),
+    ]
+    for model, measure_it, n in counts:
+        (ability,) = measure_it(model, data=folder).abilities
+        assert ability.n == n
+        assert ability.value * n == pytest.approx(round(ability.value * n), abs=1e-9)
+
+
 def test_a_model_that_guesses_has_no_value(made):
     folder, pairs, sentences = made
     check_cannot_do(winobias(winobias_resolver(pairs, 0.5, 0.5), data=folder), "tpr_gap_sum", "accuracy 0.")

@@ -124,12 +124,20 @@ def take_task(
         )
 
 
-def competence_of(summary: Summary, statistic: str, chance: float, what: str) -> Competence | None:
-    """Return how often a model is right, from the statistic that says so; ``None`` where it has no value or no bounds."""
-    value, around = summary.values[statistic], summary.intervals[statistic]
+def competence_of(
+    summary: Summary, name: str, statistic: FamilyStatistic, chance: float, what: str, n: int | None = None
+) -> Competence | None:
+    """Return how often a model is right, from the statistic that says so; ``None`` where it has no value.
+
+    Where the statistic has no interval, since all clusters are right in the same share, the bounds are those of a share. ``n`` is the number of
+    ``what``; by default that of the clusters.
+    """
+    value, around = summary.values[name], summary.intervals[name]
+    if value is not None and around is None:
+        around = accuracy_interval(statistic.item_sums({}, summary.items))
     if value is None or around is None:
         return None
-    return Competence(what, value, around.low, around.high, chance, around.items)
+    return Competence(what, value, around.low, around.high, chance, around.items if n is None else n)
 
 
 def needing_the_task(statistics: Mapping[str, FamilyStatistic]) -> dict[str, FamilyStatistic]:

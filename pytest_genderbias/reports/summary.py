@@ -1,0 +1,230 @@
+"""What the terminal shows at the end of a run: gates and suites in one line each, what did not run, what to do next, and the verdict."""
+
+from __future__ import annotations
+
+import datetime
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.release import growth_of
+from pytest_genderbias.gates.unjudged import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
+from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
+from pytest_genderbias.gates.wording import exact_number
+from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.reports.comparison import HEADERS as COMPARED
+from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
+from pytest_genderbias.reports.grid import grid_tables
+from pytest_genderbias.reports.overview import Line, overview
+from pytest_genderbias.reports.reduction import reduction_rows
+from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
+from pytest_genderbias.reports.variance import HEADERS as VARIANCES
+from pytest_genderbias.reports.variance import variance_notes, variance_rows
+from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
+from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
+from pytest_genderbias.text.paragraphs import paragraph
+
+_UNBROKEN = 10_000  #: width of a line that is to be copied
+_FEW = 3  #: reasons of skips that are said in full
+
+
+def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line]:
+    """Yield each text of the summary of a run with its markup.
+
+    Args:
+        summary: the results.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+    """
+    for growth in growth_of(settled.judgement for settled in summary.judgements):
+        yield (
+            wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
+            "red bold" if growth.worse else "bold",
+        )
+    yield from overview(summary.measurements, summary.judgements, width, detail)
+    yield from _other_tables(summary, width)
+    yield from _unjudged(summary.unjudged, width, detail)
+    for text, markup in _remarks(summary):
+        yield wrapped(text, width, "    "), markup
+    has_figures = any(measurement.values[measurement.main] is not None for measurement in summary.measurements)
+    if summary.next and has_figures and not summary.judgements and not summary.failed:
+        yield f"{note('next', 'write gates from what was measured:', width)}\n{note('', summary.next, _UNBROKEN)}", ""
+    if verdict := _verdict(summary):
+        yield wrapped(f"bias  {verdict}", width, "      "), "red bold" if _has_failed(summary) else "bold"
+
+
+def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
+    """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
+    headers, reductions = reduction_rows(summary.judgements)
+    if reductions:
+        yield from ((line, "") for line in rows_or_blocks(headers, reductions, 3, width, "verdict"))
+    for table in grid_tables(summary.judgements):
+        yield table.title, ""
+        yield from ((line, "") for line in rows_or_blocks(table.headers, table.rows, 1, width))
+        yield wrapped(table.note, width, "    "), ""
+    if summary.comparisons is not None:
+        rows = [comparison_cells(comparison) for comparison in summary.comparisons]
+        yield "", ""
+        yield from ((line, "") for line in rows_or_blocks(COMPARED, rows, 3, width))
+        if not rows:
+            yield "--bias-compare: no suite was measured on two models", ""
+        notes = comparison_notes(summary.comparisons, summary.not_compared)
+        yield from ((wrapped(text, width, "    "), "") for text in notes)
+    if summary.variances is not None:
+        yield "", ""
+        yield from ((line, "") for line in rows_or_blocks(VARIANCES, variance_rows(summary.variances), 3, width))
+        yield from ((wrapped(text, width, "    "), "") for text in variance_notes(summary.variances))
+
+
+def _remarks(summary: RunSummary) -> Iterator[Line]:
+    """Yield accepted values, the age of baselines, which to refresh, and messages of the run."""
+    for line in _accepted(summary.judgements):
+        yield line, "yellow"
+    for line in baseline_history(summary.judgements, datetime.date.today()):
+        yield line, ""
+    if better := sum(settled.judgement.code == BETTER for settled in summary.judgements):
+        what = (
+            "1 gate is better than its baseline" if better == 1 else f"{better:,} gates are better than their baselines"
+        )
+        yield f"{what}: refresh with --bias-update, or the model may become as much worse unseen", "yellow"
+    yield from summary.messages
+
+
+def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) -> Iterator[Line]:
+    """Yield what was skipped: counts by kind, or each reason where they are few or ``detail`` asks for them."""
+    reasons = _by_reason(tests, (NO_DATA, INAPPLICABLE))
+    if detail or len(reasons) <= _FEW:
+        for (model, reason), names in reasons.items():
+            where = f" on {model}" if model else ""
+            yield wrapped(f"not run{where}: {', '.join(names)}: {reason}", width, "    "), ""
+    else:
+        yield from _counted(tests, width)
+    if elsewhere := [test for _, test in tests if test.kind == OTHER_MODELS]:
+        others = ", ".join(test.name for test in elsewhere)
+        yield wrapped(f"not for the models of this run: {others}", width, "    "), ""
+    if idle := sum(test.kind == NO_MODEL for _, test in tests):
+        text = (
+            f"{idle} bias test{'s were' if idle > 1 else ' was'} not judged, since no model is named: give one with --bias-model=[NAME=]SPEC. "
+            "With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
+        )
+        yield wrapped(text, width, "    "), "yellow"
+
+
+def _by_reason(tests: Sequence[tuple[str, Unjudged]], kinds: Sequence[str]) -> dict[tuple[str, str], list[str]]:
+    """Return the names of skipped suites by model and reason."""
+    names: dict[tuple[str, str], dict[str, None]] = {}
+    for model, test in tests:
+        if test.kind in kinds:
+            reason = test.reason.removeprefix(test.name).lstrip(": ")
+            names.setdefault((model, reason), {})[test.name] = None
+    return {key: list(same) for key, same in names.items()}
+
+
+def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line]:
+    """Yield a line for each kind of reason, with the number of tests, and what to do."""
+    key = "not run"
+    if missing := [test.name for _, test in tests if test.kind == NO_DATA]:
+        yield (
+            note(
+                key,
+                f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources",
+                width,
+            ),
+            "",
+        )
+        key = ""
+    unfit = [model for model, test in tests if test.kind == INAPPLICABLE]
+    if unfit:
+        models = ", ".join(f"{count} on {model}" if model else str(count) for model, count in Counter(unfit).items())
+        do = "does not fit its model" if len(unfit) == 1 else "do not fit their model"
+        yield note(key, f"{len(unfit)} {do}: {models}: genderbias list lists what fits, and -v says why", width), ""
+
+
+def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
+    """Return the worse values that were accepted with a reason, until the value recovers."""
+    return {
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> "
+        f"{exact_number(value.new)}: {value.reason}": None
+        for judgement in (settled.judgement for settled in judgements)
+        for value in judgement.accepted
+    }
+
+
+# The last line.
+
+
+def _has_failed(summary: RunSummary) -> bool:
+    return bool(summary.failed) or any(settled.failed for settled in summary.judgements)
+
+
+def _verdict(summary: RunSummary) -> str:
+    """Return the last line: how many gates have which verdict, what was measured without one, and what did not run."""
+    counts = Counter(map(_in_a_word, sorted(summary.judgements, key=_severity)))
+    parts = [f"{count} {what}" for what, count in counts.items()]
+    if summary.failed:
+        parts.insert(0, f"{summary.failed} failed without a verdict")
+    subjects = {(measurement.model, measurement.suite) for measurement in summary.measurements}
+    gated = {(settled.judgement.model, settled.judgement.suite) for settled in summary.judgements}
+    if not summary.judgements and subjects:
+        certain = "" if summary.failed else ": nothing here can fail yet"
+        parts.append(f"{len(subjects)} measured, 0 gated{certain}")
+    elif rest := len(subjects - gated):
+        parts.append(f"{rest} measured without a gate")
+    kinds = Counter(test.kind for _, test in summary.unjudged)
+    if idle := kinds[NO_DATA] + kinds[INAPPLICABLE]:
+        parts.append(f"{idle} not run")
+    if others := kinds[OTHER_MODELS] + kinds[NO_MODEL]:
+        parts.append(f"{others} not judged")
+    return " · ".join(parts)
+
+
+def _severity(settled: SettledJudgement) -> tuple[int, str]:
+    return {FAILED: 0, PASSED: 2}.get(settled.outcome, 1), _in_a_word(settled)
+
+
+def _in_a_word(settled: SettledJudgement) -> str:
+    """Return the word under which a judgement is counted."""
+    code = settled.judgement.code
+    if settled.outcome == PASSED and code not in (STORED, NOT_STORED):
+        return "passed"
+    return settled.verdict
+
+
+# The report of an earlier run.
+
+
+def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
+    """Yield what the terminal showed at the end of a run: why gates failed, and the summary.
+
+    Args:
+        report: of the run.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+    """
+    names = ", ".join(model.name for model in report.run.models)
+    yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
+    for settled in report.judgements:
+        if settled.outcome == FAILED:
+            lines = [settled.judgement.text] if detail > 1 else decisive_lines(settled.judgement)
+            yield "\n".join(("", *lines))
+    broken = broken_tests(report)
+    for test in broken:
+        yield f"\n{test.test} failed without a verdict: {test.text}"
+    yield ""
+    summary = RunSummary(
+        report.measurements,
+        report.judgements,
+        [(row.model, Unjudged(row.why, _name_of(row), row.reason)) for row in report.not_judged],
+        [(text, "") for text in report.failures],
+        report.comparisons or None,
+        report.not_compared,
+        report.variances or None,
+        failed=len(broken),
+    )
+    yield from (text for text, _ in summary_lines(summary, width, detail))
+
+
+def _name_of(row: NotJudged) -> str:
+    """Return the suite of a test of ``--bias-suite``, and the name of any other test."""
+    file, _, name = row.test.rpartition("::")
+    return name.partition(":")[0] if file == "genderbias" else name
