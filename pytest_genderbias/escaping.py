@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+from typing import TextIO
 
 #: What GitHub Actions and Azure Pipelines take for a command: ``::error`` at the beginning of a line, behind spaces, too; ``##[error]``
 #: and ``##vso[...]`` anywhere in a line. The first group stays, the character behind it is escaped.
@@ -29,3 +31,13 @@ def printable(text: str, keep: str = "") -> str:
     if "::" in text or "##" in text:
         text = _COMMAND.sub(lambda match: f"{match[1] or match[3] or ''}\\x{ord(match[2] or match[4]):02x}", text)
     return text
+
+
+def print_lines(text: str, stream: TextIO | None = None) -> None:
+    """Print a text, which may come from files, to standard output or another stream: lines stay, all else is escaped.
+
+    Characters that the stream cannot encode are escaped, too.
+    """
+    to = sys.stdout if stream is None else stream
+    encoding = to.encoding or "utf-8"
+    print(printable(text, keep="\n").encode(encoding, "backslashreplace").decode(encoding), file=to, flush=True)

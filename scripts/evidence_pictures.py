@@ -64,7 +64,7 @@ def neutrality() -> Picture:
 
 
 def _judgement(suite: str, model: str, statistic: str, facts: dict[str, Any]) -> Judgement:
-    return Judgement(suite, model, statistic, facts["after"], None, 1, 1, "", "", "", facts=read_facts(facts))
+    return Judgement(suite, model, statistic, facts["after"], None, 1, 1, "", "", (), facts=read_facts(facts))
 
 
 def _mean(entries: list[dict[str, Any]], statistic: str) -> dict[str, Any]:

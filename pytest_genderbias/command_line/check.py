@@ -8,19 +8,16 @@ from pathlib import Path
 from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.command_line.data_sets import describe_data, has_data_sets
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
-from pytest_genderbias.escaping import printable
+from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import read_book, read_items
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.fit import cases_of
-from pytest_genderbias.mitigation.harness.file import read_mitigations
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
-from pytest_genderbias.plugin.terminal import print_lines
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.unread_gates import ENDINGS
-from pytest_genderbias.reports.audit import MANIFEST, check_pack
-from pytest_genderbias.reports.history import read_history
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -30,6 +27,7 @@ from pytest_genderbias.text.strict_json import parse_json
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
+_MANIFEST = "manifest.json"  #: of an audit pack
 _LARGEST = 2**28  #: bytes of a JSON file
 _HISTORIES = (".db", ".sqlite", ".sqlite3")
 
@@ -68,7 +66,7 @@ def described(path: Path) -> Iterator[str]:
     elif path.suffix == ".json":
         yield from _json(path)
     elif path.suffix in _HISTORIES:
-        yield f"a history with {_count(len(read_history(path)), 'statistic')}"
+        yield f"a history with {_count(len(door('contents of a history')(path)), 'statistic')}"
     else:
         yield _model(path)
 
@@ -103,7 +101,7 @@ def _suite(suite: Suite) -> Iterator[str]:
 def _gates(path: Path, data: LocatedMap) -> Iterator[str]:
     refuse_unknown(data, ("gates", "mitigate"), "a gate file")
     gates = read_gates(data) if "gates" in data else []
-    reductions = read_mitigations(data) if "mitigate" in data else []
+    reductions = door("reductions of a file")(data) if "mitigate" in data else []
     if not path.name.endswith(ENDINGS):
         raise SettingError(f"pytest collects gate files by their name, and this is none: call it {path.stem}.bias.yaml")
     for gate in gates:
@@ -142,10 +140,10 @@ def _folder(path: Path) -> Iterator[str]:
     if (path / "config.json").is_file():
         yield _model(path)
         return
-    if (path / MANIFEST).is_file():
+    if (path / _MANIFEST).is_file():
         yield _pack(path)
         return
-    if packs := sorted(path.glob(f"*/{MANIFEST}")):
+    if packs := sorted(path.glob(f"*/{_MANIFEST}")):
         yield f"a folder with {_count(len(packs), 'audit pack')}"
         for manifest in packs:
             yield f"  {manifest.parent.name}: {_pack(manifest.parent)}"
@@ -166,7 +164,7 @@ def _folder(path: Path) -> Iterator[str]:
 
 def _pack(path: Path) -> str:
     """Return what an audit pack is, after its files were held against its manifest."""
-    if differences := check_pack(path):
+    if differences := door("differences of an audit pack")(path):
         raise DataFileError(f"{path} differs from its manifest: {'; '.join(differences)}")
     return "an audit pack, as its manifest lists it"
 

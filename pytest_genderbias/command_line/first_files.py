@@ -10,11 +10,11 @@ from typing import cast
 
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SOURCE, SettingError, WriteError
+from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import Fit, fit_of
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
-from pytest_genderbias.plugin.terminal import print_lines
 
 _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in

@@ -12,7 +12,7 @@ from pytest_genderbias.command_line.arguments import USAGE_ERROR, Typed, make_pa
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 
-#: Commands by the module that carries them out: ``carry_out(typed)`` returns the exit status.
+#: Commands by the module of this room that carries them out: ``carry_out(typed)`` returns the exit status.
 _MODULES: Mapping[str, str] = {
     "measure": "runs",
     "compare": "runs",
@@ -24,8 +24,11 @@ _MODULES: Mapping[str, str] = {
     "gates": "gates",
     "check": "check",
     "init": "first_files",
-    "resilience": "lasting",
-    "paper": "papers",
+}
+#: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
+_ELSEWHERE: Mapping[str, str] = {
+    "resilience": "mitigation.command",
+    "paper": "papers.command",
 }
 _INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C
 
@@ -41,11 +44,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         cannot be carried out, and 130 if it was interrupted.
     """
     typed = Typed.of(make_parser(), sys.argv[1:] if arguments is None else arguments)
-    carry_out: Callable[[Typed], int] = vars(
-        import_module(f"pytest_genderbias.command_line.{_MODULES[typed.command]}")
-    )["carry_out"]
     try:
-        return carry_out(typed)
+        if typed.command in _ELSEWHERE:
+            return _carry_out(_ELSEWHERE[typed.command])(typed.values)
+        return _carry_out(f"command_line.{_MODULES[typed.command]}")(typed)
     except (BiasError, pytest.UsageError) as error:
         print(f"genderbias {typed.command}: {printable(str(error))}", file=sys.stderr)
         return USAGE_ERROR
@@ -56,3 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as of `genderbias list | head`
         sys.stderr.close()
         return USAGE_ERROR
+
+
+def _carry_out(module: str) -> Callable[..., int]:
+    carry_out: Callable[..., int] = vars(import_module(f"pytest_genderbias.{module}"))["carry_out"]
+    return carry_out

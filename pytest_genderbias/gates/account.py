@@ -1,4 +1,4 @@
-"""What a failing test shows of its verdict: a few lines with a label each. The whole text of a judgement says everything."""
+"""The lines of a judgement, with a label each: a failing test shows a few, the whole text has all."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pytest_genderbias.escaping import printable
 
 WIDTH = 100  #: columns of the lines, where the terminal is not known
+DO = "do"  #: label of what to do
 _LABEL = 10  #: columns of a label, with the space behind it
 _MOST_NAMED = 3  #: items that are named of those that moved most
 _LONGEST, _LONGEST_NAME = 800, 60  #: characters of a line and of a name; what is longer may be a hostile text
@@ -43,32 +44,11 @@ class Movement:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A labelled line of an account; a longer one is wrapped, except a command, which is to be copied."""
+    """A labelled line of a judgement; a longer one is wrapped, except a command, which is to be copied, or a row of a table."""
 
     label: str
     text: str
     is_command: bool = False
-
-
-@dataclass(frozen=True)
-class Account:
-    """What a finding says in a failing test, beside its verdict, its scope and what was scored.
-
-    Attributes:
-        headline: the decision in figures: what fell, by how much, and what was allowed. Empty: the text of the finding.
-        movement: the items that moved; ``None`` where nothing was compared item by item.
-        scored_as: what else the cases are, as ``those of the baseline of 2026-10-22``.
-        remarks: further lines.
-        advice: what to do, in words.
-        command: what to type.
-    """
-
-    headline: str = ""
-    movement: Movement | None = None
-    scored_as: str = ""
-    remarks: tuple[Paragraph, ...] = ()
-    advice: str = ""
-    command: str = ""
 
 
 def moved_in_words(movement: Movement) -> str:
@@ -110,36 +90,24 @@ def shortened(text: str, most: int = _LONGEST) -> str:
     return shown if len(shown) <= most and len(text) <= 2 * most else f"{shown[: most - 3]}..."
 
 
-def paragraphs_of(head: str, meaning: str, scored: str, account: Account) -> tuple[Paragraph, ...]:
-    """Return the paragraphs of a failing test: the decision, what the figure means, what moved, what was scored, and what to do.
+def advice_paragraphs(advice: str, command: str) -> tuple[Paragraph, ...]:
+    """Return what to do, in words, and what to type; nothing if both are empty."""
+    said = (Paragraph(DO, shortened(advice or "type:")),) if advice or command else ()
+    return (*said, Paragraph("", printable(command), is_command=True)) if command else said
+
+
+def in_lines(paragraphs: Sequence[Paragraph], width: int | None = WIDTH) -> str:
+    """Return paragraphs as the lines of a message: the first without its label, the others below it.
 
     Args:
-        head: verdict, suite, model and the decision in figures.
-        meaning: what the statistic means, and which way is worse.
-        scored: how much was scored, and what was judged.
-        account: what the finding says beside that.
+        paragraphs: the lines; without any, the text is empty.
+        width: columns to which they are wrapped; ``None`` for a line a paragraph.
     """
-    texts = [
-        Paragraph("", head),
-        Paragraph("means", shortened(meaning)),
-        *([] if account.movement is None else [Paragraph("moved", moved_in_words(account.movement))]),
-        *account.remarks,
-        Paragraph("scored", shortened(scored)),
-    ]
-    if account.advice or account.command:
-        texts.append(Paragraph("do", shortened(account.advice or "type:")))
-    if account.command:
-        texts.append(Paragraph("", printable(account.command), is_command=True))
-    return tuple(texts)
-
-
-def in_lines(paragraphs: Sequence[Paragraph], width: int = WIDTH) -> str:
-    """Return paragraphs as the lines of a message: the first without its label, the others below it, wrapped to ``width`` columns."""
-    first, *others = paragraphs
+    first, *others = paragraphs or [Paragraph("", "")]
     lines = [first.text]
     for paragraph in others:
         label = f"  {paragraph.label:<{_LABEL}}"
-        if paragraph.is_command:
+        if paragraph.is_command or width is None:
             lines.append(label + paragraph.text)
             continue
         lines += textwrap.wrap(

@@ -7,13 +7,14 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
-from pytest_genderbias.gates.account import Account, apart
+from pytest_genderbias.gates.account import apart
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
     different,
@@ -40,17 +41,16 @@ from pytest_genderbias.gates.drift import (
     entry_at_anchor,
     fails_by_anchor,
     held_to_anchor,
-    in_words,
     worse_than,
 )
-from pytest_genderbias.gates.facts import BaselineFacts, Seen
+from pytest_genderbias.gates.facts import BaselineFacts, Seen, anchor_in_words
 from pytest_genderbias.gates.item_file import load_items, pack_measured
-from pytest_genderbias.gates.judgement import AcceptedValue, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.refresh import as_stored, pooled, with_kept_spread
-from pytest_genderbias.gates.regression import Reference, find_regression, is_rounding
+from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
@@ -245,8 +245,7 @@ class Baseline:
             )
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
-        finding = self._find(measurement, written, statistic, entry_name)
-        return make_judgement(measurement, statistic, finding, name)
+        return replace(self._find(measurement, written, statistic, entry_name), name=name or "")
 
     def amounts(
         self, measurement: Measurement, margins: Mapping[str, Iterable[Margin]], name: str
@@ -294,12 +293,12 @@ class Baseline:
             if old is not None
         }
 
-    def _find(self, measurement: Measurement, margin: Margin, statistic: str, name: str) -> Finding:
+    def _find(self, measurement: Measurement, margin: Margin, statistic: str, name: str) -> Judgement:
         """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the new one."""
         entry = self.stored(name)
         while True:
             try:
-                finding = self._find_by(entry, measurement, margin, statistic, name)
+                judgement = self._find_by(entry, measurement, margin, statistic, name)
             except BaselineError:
                 before, entry = entry, self.stored(name)
                 if entry == before:
@@ -310,36 +309,34 @@ class Baseline:
                 amount = _amount(measurement, statistic, margin, values.get(statistic))
                 judged = self.judged.setdefault(name, {})
                 judged[statistic] = strictest((amount, judged.get(statistic, amount)))
-                return finding
+                return judgement
 
     def _find_by(
         self, entry: BaselineEntry | None, measurement: Measurement, margin: Margin, statistic: str, name: str
-    ) -> Finding:
+    ) -> Judgement:
+        judged = partial(make_judgement, measurement, statistic)
         if measurement.unable:  # which no update accepts
             self.refused.add(name)
-            return Finding(NOT_ABLE, "baseline", f"{statistic} has no value: {measurement.unable}")
+            return judged(NOT_ABLE, "baseline", f"{statistic} has no value: {measurement.unable}")
         known = {figure: value for figure, value in measurement.values.items() if value is not None}
         if self.update != "no" and (
             no_number := [figure for figure, value in known.items() if not math.isfinite(value)]
         ):
             self.refused.add(name)
             text = f"{no_number[0]} is {known[no_number[0]]}, and a baseline has finite values"
-            return Finding(NO_VALUE, "baseline", text)
+            return judged(NO_VALUE, "baseline", text)
         if entry is None and self.update == "no":
-            lacking = f"no baseline entry {name!r} in {self.path}"
             if others := self._other_names(name):
                 what = f"{measurement.model} has no baseline of {name!r}, but {others[0]} has: is it the next release of it?"
                 command = _for_model(self._updating(measurement), measurement, others[0])
                 advice = "judge it by that name (or accept what is measured now as a baseline of its own: --bias-update-new):"
-                account = Account(what, advice=advice, command=command)
-                return Finding(NO_BASELINE, "no baseline", f"{what} {advice} {command}", account=account)
-            account = Account(
-                lacking,
-                advice="accept what is measured now as the baseline:",
-                command=f"{self._updating(measurement)}-new",
+                return judged(NO_BASELINE, "no baseline", what, advice=advice, command=command)
+            lacking, advice = (
+                f"no baseline entry {name!r} in {self.path}",
+                "accept what is measured now as the baseline:",
             )
-            text = f"{lacking}; run with --bias-update-new to accept what is measured now"
-            return Finding(NO_BASELINE, "no baseline", text, account=account)
+            command = f"{self._updating(measurement)}-new"
+            return judged(NO_BASELINE, "no baseline", lacking, advice=advice, command=command)
         if entry is None or self.update == "all":
             return self._accept(measurement, statistic, name, entry, margin)
         return self._compare(measurement, statistic, name, entry, margin)
@@ -353,11 +350,11 @@ class Baseline:
 
     def _compare(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
-    ) -> Finding:
+    ) -> Judgement:
         if less := why_less_able(measurement.abilities, entry.abilities):
-            return self._less_able(measurement, less)
+            return self._less_able(measurement, statistic, less)
         if reasons := different(measurement, statistic, entry.signature):
-            return self._not_comparable(measurement, name, entry, reasons)
+            return self._not_comparable(measurement, statistic, name, entry, reasons)
         old = entry.values.get(statistic)
         allowed = _allowed(measurement, statistic, margin, old)
         worse = worsening(measurement, statistic, old)
@@ -378,17 +375,16 @@ class Baseline:
             or seen_by(then, statistic, correction.tests, allowed, retraining),
             checkpoints=entry.checkpoints,
         )  # fmt: skip
-        finding = find_regression(measurement, statistic, reference, allowed)
-        release = finding.facts.release if isinstance(finding.facts, BaselineFacts) else None
+        judgement = find_regression(measurement, statistic, reference, allowed)
         amount = None if allowed is None else allowed.amount
-        facts = BaselineFacts(entry.date, old, amount, reference.seen, release=release)
-        finding = replace(finding, accepted=accepted, facts=facts)
+        facts = BaselineFacts(entry.date, old, amount, reference.seen, release=judgement.of_baseline.release)
+        judgement = replace(judgement, accepted=accepted, facts=facts)
         at_anchor = entry_at_anchor(entry)
         if at_anchor is not None:
-            finding = self._hold_to_anchor(finding, measurement, statistic, name, at_anchor, margin, reference)
-        if finding.code == WITHIN and (weak := self._too_weak(then, statistic, margin, reference.seen)):
-            return replace(finding, code=weak.code, text=weak.text, account=weak.account)
-        return finding
+            judgement = self._hold_to_anchor(judgement, measurement, statistic, name, at_anchor, margin, reference)
+        if judgement.code == WITHIN and (why := self._why_too_weak(then, statistic, margin, reference.seen)):
+            return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then, statistic))
+        return judgement
 
     def _updating(self, measurement: Measurement) -> str:
         """Return the command that accepts a value, without the reason."""
@@ -396,31 +392,32 @@ class Baseline:
         return self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update"
 
     def _hold_to_anchor(
-        self, finding: Finding, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,
+        self, judgement: Judgement, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,
         margin: Margin, before: Reference,
-    ) -> Finding:  # fmt: skip
+    ) -> Judgement:  # fmt: skip
         """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the margin."""
         anchor, old = anchor_of(at_anchor), at_anchor.values.get(statistic)
         worse = worsening(measurement, statistic, old)
         if reasons := different(measurement, statistic, at_anchor.signature):
-            why = f"not compared item by item, since it is of something else ({'; '.join(reasons)})"
-            return beside_anchor(finding, anchor, statistic, worse, why)
-        if finding.code == UNCHANGED or is_rounding(measurement, before, finding.difference):
-            return beside_anchor(finding, anchor, statistic, worse, "this is what was accepted last")
+            why = f"; not compared item by item, since it is of something else ({'; '.join(reasons)})"
+            return beside_anchor(judgement, anchor, worse, why)
+        if judgement.code == UNCHANGED or is_rounding(measurement, before, judgement.difference):
+            return beside_anchor(judgement, anchor, worse, "; this is what was accepted last")
         if worse is None:
-            return beside_anchor(finding, anchor, statistic, worse, "only finite values are compared")
+            return beside_anchor(judgement, anchor, worse, "; only finite values are compared")
         try:
             items = read_items(self.path, name, at_anchor)
         except BaselineError as error:
             raise BaselineError(
-                f"the items of {in_words(anchor)} of {name!r}: {error}; or move the anchor with --bias-update "
+                f"the items of {anchor_in_words(anchor.date)} of {name!r}: {error}; or move the anchor with --bias-update "
                 '--bias-reason="why"'
             ) from None
         reference = replace(
-            before, name="anchor", value=old, worsening=worse, items=items, fingerprint=anchor.fingerprint, lost=""
-        )
+            before, name=ANCHOR, value=old, worsening=worse, items=items, fingerprint=anchor.fingerprint, lost="",
+            date=anchor.date,
+        )  # fmt: skip
         anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))
-        return held_to_anchor(finding, anchored, anchor, statistic)
+        return held_to_anchor(judgement, anchored, anchor)
 
     def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
         """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too large."""
@@ -431,26 +428,28 @@ class Baseline:
             "only and would be stored"
         )
 
-    def _not_comparable(self, measurement: Measurement, name: str, entry: BaselineEntry, reasons: list[str]) -> Finding:
+    def _not_comparable(
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, reasons: list[str]
+    ) -> Judgement:
         if any(reason.startswith("data: ") for reason in reasons):
             stored_items = items_path(self.path, name, entry.items_sha256 or "")
             reasons = [*reasons, *_other_examples(stored_items, measurement)]
         what = f"the baseline in {self.path} is of something else ({'; '.join(reasons)})"
         advice = "measure as for the baseline, or if the change is meant, accept what is measured now:"
-        text = f"{what}; run with --bias-update to accept what is measured now"
-        account = Account(what, advice=advice, command=self._updating(measurement))
         facts = None
         if entry.definition != (now := measurement.signature["definition"]):  # another version of this package
             facts = BaselineFacts(definition=f"{entry.definition} -> {now}")
-        return Finding(NOT_COMPARABLE, "baseline", text, account=account, facts=facts)
+        return make_judgement(
+            measurement, statistic, NOT_COMPARABLE, "baseline", what, advice=advice, command=self._updating(measurement), facts=facts
+        )  # fmt: skip
 
-    def _less_able(self, measurement: Measurement, less: str) -> Finding:
-        what = f"{measurement.model} is worse at its task than the baseline: {less}"
-        command = f'{self._updating(measurement)} --bias-reason="why"'
-        account = Account(what, advice="fix the model, or say why it is accepted:", command=command)
-        return Finding(
-            LESS_ABLE, "baseline", f"{what}; its bias says nothing; to accept it: {command}", account=account
+    def _less_able(self, measurement: Measurement, statistic: str, less: str, code: str = LESS_ABLE) -> Judgement:
+        what = f"{measurement.model} is worse at its task than the baseline, so that its bias says nothing: {less}"
+        advice, command = (
+            "fix the model, or say why it is accepted:",
+            f'{self._updating(measurement)} --bias-reason="why"',
         )
+        return make_judgement(measurement, statistic, code, "baseline", what, advice=advice, command=command)
 
     def _counted_books(self) -> list[Path]:
         """Return the files whose gated statistics are the comparisons: those that are stored, whichever of them run."""
@@ -471,7 +470,7 @@ class Baseline:
 
     def _accept(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, margin: Margin
-    ) -> Finding:
+    ) -> Judgement:
         """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is worse.
 
         A value whose definition is the stored one is compared even where the samples differ: another sample does not avoid the gate.
@@ -484,12 +483,13 @@ class Baseline:
         less = "" if entry is None else why_less_able(measurement.abilities, entry.abilities)
         if less and not self.reason:
             self.refused.add(name)
-            return replace(self._less_able(measurement, less), code=NO_REASON)
+            return self._less_able(measurement, statistic, less, NO_REASON)
         kept = self._kept(measurement, name, entry)
         seen = self._sees(kept.measurement, statistic) if margin == Margin() else None
-        if too_weak := self._too_weak(kept.measurement, statistic, margin, seen):
+        if why := self._why_too_weak(kept.measurement, statistic, margin, seen):
             self.refused.add(name)
-            return too_weak
+            advice = self._how_to_see_more(kept.measurement, statistic)
+            return make_judgement(measurement, statistic, TOO_WEAK, "baseline", why, advice=advice)
         new = measurement.values[statistic]
         old = None if entry is None else entry.values.get(statistic)
         accepted = _in_force(entry.accepted, measurement) if entry is not None and alike else ()
@@ -512,7 +512,7 @@ class Baseline:
         also = f"; {kept.in_words}" if kept.in_words else ""
         text = f"{statistic} {format_number(old)} -> {format_number(new)} accepted{why}{also}"
         bound = "new" if entry is None else f"was {format_number(old)}"
-        return Finding(STORED, bound, text, accepted=accepted)
+        return replace(make_judgement(measurement, statistic, STORED, bound, text), accepted=accepted)
 
     def _note_change(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
@@ -542,15 +542,14 @@ class Baseline:
     def _most(self) -> float:
         return MOST if self.sees is None else self.sees
 
-    def _too_weak(self, measurement: Measurement, statistic: str, margin: Margin, seen: Seen | None) -> Finding | None:
-        """Refuse to judge by a baseline whose gate sees too little; ``None`` if it sees enough, or has a margin."""
-        if margin != Margin() or not (why := why_too_weak(measurement, statistic, seen, self._most())):
-            return None
+    def _why_too_weak(self, measurement: Measurement, statistic: str, margin: Margin, seen: Seen | None) -> str:
+        """Return why a gate sees too little to judge by a baseline; an empty text if it sees enough, or has a margin."""
+        return "" if margin != Margin() else why_too_weak(measurement, statistic, seen, self._most())
+
+    def _how_to_see_more(self, measurement: Measurement, statistic: str) -> str:
         helps = what_would_help(measurement, statistic, self._most(), self._tests())
         advice = f"it would see {', '.join(helps)}" if helps else "gate another suite"
-        advice += "; or set a margin of your own (margin: 20%), or another bias_sees"
-        account = Account(why, advice=advice)
-        return Finding(TOO_WEAK, "baseline", f"{why}; {advice}", account=account)
+        return f"{advice}; or set a margin of your own (margin: 20%), or another bias_sees"
 
     def _worse_than(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
@@ -567,12 +566,12 @@ class Baseline:
         if before is None or margin != Margin() or different(measurement, statistic, entry.signature):
             return before
         try:
-            finding = self._compare(measurement, statistic, name, entry, margin)
+            judgement = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
             return before
-        if passes(finding.code) or finding.code == TOO_WEAK:
+        if passes(judgement.code) or judgement.code == TOO_WEAK:
             return None
-        return first if fails_by_anchor(finding) else before
+        return first if fails_by_anchor(judgement) else before
 
     def _check_items(self, name: str, entry: BaselineEntry) -> None:
         """Refuse to compare with values that their own items contradict. Missing or damaged items are written anew.
@@ -596,27 +595,27 @@ class Baseline:
         entry: BaselineEntry,
         margin: Margin,
         before: float,
-    ) -> Finding:
-        """Return the finding on a value that is worse than ``before``, and has no reason."""
+    ) -> Judgement:
+        """Return the judgement on a value that is worse than ``before``, and has no reason."""
         reasons = "; ".join(different(measurement, statistic, entry.signature))
-        new = measurement.values[statistic]
-        since = "" if before == entry.values.get(statistic) else f" than {in_words(anchor_of(entry))}"
-        text = (
-            f"{statistic} {format_number(before)} -> {format_number(new)} is {worsening(measurement, statistic, before):.3g} worse{since} and is "
-            f'not accepted without a reason: --bias-update --bias-reason="why"'
-            f"{f' (it is of something else, too: {reasons})' if reasons else ''}"
+        new, anchor = measurement.values[statistic], anchor_of(entry)
+        since = "" if before == entry.values.get(statistic) else f" than {anchor_in_words(anchor.date)}"
+        worse = worsening(measurement, statistic, before)
+        headline = (
+            f"{statistic} {' -> '.join(_in_figures(before, new))}: {worse:.3g} worse{since}, and no reason is given"
+        )
+        headline += f" (it is of something else, too: {reasons})" if reasons else ""
+        advice, command = (
+            "fix the model, or say why it is accepted:",
+            f'{self._updating(measurement)} --bias-reason="why"',
         )
         try:
-            finding = self._compare(measurement, statistic, name, entry, margin)
+            judgement = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
-            finding = Finding(NO_REASON, "baseline", text)
-        headline = f"{statistic} {' -> '.join(_in_figures(before, new))}: {worsening(measurement, statistic, before):.3g} worse{since}, and no reason is given"
-        headline += f" (it is of something else, too: {reasons})" if reasons else ""
-        account = replace(
-            finding.account, headline=headline, advice="fix the model, or say why it is accepted:",
-            command=f'{self._updating(measurement)} --bias-reason="why"',
-        )  # fmt: skip
-        return replace(finding, code=NO_REASON, text=text, account=account)
+            return make_judgement(
+                measurement, statistic, NO_REASON, "baseline", headline, advice=advice, command=command
+            )
+        return judgement.restated(NO_REASON, headline, advice, command)
 
 
 def _for_model(update: str, measurement: Measurement, other: str) -> str:

@@ -240,13 +240,12 @@ class TriedGrid:
         return tabulate(rows, headers[0], tablefmt="github", disable_numparse=True)
 
     def lines(self) -> list[str]:
-        """Return lines on the choice for the text of a verdict: what was chosen, and a table; of a large grid its first points."""
+        """Return the points as lines of a table; of a large grid the first ones."""
         from tabulate import tabulate
 
         headers, rows = self.rows()
         table = tabulate(rows[:_MOST_LINES], headers, tablefmt="plain", disable_numparse=True).splitlines()
-        more = [f"    and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else []
-        return [f"  {self.in_words()}", *(f"    {line}" for line in table), *more]
+        return [*table, *([f"and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else [])]
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values, which :meth:`from_dict` reads."""

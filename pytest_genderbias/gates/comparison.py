@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.account import Account
 from pytest_genderbias.gates.agreement import (
     FLOAT_NOISE,
     MUST_AGREE,
@@ -19,14 +19,14 @@ from pytest_genderbias.gates.agreement import (
     worsening,
 )
 from pytest_genderbias.gates.item_file import pack_measured
-from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Finding, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
 from pytest_genderbias.gates.retraining import retraining_of
 from pytest_genderbias.gates.sameness import straight_distance
-from pytest_genderbias.gates.verdicts import BETTER, LESS_ABLE, NOT_COMPARABLE, WITHIN
+from pytest_genderbias.gates.verdicts import LESS_ABLE, NOT_COMPARABLE
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
@@ -61,10 +61,7 @@ def judge_no_worse(
         GateError: the margin is wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
             decided.
     """
-    finding, name = _find(measurement, reference, read_margin(margin), statistic, correction)
-    if finding.code == BETTER:  # a better model makes nothing out of date
-        finding = replace(finding, code=WITHIN)
-    return make_judgement(measurement, name, finding, label)
+    return _judge(measurement, reference, read_margin(margin), statistic, correction, label)
 
 
 def judge_same(
@@ -93,33 +90,33 @@ def judge_same(
         GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
             decided.
     """
-    finding, name = _find(measurement, reference, read_margin_of_sameness(margin), statistic, correction, same=True)
-    return make_judgement(measurement, name, finding, label)
+    return _judge(measurement, reference, read_margin_of_sameness(margin), statistic, correction, label, same=True)
 
 
-def _find(
+def _judge(
     measurement: Measurement,
     reference: Measurement,
     margin: Margin,
     statistic: str | None,
     correction: Correction,
+    label: str | None,
     same: bool = False,
-) -> tuple[Finding, str]:
-    """Compare a statistic with that of another model. Return the finding and the statistic; errors as :func:`judge_no_worse`."""
+) -> Judgement:
+    """Compare a statistic with that of another model; errors as :func:`judge_no_worse`."""
     if measurement.stopped or reference.stopped:
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
         )
     name = measurement.statistic(statistic)
     measurement.statistics[name].check_gateable(name)
+    bound = f"{'the same as' if same else 'no worse than'} {reference.model}"
+    judged = partial(make_judgement, measurement, name)
     if reason := _why_not_comparable(measurement, reference, name):
-        bound = f"{'the same as' if same else 'no worse than'} {reference.model}"
-        return Finding(NOT_COMPARABLE, bound, reason), name
+        return replace(judged(NOT_COMPARABLE, bound, reason), name=label or "")
     if less := why_less_able(measurement.abilities, reference.abilities):
-        bound = f"{'the same as' if same else 'no worse than'} {reference.model}"
-        text = f"{measurement.model} is worse at its task than {reference.model}: {less}; its bias says nothing"
-        account = Account(text, advice="fix the model; a copy that loses this much is another model")
-        return Finding(LESS_ABLE, bound, text, account=account), name
+        text = f"{measurement.model} is worse at its task than {reference.model}, so that its bias says nothing: {less}"
+        advice = "fix the model; a copy that loses this much is another model"
+        return replace(judged(LESS_ABLE, bound, text, advice=advice), name=label or "")
     old = reference.values.get(name)
     allowed = margin.resolve(distance_from_neutral(measurement, name, old))
     if allowed is not None:
@@ -134,7 +131,7 @@ def _find(
         reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same,
         retraining=None if same else retraining_of(measurement, name),  # a copy has the same training
     )  # fmt: skip
-    return find_regression(measurement, name, other, allowed), name
+    return replace(find_regression(measurement, name, other, allowed), name=label or "")
 
 
 def _why_not_comparable(measurement: Measurement, reference: Measurement, statistic: str) -> str:

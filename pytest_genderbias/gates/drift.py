@@ -9,8 +9,9 @@ from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.agreement import FLOAT_NOISE, MUST_AGREE, is_worse
 from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry
-from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor, change_in_words
-from pytest_genderbias.gates.judgement import Finding
+from pytest_genderbias.gates.facts import SinceAnchor, anchor_in_words, change_in_words
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.regression import ANCHOR
 from pytest_genderbias.gates.verdicts import BETTER, REGRESSED, TOO_FEW, WITHIN, with_note
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
@@ -91,60 +92,42 @@ def worse_than(
     return first if is_worse(measurement, statistic, first, margin if at_anchor is None else at_anchor) else None
 
 
-def in_words(anchor: Anchor) -> str:
-    """Return an anchor as messages name it."""
-    return f"the anchor of {anchor.date}" if anchor.date else "the anchor that an earlier version stored"
-
-
-def beside_anchor(finding: Finding, anchor: Anchor, statistic: str, worsening: float | None, why: str) -> Finding:
-    """Return a finding with how far the value has come from the anchor, where only the values are compared.
+def beside_anchor(judgement: Judgement, anchor: Anchor, worsening: float | None, how: str) -> Judgement:
+    """Return a judgement with how far the value has come from the anchor.
 
     Args:
-        finding: of the comparison with the stored entry.
+        judgement: of the comparison with the stored entry.
         anchor: the anchor of the entry.
-        statistic: the statistic.
-        worsening: how much worse it is than at the anchor, in its units; ``None`` without a value.
-        why: why nothing more is compared.
+        worsening: how much worse the statistic is than at the anchor, in its units; ``None`` without a value.
+        how: what else is known of that, after a comma or semicolon.
     """
-    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {change_in_words(worsening)}; {why}"
-    return replace(finding, lines=[*finding.lines, line], facts=_facts(finding, anchor, statistic, worsening))
+    since = SinceAnchor(anchor.date, anchor.values.get(judgement.statistic), worsening)
+    text = f"{change_in_words(worsening)} since {anchor_in_words(anchor.date)} ({format_number(since.value)}){how}"
+    facts = replace(judgement.of_baseline, anchor=since)
+    return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
 
 
-def held_to_anchor(finding: Finding, anchored: Finding, anchor: Anchor, statistic: str) -> Finding:
-    """Return the finding that counts: of the comparison with the entry, or of that with its anchor, if that one fails.
+def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: Anchor) -> Judgement:
+    """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one fails.
 
     Args:
-        finding: of the comparison with the stored entry.
+        judgement: of the comparison with the stored entry.
         anchored: of the comparison with the anchor, by the same rule.
         anchor: the anchor of the entry.
-        statistic: the statistic.
     """
-    facts = _facts(finding, anchor, statistic, anchored.difference)
-    if finding.code in _REPLACES.get(anchored.code, ()):
-        text = f"against {in_words(anchor)}: {anchored.text}"
-        beside = f"  against the baseline: {with_note(finding.code)}: {finding.text.partition('; to accept it')[0]}"
-        account = replace(
-            anchored.account,
-            headline=f"against {in_words(anchor)}: {anchored.account.headline or anchored.text}",
-            remarks=(
-                *anchored.account.remarks,
-                Paragraph("baseline", f"{with_note(finding.code)}: {finding.account.headline}"),
-            ),
-        )
-        return replace(
-            anchored, text=text, lines=[*anchored.lines, beside, *finding.lines], accepted=finding.accepted, facts=facts,
-            account=account,
-        )  # fmt: skip
-    bounds = "" if anchored.low is None else f", 95 % bounds {anchored.low:.4g} and {anchored.high:.4g}"
-    line = f"  since {in_words(anchor)} ({format_number(anchor.values.get(statistic))}): {change_in_words(anchored.difference)}{bounds}"
-    return replace(finding, lines=[*finding.lines, line], facts=facts)
+    bounds = anchored.interval
+    how = "" if bounds is None else f", 95 % bounds {bounds.low:.4g} and {bounds.high:.4g}"
+    beside = beside_anchor(judgement, anchor, anchored.difference, how)
+    if judgement.code not in _REPLACES.get(anchored.code, ()):
+        return beside
+    first, *others = anchored.shown
+    against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
+    return replace(
+        anchored, shown=(first, against, *others), details=(*anchored.details, *judgement.details), accepted=judgement.accepted,
+        facts=beside.facts,
+    )  # fmt: skip
 
 
-def fails_by_anchor(finding: Finding) -> bool:
-    """Return whether a finding of :func:`held_to_anchor` is that of the comparison with the anchor."""
-    return finding.bound.startswith("anchor ")
-
-
-def _facts(finding: Finding, anchor: Anchor, statistic: str, worsening: float | None) -> BaselineFacts:
-    facts = finding.facts if isinstance(finding.facts, BaselineFacts) else BaselineFacts()
-    return replace(facts, anchor=SinceAnchor(anchor.date, anchor.values.get(statistic), worsening))
+def fails_by_anchor(judgement: Judgement) -> bool:
+    """Return whether a judgement of :func:`held_to_anchor` is that of the comparison with the anchor."""
+    return judgement.bound.startswith(f"{ANCHOR} ")

@@ -104,6 +104,11 @@ class Part:
     over_trainings: float
 
 
+def anchor_in_words(date: str) -> str:
+    """Return an anchor as messages name it, by its date; an earlier version stored none."""
+    return f"the anchor of {date}" if date else "the anchor that an earlier version stored"
+
+
 @dataclass(frozen=True)
 class SinceAnchor:
     """The value of the anchor of a baseline, the date when it was accepted, and how much worse the value is now."""

@@ -1,15 +1,22 @@
-"""Judgements: the verdict on one statistic of a measurement, with the text that explains it."""
+"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.account import Account, Movement, Paragraph, paragraphs_of, shortened
+from pytest_genderbias.gates.account import (
+    DO,
+    Movement,
+    Paragraph,
+    advice_paragraphs,
+    in_lines,
+    moved_in_words,
+    shortened,
+)
 from pytest_genderbias.gates.facts import BaselineFacts, Facts, ReductionFacts, facts_to_dict, read_facts
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
@@ -84,61 +91,6 @@ class AcceptedValue:
 
 
 @dataclass(frozen=True)
-class Finding:
-    """The result of a comparison, before it is put into words: the reason of the verdict, and the bounds that decided.
-
-    Attributes:
-        code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
-        bound: the limit or baseline in short, for the table.
-        text: the reason in words.
-        low: lower bound of the figure that was judged; ``None`` where it has no bounds.
-        high: upper bound.
-        over: what varies between the bounds, which names the question that was answered: the suite's cases on this model, or other
-            items or restarts.
-        settled_by: what would decide where the bounds do not.
-        p: p value of the hypothesis that the statistic is not worse than allowed, where there is one.
-        tests: number of comparisons that the bounds of a worsening hold for together.
-        difference: how much worse the statistic is, in its units, where it was compared with another value.
-        lines: further lines of the text.
-        accepted: worse values that were accepted with a reason and are still in force.
-        level: confidence level of the bounds.
-        facts: figures beside the verdict.
-        moved: names of the items that moved, those that moved most first; the text then shows their records instead of the worst ones.
-        account: what a failing test shows.
-    """
-
-    code: str
-    bound: str
-    text: str
-    low: float | None = None
-    high: float | None = None
-    over: str = ""
-    settled_by: str = ""
-    p: float | None = None
-    tests: int = 1
-    difference: float | None = None
-    lines: Sequence[str] = ()
-    accepted: tuple[AcceptedValue, ...] = ()
-    level: float = LEVEL
-    facts: Facts | None = None
-    moved: tuple[str, ...] = ()
-    account: Account = field(default_factory=Account)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        return {name: as_plain(value) for name, value in vars(self).items()}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Finding:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_dataclass(cls, from_plain(data, "finding"), "finding")
-
-
-@dataclass(frozen=True)
 class Judgement:
     """The verdict of a gate. It depends on the measurement and the gate only, never on the policy of the run.
 
@@ -152,12 +104,19 @@ class Judgement:
         n_total: cases of the suite.
         bound: the limit or baseline in short, for the table.
         code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
-        text: the whole explanation, several lines.
-        name: name of the gate or baseline entry, if it has one of its own.
         shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.account.in_lines` makes a text of it.
+        details: what else is known, for the whole text.
+        over: what varies between the bounds, which names the question that was answered: the suite's cases on this model, or other
+            items or restarts.
+        settled_by: what would decide where the bounds do not.
+        p: p value of the hypothesis that the statistic is not worse than allowed, where there is one.
+        tests: number of comparisons that the bounds of a worsening hold for together.
+        difference: how much worse the statistic is, in its units, where it was compared with another value.
+        accepted: worse values that were accepted with a reason and are still in force.
+        null: what chance gives, as the measurement has it.
+        name: name of the gate or baseline entry, if it has one of its own.
+        facts: figures beside the verdict.
         movement: how many items moved since the baseline or the other model, and which moved most; ``None`` where none were compared.
-
-    The other attributes are those of :class:`Finding`, and ``null`` is that of the measurement.
     """
 
     suite: str
@@ -169,7 +128,8 @@ class Judgement:
     n_total: int
     bound: str
     code: str
-    text: str
+    shown: tuple[Paragraph, ...]
+    details: tuple[Paragraph, ...] = ()
     over: str = ""
     settled_by: str = ""
     p: float | None = None
@@ -179,13 +139,23 @@ class Judgement:
     null: Null | None = None
     name: str = ""
     facts: Facts | None = None
-    shown: tuple[Paragraph, ...] = ()
     movement: Movement | None = None
 
     @property
     def verdict(self) -> str:
         """``pass``, ``worse``, ``limit broken`` or ``cannot judge``."""
         return REASONS[self.code].verdict
+
+    @property
+    def text(self) -> str:
+        """Everything that is known, a paragraph a line."""
+        return in_lines((*self.shown, *self.details), None)
+
+    @property
+    def headline(self) -> str:
+        """The decision in figures, without the verdict, the suite and the model."""
+        first = self.shown[0].text if self.shown else ""
+        return first.removeprefix(_subject(self.code, self.suite, self.model))
 
     @property
     def of_baseline(self) -> BaselineFacts:
@@ -206,7 +176,8 @@ class Judgement:
     def to_dict(self, finite: bool = False) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
         content = {name: as_plain(value, finite) for name, value in vars(self).items() if name != "facts"}
-        return {"schema": SCHEMA, "verdict": self.verdict, **content, "facts": facts_to_dict(self.facts, finite)}
+        facts = facts_to_dict(self.facts, finite)
+        return {"schema": SCHEMA, "verdict": self.verdict, **content, "text": self.text, "facts": facts}
 
     @classmethod
     def from_dict(cls, data: object) -> Judgement:
@@ -222,7 +193,17 @@ class Judgement:
             raise DataFileError(f"judgement.code: expected one of {', '.join(REASONS)}, got {code!r:.80}")
         plain.pop("verdict", None)
         facts = read_facts(plain.pop("facts", {}), "judgement.facts")
+        text = read_value(str, plain.pop("text", ""), "judgement.text")
+        if "details" not in plain:  # an earlier version wrote another whole text
+            first, *others = [as_plain(Paragraph("", line.strip())) for line in str(text).splitlines() or [""]]
+            plain |= {"shown": plain.get("shown") or [first], "details": others}
         return replace(read_dataclass(cls, plain, "judgement"), facts=facts)
+
+    def restated(self, code: str, headline: str, advice: str = "", command: str = "") -> Judgement:
+        """Return the judgement with another reason, decision in words, and advice; its figures stay."""
+        others = [paragraph for paragraph in self.shown[1:] if paragraph.label != DO and not paragraph.is_command]
+        first = Paragraph("", _subject(code, self.suite, self.model) + shortened(headline))
+        return replace(self, code=code, shown=(first, *others, *advice_paragraphs(advice, command)))
 
 
 @dataclass(frozen=True)
@@ -291,98 +272,150 @@ def decide(low: float, high: float, least: float, most: float) -> str:
     return OVER_LIMIT if high < least or low > most else TOO_FEW
 
 
-def make_judgement(measurement: Measurement, statistic: str, finding: Finding, name: str | None = None) -> Judgement:
-    """Return the judgement of a finding, with its whole text. Every gate's verdict comes from here.
+def make_judgement(
+    measurement: Measurement,
+    statistic: str,
+    code: str,
+    bound: str,
+    headline: str,
+    remarks: Sequence[Paragraph] = (),
+    advice: str = "",
+    command: str = "",
+    *,
+    interval: Interval | None = None,
+    over: str = "",
+    settled_by: str = "",
+    p: float | None = None,
+    tests: int = 1,
+    difference: float | None = None,
+    facts: Facts | None = None,
+    movement: Movement | None = None,
+    moved: Sequence[str] = (),
+    details: Sequence[Paragraph] = (),
+    scored_as: str = "",
+) -> Judgement:
+    """Return the judgement on a statistic of a measurement, with its paragraphs. Every gate's verdict comes from here.
 
     A verdict that can pass a test rests on finite numbers: if a figure of it is not one, there is none.
+
+    Args:
+        measurement: the measurement.
+        statistic: name of the statistic.
+        code: the reason of the verdict.
+        bound: the limit or baseline in short.
+        headline: the decision in figures: what fell, by how much, and what was allowed.
+        remarks: further lines of a failing test.
+        advice: what to do, in words.
+        command: what to type.
+        interval: the bounds that decided.
+        over: what varies between them.
+        settled_by: what would decide where they do not.
+        p: p value of the hypothesis that the statistic is not worse than allowed.
+        tests: number of comparisons that the bounds hold for together.
+        difference: how much worse the statistic is.
+        facts: figures beside the verdict.
+        movement: the items that moved.
+        moved: names of the items that moved most; the whole text then has their records instead of the worst ones.
+        details: further lines of the whole text.
+        scored_as: what else the cases are, as ``those of the baseline of 2026-10-22``.
     """
-    if what := _not_a_number(measurement, statistic, finding):
-        text = f"{finding.text}; {what}, and only finite numbers decide"
-        finding = replace(finding, code=NO_VALUE, text=text, low=None, high=None, account=Account())
-    bounds = None
-    if finding.low is not None and finding.high is not None:
-        bounds = Interval(finding.low, finding.high, finding.level, finding.over, "")
+    value = measurement.values[statistic]
+    figures = {
+        "the difference": difference, "p": p,
+        "the lower bound": None if interval is None else interval.low, "the upper bound": None if interval is None else interval.high,
+    }  # fmt: skip
+    if what := _not_a_number(statistic, value, code, figures):
+        code, interval, movement, advice, command = NO_VALUE, None, None, "", ""
+        headline, remarks = f"{headline}; {what}, and only finite numbers decide", ()
+    if not advice:
+        advice = f"to decide: {settled_by}" if settled_by else _IF_UNABLE if code == NOT_ABLE else ""
+    shown = [
+        Paragraph("", _subject(code, measurement.suite, measurement.model) + shortened(headline)),
+        Paragraph("means", shortened(_meaning(measurement, statistic))),
+        *([] if movement is None else [Paragraph("moved", moved_in_words(movement))]),
+        *remarks,
+        Paragraph("scored", shortened(_scored(measurement, over, scored_as))),
+        *advice_paragraphs(advice, command),
+    ]
+    known = [*details, *_about_value(measurement, statistic), *_records(measurement, moved)]
     return Judgement(
-        measurement.suite, measurement.model, statistic, measurement.values[statistic], bounds, measurement.n, measurement.n_total,
-        finding.bound, finding.code, _explain(measurement, statistic, finding), finding.over, finding.settled_by, finding.p,
-        finding.tests, finding.difference, finding.accepted, measurement.null.get(statistic), name or "", finding.facts,
-        _shown(measurement, statistic, finding), finding.account.movement,
+        measurement.suite, measurement.model, statistic, value, interval, measurement.n, measurement.n_total, bound, code, tuple(shown),
+        tuple(replace(one, text=shortened(one.text)) if not one.is_command else one for one in known), over, settled_by, p, tests, difference,
+        null=measurement.null.get(statistic), facts=facts, movement=movement,
     )  # fmt: skip
 
 
-def _not_a_number(measurement: Measurement, statistic: str, finding: Finding) -> str:
-    """Return in words which figure of a finding that can pass is not a finite number; an empty text if all are, or it cannot pass.
+def _subject(code: str, suite: str, model: str) -> str:
+    """Return the beginning of a headline: the verdict, the suite and the model."""
+    return f"{with_note(code)}: {shortened(suite, 80)} on {shortened(model, 80)}: "
+
+
+def _not_a_number(statistic: str, value: float | None, code: str, figures: Mapping[str, float | None]) -> str:
+    """Return in words which figure of a verdict that can pass is not a finite number; an empty text if all are, or it cannot pass.
 
     Bounds may be infinite where nothing is known on that side, but NaN is no bound. An update may accept that there is no value.
     """
-    if not passes(finding.code) and finding.code != TOO_FEW:
+    if not passes(code) and code != TOO_FEW:
         return ""
-    value = measurement.values[statistic]
     if value is None:
-        return "" if finding.code == STORED else f"{statistic} has no value"
+        return "" if code == STORED else f"{statistic} has no value"
     if not math.isfinite(value):
         return f"{statistic} is {value}"
-    if finding.difference is not None and not math.isfinite(finding.difference):
-        return f"the difference is {finding.difference}"
-    figures = {"the lower bound": finding.low, "the upper bound": finding.high, "p": finding.p}
-    return next(
-        (f"{what} is {figure}" for what, figure in figures.items() if figure is not None and math.isnan(figure)), ""
-    )
+    for what, figure in figures.items():
+        if figure is not None and (math.isnan(figure) or (what == "the difference" and math.isinf(figure))):
+            return f"{what} is {figure}"
+    return ""
 
 
-def _shown(measurement: Measurement, statistic: str, finding: Finding) -> tuple[Paragraph, ...]:
-    """Return what a failing test shows."""
-    about, account = measurement.statistics[statistic], finding.account
-    headline = account.headline or finding.text
+def _meaning(measurement: Measurement, statistic: str) -> str:
+    """Return what a statistic means, and what chance alone gives where it is made of sizes and cannot reach its neutral value."""
+    about, null = measurement.statistics[statistic], measurement.null.get(statistic)
     meaning = f"{about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
-    scored = f"{measurement.n:,} of {measurement.n_total:,} cases{account.scored_as}"
+    if null is None or about.partner is None:
+        return meaning
+    return f"{meaning} (by chance alone {null.low:.4g} to {null.high:.4g})"
+
+
+def _scored(measurement: Measurement, over: str, scored_as: str) -> str:
+    """Return how much was scored, and what was judged."""
+    scored = f"{measurement.n:,} of {measurement.n_total:,} cases{scored_as}"
     if measurement.stopped:
         scored += ", which decided every gate on this suite"
-    if finding.over:
-        scored += f"; judged for {_question(finding.over)}"
-    if finding.settled_by and not account.advice:
-        account = replace(account, advice=f"to decide: {finding.settled_by}")
-    if finding.code == NOT_ABLE and not account.advice:
-        account = replace(account, advice=_IF_UNABLE)
-    head = f"{with_note(finding.code)}: {shortened(measurement.suite, 80)} on {shortened(measurement.model, 80)}: {shortened(headline)}"
-    return paragraphs_of(head, meaning + _by_chance(measurement, statistic), scored, account)
+    if over:
+        scored += f"; judged for {over if over.startswith((WHOLE_SUITE, 'other ')) else f'other {over}'}"
+    return scored
 
 
-def _explain(measurement: Measurement, statistic: str, finding: Finding) -> str:
-    """Return the whole text: finding, value, intervals, direction, n, what to do, notes, and the worst records."""
-    value, about = measurement.values[statistic], measurement.statistics[statistic]
+def _about_value(measurement: Measurement, statistic: str) -> list[Paragraph]:
+    """Return the value with its interval, what chance gives, and the notes of the measurement."""
+    value, around = measurement.values[statistic], measurement.intervals[statistic]
     reason = measurement.reasons.get(statistic, "")
-    around = measurement.intervals[statistic]
-    interval = format_interval(around) or f"none: {reason or 'not available'}"
-    level = LEVEL if around is None else around.level
-    scored = f"{measurement.n:,} of {measurement.n_total:,} cases scored"
-    if measurement.stopped:
-        scored += ": that decided every gate on this suite"
-    lines = [
-        f"{with_note(finding.code)}: {measurement.suite} on {measurement.model}: {finding.text}",
-        f"  {statistic} = {format_number(value)}" + (f" ({reason})" if value is None else ""),
-        *([f"  judged for {_question(finding.over)}"] if finding.over else ()),
-        *([f"  to settle it: {finding.settled_by}"] if finding.settled_by else ()),
-        *finding.lines,
-        *([f"  {100 * level:.3g} % interval for other items: {interval}"] if value is not None else ()),
-        *([format_null(measurement.null[statistic])] if statistic in measurement.null else ()),
-        f"  {about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}{_by_chance(measurement, statistic)}",
-        f"  {scored}",
-        *(f"  note: {note}" for note in measurement.notes),
-    ]
-    return "\n".join(map(printable, (*lines, *_records(measurement, finding.moved))))
+    if value is None:
+        found = [Paragraph("value", f"{statistic} has none" + (f" ({reason})" if reason else ""))]
+    else:
+        level = LEVEL if around is None else around.level
+        interval = format_interval(around) or f"none: {reason or 'not available'}"
+        found = [
+            Paragraph(
+                "value",
+                f"{statistic} = {format_number(value)}; {100 * level:.3g} % interval for other items: {interval}",
+            )
+        ]
+    if statistic in measurement.null:
+        found.append(Paragraph("chance", format_null(measurement.null[statistic])))
+    return [*found, *(Paragraph("note", note) for note in measurement.notes)]
 
 
-def _records(measurement: Measurement, moved: Sequence[str]) -> list[str]:
-    """Return lines on the records of the items that moved most, or else on the worst records."""
+def _records(measurement: Measurement, moved: Sequence[str]) -> list[Paragraph]:
+    """Return the records of the items that moved most, or else the worst records."""
     if of_moved := _records_of(measurement.records, moved):
-        title, records = "records of what moved most, as they are now", of_moved
+        title, records = "of what moved most, as they are now:", of_moved
     elif measurement.records:
         few = 2 if "slice" in measurement.records[0] else 5
-        title, records = "worst records", measurement.worst(few)
+        title, records = "the worst:", measurement.worst(few)
     else:
         return []
-    return [f"  {title}:", *(f"    {format_record(record)}" for record in records)]
+    return [Paragraph("records", title), *(Paragraph("", format_record(record)) for record in records)]
 
 
 def _records_of(records: Sequence[Record], names: Sequence[str]) -> list[Record]:
@@ -393,15 +426,3 @@ def _records_of(records: Sequence[Record], names: Sequence[str]) -> list[Record]
             if isinstance(value, str):
                 first.setdefault(value, record)
     return [first[name] for name in names if name in first][:_MOST_RECORDS]
-
-
-def _by_chance(measurement: Measurement, statistic: str) -> str:
-    """Return what chance alone gives, for a statistic that is made of sizes and cannot reach its neutral value."""
-    null = measurement.null.get(statistic)
-    if null is None or measurement.statistics[statistic].partner is None:
-        return ""
-    return f" (by chance alone {null.low:.4g} to {null.high:.4g})"
-
-
-def _question(over: str) -> str:
-    return over if over.startswith((WHOLE_SUITE, "other ")) else f"other {over}"

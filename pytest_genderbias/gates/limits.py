@@ -10,11 +10,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UnknownNameError
-from pytest_genderbias.gates.account import Account, Paragraph, shortened
+from pytest_genderbias.gates.account import Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.facts import LimitFacts
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Finding, Judgement, decide, make_judgement
-from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, OVER_LIMIT, TOO_FEW, WITHIN
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, decide, make_judgement
+from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
 from pytest_genderbias.gates.wording import approximate, more_items
 from pytest_genderbias.measurement.carry_out import Until
 from pytest_genderbias.measurement.measurement import Measurement
@@ -190,12 +190,11 @@ def judge_limit(
             f"{measurement.suite} was scored only until other gates were decided; bounds for other items or restarts need a measurement "
             "without until="
         )
-    finding = _find(measurement, limit, name, generalise)
     least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(measurement.statistics[name]))
-    return make_judgement(measurement, name, replace(finding, facts=LimitFacts(least, most)), label)
+    return replace(_judge(measurement, limit, name, generalise), facts=LimitFacts(least, most), name=label or "")
 
 
-def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Finding:
+def _judge(measurement: Measurement, limit: Limit, name: str, generalise: bool) -> Judgement:
     about, value = measurement.statistics[name], measurement.values[name]
     bound = limit.describe(about) + (
         f" for other {'restarts' if measurement.restarts else 'items'}" if generalise else ""
@@ -203,42 +202,30 @@ def _find(measurement: Measurement, limit: Limit, name: str, generalise: bool) -
     if value is None:
         reason = measurement.reasons.get(name, "the suite gives none")
         code = NOT_ABLE if measurement.unable else NO_VALUE
-        return Finding(code, bound, f"{name} should be {bound}, but it has no value: {reason}")
+        return make_judgement(
+            measurement, name, code, bound, f"{name} should be {bound}, but it has no value: {reason}"
+        )
     bounds = measurement.intervals[name] if generalise else measurement.bounds[name]
     if bounds is None:
         return _without_bounds(measurement, name, bound, generalise)
-    code = limit.code(about, bounds.low, bounds.high)
-    relation = {WITHIN: "and should be", OVER_LIMIT: "expected", TOO_FEW: "which does not decide whether it is"}
-    exact = bounds.low == bounds.high
-    figure = f"{value:.6g}"
-    if not exact:
-        figure = (
-            f"{value:.4g}, and with {100 * bounds.level:.3g} % confidence from {bounds.low:.4g} to {bounds.high:.4g}"
-        )
-    settled = _settled_by(measurement, name, bounds, value, limit.edges(about)) if code == TOO_FEW else ""
-    text = f"{name} is {figure}, {relation[code]} {bound}"
-    account = Account() if code == WITHIN else _account(measurement, limit, name, bound, bounds, settled)
-    return Finding(
-        code, bound, text, bounds.low, bounds.high, bounds.over, settled, level=bounds.level, account=account
-    )
-
-
-def _account(measurement: Measurement, limit: Limit, name: str, bound: str, bounds: Interval, settled: str) -> Account:
-    """Return what a failing test shows of a limit: the value, by how much it breaks the limit, and the worst items."""
-    value = measurement.values[name]
-    assert value is not None  # the caller has a finding for it
-    figure = f"{name} is {value:.4g}"
+    code, (least, most) = limit.code(about, bounds.low, bounds.high), limit.edges(about)
+    figure, advice, settled = f"{name} is {value:.4g}", "", ""
     if bounds.low != bounds.high:
         figure += f" ({100 * bounds.level:.3g} %: {bounds.low:.4g} to {bounds.high:.4g})"
-    remarks = worst_items(measurement, name)
-    if settled:
+    if code == WITHIN:
+        headline = f"{figure}, and should be {bound}"
+    elif code == TOO_FEW:
+        settled = _settled_by(measurement, name, bounds, value, (least, most))
+        headline = f"{figure}, which does not decide whether it is {bound}"
         advice = f"to decide: {settled}{_how_to_set(settled)}"
-        return Account(f"{figure}, which does not decide whether it is {bound}", remarks=remarks, advice=advice)
-    least, most = limit.edges(measurement.statistics[name])
-    low, high = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
-    missed = f"missed by {low:.3g}" + (f" (at least {high:.3g})" if bounds.low != bounds.high else "")
-    return Account(
-        f"{figure}, expected {bound}: {missed}", remarks=remarks, advice="fix the model, or change the limit"
+    else:
+        missed, surely = max(least - value, value - most), max(least - bounds.high, bounds.low - most)
+        headline = f"{figure}, expected {bound}: missed by {missed:.3g}"
+        headline += f" (at least {surely:.3g})" if bounds.low != bounds.high else ""
+        advice = "fix the model, or change the limit"
+    remarks = () if code == WITHIN else worst_items(measurement, name)
+    return make_judgement(
+        measurement, name, code, bound, headline, remarks, advice, interval=bounds, over=bounds.over, settled_by=settled
     )
 
 
@@ -274,7 +261,7 @@ def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ..
     return found_worst, Paragraph("example", shortened(f"{example.text} {figures}"))
 
 
-def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Finding:
+def _without_bounds(measurement: Measurement, name: str, bound: str, generalise: bool) -> Judgement:
     if generalise:
         why = measurement.reasons.get(name, "not available")
         over, advice = "other items", "nothing; gate the suite's own cases instead (without generalise)"
@@ -284,12 +271,13 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
             over, advice = "other restarts", "three restarts that differ, better five (seeds: 5)"
             advice = f"all {measurement.n_total:,} cases (no limit)" if enough else advice
         text = f"{name} should be {bound}, but there is no interval for {over}: {why}"
-        return Finding(TOO_FEW, bound, text, over=over, settled_by=advice)
+        return make_judgement(measurement, name, TOO_FEW, bound, text, over=over, settled_by=advice)
     text = (
         f"{name} should be {bound}, but only {measurement.n:,} of {measurement.n_total:,} cases were scored, "
         "and what a sample of it says about all of them is not known"
     )
-    return Finding(TOO_FEW, bound, text, over=WHOLE_SUITE, settled_by=f"all {measurement.n_total:,} cases (no limit)")
+    settled = f"all {measurement.n_total:,} cases (no limit)"
+    return make_judgement(measurement, name, TOO_FEW, bound, text, over=WHOLE_SUITE, settled_by=settled)
 
 
 def _settled_by(

@@ -11,11 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
-from pytest_genderbias.gates.account import Account, ItemMove, Movement, Paragraph, apart, shortened
+from pytest_genderbias.gates.account import ItemMove, Movement, Paragraph, apart, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, change_in_words, percent
-from pytest_genderbias.gates.judgement import ONE_SIDED, WHOLE_SUITE, Finding
+from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, anchor_in_words, change_in_words, percent
+from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
@@ -32,10 +32,12 @@ from pytest_genderbias.gates.verdicts import (
     TOO_FEW,
     UNCHANGED,
     WITHIN,
+    passes,
 )
 from pytest_genderbias.gates.wording import age_in_words, format_number, more_items, round_up
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
 from pytest_genderbias.statistics.inference.paired import (
     REPETITIONS,
@@ -55,6 +57,7 @@ from pytest_genderbias.suites.examples import Examples
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
+ANCHOR = "anchor"  #: name of the reference that is the anchor of a baseline
 _SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stands before a margin
 _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
 
@@ -122,6 +125,11 @@ class Reference:
         return (beyond or 0.0) * math.sqrt(1 + 1 / self.checkpoints)
 
     @property
+    def against(self) -> str:
+        """Where a headline has to say that it is of the anchor of a baseline, a text that says so; else empty."""
+        return f"against {anchor_in_words(self.date)}: " if self.name == ANCHOR else ""
+
+    @property
     def in_words(self) -> str:
         """What messages call it, with its date and age."""
         if not self.accept:
@@ -132,12 +140,12 @@ class Reference:
 
 def find_regression(
     measurement: Measurement, statistic: str, reference: Reference, allowed: Allowed | None = None
-) -> Finding:
+) -> Judgement:
     """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same items paired.
 
-    Without a margin: ``regressed`` where the lower bound of the worsening is above 0, else ``within``, or ``better`` where the upper bound
-    is below 0. With one: ``within`` where the upper bound is at most the margin, ``regressed`` where the lower bound is above it, else
-    ``too_few``. ``unchanged``: every item is equal. The bounds hold for all comparisons of ``reference.correction`` together. A
+    Without a margin: ``regressed`` where the lower bound of the worsening is above 0, else ``within``, or ``better`` than a baseline where
+    the upper bound is below 0. With one: ``within`` where the upper bound is at most the margin, ``regressed`` where the lower bound is above
+    it, else ``too_few``. ``unchanged``: every item is equal. The bounds hold for all comparisons of ``reference.correction`` together. A
     statistic that is not made of items is compared with a margin only, by its values, where all cases were scored both times.
     ``not_comparable``: chance raises the statistic, and otherwise than before (:func:`~pytest_genderbias.gates.chance.why_chance_moved`).
     """
@@ -145,52 +153,62 @@ def find_regression(
     direction = "away" if reference.same else measurement.statistics[statistic].direction
     bound = f"{reference.name} {format_number(reference.value)}"
     bound += f" {_SIGN[direction]} {margin:g}" if allowed is not None else ""
+    judged = partial(make_judgement, measurement, statistic)
     if reference.worsening is None:
         code = NOT_ABLE if measurement.unable else NO_VALUE
-        return Finding(code, bound, _without_value(statistic, new, reference))
-    moved = _change_in_words(statistic, new, reference) + _margin_in_words(allowed)
+        return judged(code, bound, _without_value(statistic, new, reference))
+    moved = _headline(statistic, new, reference, None, allowed)
     units = _Units.of(measurement, reference.items, statistic)
     for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
         if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
-            return Finding(NO_VALUE, bound, f"{moved}; {when} {no_number}, and only finite numbers decide")
+            return judged(NO_VALUE, bound, f"{moved}; {when} {no_number}, and only finite numbers decide")
     if by_chance := why_chance_moved(
         measurement, statistic, units.then, units.now, partial(_of_other, measurement, reference)
     ):
-        return Finding(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
+        return judged(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
     restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
     try:
         difference = _difference_from(reference, measurement, statistic, margin, units, restarts)
     except UndefinedError as error:
-        finding = _compare_values(measurement, statistic, allowed, reference, str(error), restarts is not None)
-        why = (Paragraph("judged", f"by its values alone: {shortened(str(error))}"),)
-        account = _account(reference, finding, _headline(statistic, new, reference, None, allowed), why)
-        return replace(finding, bound=bound, text=moved + finding.text, account=account)
+        code, why, over, settled = _decided_by_values(
+            measurement, statistic, allowed, reference, str(error), restarts is not None
+        )
+        worse = reference.worsening
+        exact = None if settled else Interval(worse, worse, LEVEL, over, "")
+        return judged(
+            code, bound, moved, (Paragraph("judged", shortened(f"by its values alone{why}")),), *_advice(code, reference, settled),
+            interval=exact, over=over, settled_by=settled, difference=worse, scored_as=f", those of {reference.in_words}",
+        )  # fmt: skip
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
-    line_of_moved, movement, names = _moved_most(difference)
-    lines = [
-        *([] if restarts is None else [restarts.in_words(reference.name, level_together(reference.correction.tests))]), _bounds_in_words(difference, reference),
-        *_without_templates(difference, units, reference), *_carried_by_few(difference), *line_of_moved,
-    ]  # fmt: skip
+    level, few = level_together(reference.correction.tests), _carried_by_few(difference)
+    details = [_bounds_in_words(difference, reference), *_without_templates(difference, units, reference), *few]
     if code in (TOO_FEW, REGRESSED) and is_rounding(measurement, reference, difference.value):
         code = SAME if reference.same else WITHIN
-        lines += ["  the same model, by its fingerprint: so small a difference is rounding"]
+        details.append(Paragraph("rounding", "the same model, by its fingerprint: so small a difference is rounding"))
+    if code == BETTER and not reference.accept:  # a better model makes nothing out of date
+        code = WITHIN
     share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
     settled = _settled_by(difference, margin, reference, restarts, share) if code == TOO_FEW else ""
-    shown = _example(measurement, reference, names[:_MOVED_MOST])
-    if restarts is not None:
-        shown = (Paragraph("restarts", restarts.in_brief(reference.name, level_together(reference.correction.tests))),)
-    finding = Finding(
-        code, bound, moved + _advice(code, reference), difference.low, difference.high, difference.over, settled, _p_of(difference, reference),
-        reference.correction.tests, difference.value, lines, moved=tuple(names) if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
+    movement, names = _moved_most(difference)
+    if restarts is None:
+        remarks = _example(measurement, reference, names[:_MOVED_MOST])
+    else:
+        remarks = (Paragraph("restarts", restarts.in_words(reference.name, level)),)
+        details.append(Paragraph("spread", restarts.spread_in_words))
+    facts = None
+    if reference.accept and not reference.same:
+        facts = BaselineFacts(release=_part(measurement, statistic, reference, difference, restarts))
+    return judged(
+        code, bound, _headline(statistic, new, reference, difference, allowed), remarks, *_advice(code, reference, settled),
+        interval=_interval(difference), over=difference.over, settled_by=settled, p=_p_of(difference, reference), tests=reference.correction.tests, difference=difference.value, facts=facts, movement=movement,
+        moved=names if code in (REGRESSED, DIFFERENT, TOO_FEW) else (), details=details, scored_as=f", those of {reference.in_words}",
     )  # fmt: skip
-    headline = _headline(statistic, new, reference, difference, allowed)
-    part = (
-        None
-        if reference.same or not reference.accept
-        else _part(measurement, statistic, reference, difference, restarts)
-    )
-    facts = None if part is None else BaselineFacts(release=part)
-    return replace(finding, account=_account(reference, finding, headline, shown, movement), facts=facts)
+
+
+def _interval(difference: Difference) -> Interval:
+    return Interval(
+        difference.low, difference.high, LEVEL, difference.over, difference.method, difference.items, difference.templates
+    )  # fmt: skip
 
 
 def _part(
@@ -262,7 +280,7 @@ def _headline(
     if difference is not None:
         change += _bounds_beside(difference.low, difference.high, reference.correction)
     figures = " -> ".join(apart(reference.value, new))
-    return f"{statistic} {figures}: {change}{_margin_in_words(allowed)}{_seen_in_words(reference, worse)}{reference.changed}"
+    return f"{reference.against}{statistic} {figures}: {change}{_margin_in_words(allowed)}{_seen_in_words(reference, worse)}{reference.changed}"
 
 
 def _seen_in_words(reference: Reference, worse: float) -> str:
@@ -329,28 +347,18 @@ def _from_to(low: float, high: float) -> str:
     return f"{least:.3g} to {most:.3g}"
 
 
-def _account(
-    reference: Reference,
-    finding: Finding,
-    headline: str,
-    remarks: tuple[Paragraph, ...],
-    movement: Movement | None = None,
-) -> Account:
-    """Return what a failing test shows of a comparison: of an undecided one what would settle it, before what would accept it."""
-    scored_as, command = f", those of {reference.in_words}", ""
-    advice = f"{'make the model more alike' if reference.same else 'fix the model'}, or allow more (margin)"
-    if reference.accept:
-        advice, command = "fix the model, or accept what is measured now:", f'{reference.accept} --bias-reason="why"'
-    if finding.code == BETTER:
-        advice, command = "refresh the baseline, or the model may become as much worse unseen:", reference.accept
-    if finding.code == TOO_FEW and finding.settled_by:
-        advice = f"to decide: {finding.settled_by}" + ("; or accept it:" if command else "")
-    return Account(headline, movement, scored_as, remarks, advice, command)
-
-
-def _change_in_words(statistic: str, new: float | None, reference: Reference) -> str:
-    change = change_in_words(reference.worsening or 0.0)
-    return f"{statistic} {reference.value:.6g} -> {new:.6g}, {change}{reference.changed}"
+def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
+    """Return what to do and what to type: of an undecided comparison what would settle it, before what would accept it."""
+    if code != BETTER and passes(code):
+        return "", ""
+    if code == BETTER:
+        return "refresh the baseline, or the model may become as much worse unseen:", reference.accept
+    command = f'{reference.accept} --bias-reason="why"' if reference.accept else ""
+    if settled:
+        return f"to decide: {settled}" + ("; or accept it:" if command else ""), command
+    if command:
+        return "fix the model, or accept what is measured now:", command
+    return f"{'make the model more alike' if reference.same else 'fix the model'}, or allow more (margin)", ""
 
 
 @dataclass(frozen=True)
@@ -496,62 +504,50 @@ def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], Fl
     return distance  # type: ignore[return-value]
 
 
-def _compare_values(
-    measurement: Measurement,
-    statistic: str,
-    allowed: Allowed | None,
-    reference: Reference,
-    why: str,
-    over_restarts: bool,
-) -> Finding:
+def _decided_by_values(
+    measurement: Measurement, statistic: str, allowed: Allowed | None, reference: Reference, why: str, over_restarts: bool,
+) -> tuple[str, str, str, str]:  # fmt: skip
     """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a margin.
 
-    The text continues the one on the change; ``bound`` is left to the caller.
+    Returns:
+        The code, how it was judged, what varies, and what would decide where the values do not.
     """
     worse, n, n_total = reference.worsening, measurement.n, measurement.n_total
-    assert worse is not None  # the caller has a finding for values that are missing
+    assert worse is not None  # the caller has a judgement for values that are missing
     margin = 0.0 if allowed is None else allowed.amount
-    advice = over = ""
+    settled = over = ""
     if (measurement.restarts or over_restarts) and abs(worse) > FLOAT_NOISE:
-        advice, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"
+        settled, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"
     elif n < n_total and abs(worse) > FLOAT_NOISE:
         why = f"{why}, and {n:,} of {n_total:,} cases decide nothing without them"
-        advice, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
+        settled, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
     elif why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= margin + FLOAT_NOISE:
         why = f"{why}, so that the difference has no bounds for other items"
-        advice, over = (
-            "the entry with its items: restore it from version control, or run with --bias-update",
-            "other items",
-        )
+        settled = "the entry with its items: restore it from version control, or run with --bias-update"
+        over = "other items"
     elif allowed is None and not reference.same and worse > FLOAT_NOISE:
         why = f"{why}, so that it is not known what chance gives"
-        advice, over = "a margin, or restarts (--bias-seeds) in the baseline", "other items"
-    if advice:
-        return Finding(TOO_FEW, "", f"; {why}", over=over, settled_by=advice, difference=worse)
+        settled, over = "a margin, or restarts (--bias-seeds) in the baseline", "other items"
+    if settled:
+        return TOO_FEW, f": {why}", over, settled
     code = REGRESSED if worse > margin + FLOAT_NOISE else BETTER if worse < -margin - FLOAT_NOISE else WITHIN
     if reference.same:
         code = SAME if code == WITHIN else DIFFERENT
+    elif code == BETTER and not reference.accept:
+        code = WITHIN
     part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
-    lines = [f"  compared as they are, on the suite's own cases, {part}, and no other items: {why}"]
     over = f"{WHOLE_SUITE}, {part}" if n < n_total else measurement.of_all_cases(statistic)
-    return Finding(code, "", _advice(code, reference), worse, worse, over, difference=worse, lines=lines)
+    return code, f", on the suite's own cases, {part}, and no other items: {why}", over, ""
 
 
-def _advice(code: str, reference: Reference) -> str:
-    if not reference.accept:
-        return ""
-    if code == BETTER:
-        return "; the baseline is out of date: refresh it with --bias-update"
-    return f'; to accept it: {reference.accept} --bias-reason="why"' if code in (REGRESSED, TOO_FEW) else ""
-
-
-def _bounds_in_words(difference: Difference, reference: Reference) -> str:
+def _bounds_in_words(difference: Difference, reference: Reference) -> Paragraph:
     change = "change" if reference.same else "worsening"
     p = _p_of(difference, reference)
-    return (
-        f"  {change} {difference.value:.4g}, 95 % bounds{_for_all(reference.correction)} {difference.low:.4g} and {difference.high:.4g} over "
+    return Paragraph(
+        "bounds",
+        f"{change} {difference.value:.4g}, 95 % bounds{_for_all(reference.correction)} {difference.low:.4g} and {difference.high:.4g} over "
         f"{difference.over} ({_count_in_words(difference)}; {difference.method}); p "
-        f"{'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} within the margin, alone"
+        f"{'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} within the margin, alone",
     )
 
 
@@ -567,7 +563,7 @@ def _count_in_words(difference: Difference) -> str:
     return f"{difference.items} of them, {difference.moved} moved"
 
 
-def _without_templates(difference: Difference, units: _Units, reference: Reference) -> list[str]:
+def _without_templates(difference: Difference, units: _Units, reference: Reference) -> list[Paragraph]:
     """Return a line if the bounds take templates as fixed only because what is compared with has no sums by template."""
     now, then = units.now, units.then
     if not (isinstance(now, ItemSums) and isinstance(then, ItemSums) and is_crossed(now)) or not difference.moved:
@@ -575,23 +571,25 @@ def _without_templates(difference: Difference, units: _Units, reference: Referen
     if difference.templates or is_crossed(then):
         return []
     refresh = ": refresh it with --bias-update" if reference.accept else ""
-    return [
-        f"  the {reference.name} has no sums by template, so that the bounds are not for other templates, of which there are "
+    text = (
+        f"the {reference.name} has no sums by template, so that the bounds are not for other templates, of which there are "
         f"{now.n_templates}{refresh}"
-    ]
+    )
+    return [Paragraph("", text)]
 
 
-def _carried_by_few(difference: Difference) -> list[str]:
+def _carried_by_few(difference: Difference) -> list[Paragraph]:
     """Return a line if few items carry the change, or it is skewed: bounds for other items are less sure then than they say."""
     if difference.moved < 2 or not len(difference.changes):
         return []
     carrying, skew = kish_number(difference.changes), skewness(difference.changes)
     if carrying >= _FEW_OF_ALL * difference.items and abs(skew) <= _LARGE_SKEW:
         return []
-    return [
-        f"  few {difference.what.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
+    text = (
+        f"few {difference.what.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
         f"{skew:.2g}; such bounds err more often than they say (docs/evidence/coverage-tails.md)"
-    ]
+    )
+    return [Paragraph("", text)]
 
 
 def _settled_by(
@@ -615,28 +613,21 @@ def _settled_by(
     return f"{more}, if the difference stays where it is; or {wider}" if more else wider
 
 
-def _moved_most(difference: Difference) -> tuple[list[str], Movement | None, list[str]]:
-    """Return a line on the items that moved most, then and now; the same as data; and the names of all that moved, in this order."""
+def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:
+    """Return how many items moved and which moved most, and the names of all that moved, those that moved most first."""
     order = np.argsort(-np.abs(difference.changes), kind="stable")
     order = order[difference.changes[order] != 0]
     names, most = difference.labels[order].tolist(), order[:_MOVED_MOST]
     if not names:
-        return [], None, []
+        return None, []
     then, now = (
         own[most] if len(own) else np.full(len(most), np.nan) for own in (difference.of_then, difference.of_now)
     )
     known = bool(np.isfinite([then, now]).all())
-    changes = difference.changes[most].tolist()
     moves = tuple(
         ItemMove(name, before if known else None, after if known else None, change)
-        for name, before, after, change in zip(names, then.tolist(), now.tolist(), changes, strict=False)
+        for name, before, after, change in zip(
+            names, then.tolist(), now.tolist(), difference.changes[most].tolist(), strict=False
+        )
     )
-    if known:
-        figures = [f"{format_number(move.then)} -> {format_number(move.now)}" for move in moves]
-        what = ", then and now"
-    else:
-        figures, what = [f"({move.change:+.3g})" for move in moves], " (+ is worse)"
-    shown = ", ".join(f"{name} {figure}" for name, figure in zip(names, figures, strict=False))
-    units = difference.what.removeprefix("restarts and ")
-    movement = Movement(units, difference.items, difference.moved, moves)
-    return [f"  {units} that moved most{what}: {shown}"], movement, names
+    return Movement(difference.what.removeprefix("restarts and "), difference.items, difference.moved, moves), names

@@ -91,26 +91,14 @@ class RestartPair:
         """Whether one of the sides is a single checkpoint."""
         return min(len(self.then), len(self.now)) == 1
 
+    @property
+    def spread_in_words(self) -> str:
+        """Mean and standard deviation of the restarts: of the baseline, if it has any."""
+        values = self.then if len(self.then) > 1 else self.now
+        return f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation {values.std(ddof=1):.3g}"
+
     def in_words(self, name: str, level: float = ONE_SIDED) -> str:
         """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a level."""
-        values, whose = (self.then, name) if len(self.then) > 1 else (self.now, "measurement of now")
-        seen = (
-            f"  {len(values)} restarts of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
-        )
-        text = f"{seen}, mean {format_number(values.mean())}, standard deviation {values.std(ddof=1):.3g}"
-        if not self.one_checkpoint:
-            return text
-        low, high = prediction_bounds(values, level, self.prior, self.root)
-        alone = float(min(self.then, self.now, key=len)[0])
-        where = "between the two" if low <= alone <= high else f"{'below' if alone < low else 'above'} both"
-        return (
-            f"{text}; one more checkpoint of that training lies below {format_number(low)} in {100 * (1 - level):.2g} %, and "
-            f"above {format_number(high)} in {100 * (1 - level):.2g} %: "
-            f"this one lies {where}"
-        )
-
-    def in_brief(self, name: str, level: float = ONE_SIDED) -> str:
-        """Return the same in one sentence, for a failing test."""
         values, whose = (self.then, name) if len(self.then) > 1 else (self.now, "measurement of now")
         text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
         if not self.one_checkpoint:

@@ -83,6 +83,11 @@ def format_number(value: float | None) -> str:
     return "-" if value is None else f"{value:.4g}"
 
 
+def exact_number(value: float | None) -> str:
+    """Return a value with six significant digits; a dash for ``None``."""
+    return "-" if value is None else f"{value:.6g}"
+
+
 def format_interval(interval: Interval | None) -> str:
     """Return ``[low, high] over what``; an empty text for ``None``."""
     return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
@@ -105,7 +110,7 @@ def format_chance(null: Null) -> str:
 def format_null(null: Null) -> str:
     """Return a line on the values that shuffles give."""
     return (
-        f"  null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
+        f"null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
         f"{format_chance(null)} at least as bad"
     )
 

@@ -6,7 +6,7 @@ imports this one. Loading it imports no torch, transformers, scipy or numpy.
 
 Flags are declared in ``options``. ``items`` holds the tests that flags and gate files declare. What a test measures and judges is
 recorded in its outcome (``outcomes``), which travels on its report (``reported``) to the ``ledger`` of the run. The ledger writes
-baselines (``acceptance``) and prints the ``summary``.
+baselines (``acceptance``) and prints the summary, which another room makes (``doors``).
 """
 
 from __future__ import annotations

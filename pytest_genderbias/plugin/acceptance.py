@@ -11,8 +11,10 @@ from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
-from pytest_genderbias.gates.drift import anchor_of, in_words
+from pytest_genderbias.gates.drift import anchor_of
+from pytest_genderbias.gates.facts import anchor_in_words
 from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.wording import exact_number
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
 
@@ -226,7 +228,7 @@ def _by_date(value: AcceptedValue) -> tuple[str, str]:
 
 def _unseen_in_words(value: AcceptedValue) -> str:
     return (
-        f"{value.statistic} {show_number(value.old)} -> {show_number(value.new)} is worse, and its gate did not run; run all gates of "
+        f"{value.statistic} {exact_number(value.old)} -> {exact_number(value.new)} is worse, and its gate did not run; run all gates of "
         'the entry, or accept it with --bias-update --bias-reason="why"'
     )
 
@@ -242,9 +244,9 @@ def _list_changes(
     for name, new in sorted(entries.items()):
         old = stored[name].values if name in stored else {}
         for statistic, value in new.entry.values.items():
-            before = "new" if statistic not in old else f"was {show_number(old[statistic])}"
-            if statistic not in old or show_number(old[statistic]) != show_number(value):
-                messages.add(f"  {name}.{statistic}: {show_number(value)} ({before})")
+            before = "new" if statistic not in old else f"was {exact_number(old[statistic])}"
+            if statistic not in old or exact_number(old[statistic]) != exact_number(value):
+                messages.add(f"  {name}.{statistic}: {exact_number(value)} ({before})")
         if new.kept:
             messages.add(f"  {name}: {new.kept}")
         if name in stored and (moved := _moved_anchor(stored[name], new.entry)):
@@ -257,13 +259,8 @@ def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:
     """Return in words how far the anchor of an entry moves; an empty text if it stays."""
     anchor = anchor_of(stored)
     values = [
-        f"{statistic} {show_number(anchor.values.get(statistic))} -> {show_number(new.values.get(statistic))}"
+        f"{statistic} {exact_number(anchor.values.get(statistic))} -> {exact_number(new.values.get(statistic))}"
         for statistic in sorted(new.gated)
-        if show_number(anchor.values.get(statistic)) != show_number(new.values.get(statistic))
+        if exact_number(anchor.values.get(statistic)) != exact_number(new.values.get(statistic))
     ]
-    return f"{in_words(anchor)} moves: {', '.join(values)}" if new.anchor is None and values else ""
-
-
-def show_number(value: float | None) -> str:
-    """Return a value with six significant digits; a dash for ``None``."""
-    return "-" if value is None else f"{value:.6g}"
+    return f"{anchor_in_words(anchor.date)} moves: {', '.join(values)}" if new.anchor is None and values else ""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -18,10 +18,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.mitigation.harness.run import MitigationRun
-    from pytest_genderbias.mitigation.methods.base import Method
     from pytest_genderbias.models.model import Model
-    from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.suites.suite import Suite
 
 
@@ -32,20 +29,6 @@ class Measure(Protocol):
         self, suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
     ) -> Measurement:
         """Measure a suite on the model under test."""
-
-
-class Mitigate(Protocol):
-    """The fixture ``bias_mitigation``."""
-
-    def __call__(
-        self,
-        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-        recipe: Recipe | str | Mapping[str, object] | None = None,
-        *,
-        seeds: int | Sequence[int] | None = None,
-        controls: int | None = None,
-    ) -> MitigationRun:
-        """Mitigate the model under test."""
 
 
 @pytest.fixture(scope="session")
@@ -108,33 +91,26 @@ def _measure(config: pytest.Config, shared: bool) -> Measure:
 
 
 @pytest.fixture
-def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Mitigate:
+def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., Any]:
     """Mitigate the model under test: ``bias_mitigation("projection")``. Judge the run with ``assert_reduced``.
 
     The method is an object, a name, a mapping of ``name`` and settings, or a list of these, which are applied together. The recipe, which
     a method that takes part in a training needs, is given in the same ways:
     ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``.
 
-    A second call with the same arguments and model returns the first run. bias_runs keeps trained models. The settings of the run
+    ``seeds`` and ``controls`` are their numbers, or the seeds themselves. A second call with the same arguments and model returns the first run. bias_runs keeps trained models. The settings of the run
     (--bias-limit, ...) apply to its measurements. A method or recipe that does not apply to the model fails the test, as for
     ``bias_measure``.
     """
     config = request.config
 
-    def mitigate(
-        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-        recipe: Recipe | str | Mapping[str, object] | None = None,
-        *,
-        seeds: int | Sequence[int] | None = None,
-        controls: int | None = None,
-    ) -> MitigationRun:
+    def mitigate(method: object, recipe: object = None, **settings: object) -> object:
         __tracebackhide__ = True
-        from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
-
-        item = outcomes.measuring_item(config)
-        resolved = resolve_recipe(recipe, config.stash[SETTINGS].data)
+        item, data = outcomes.measuring_item(config), config.stash[SETTINGS].data
         try:
-            return bias_session(config).mitigate(require_model(item), resolve_method(method), resolved, seeds, controls)
+            return bias_session(config).mitigations.mitigate_named(
+                require_model(item), method, recipe, data=data, **settings
+            )
         except NotApplicableError as error:
             not_applicable(item, error)
 

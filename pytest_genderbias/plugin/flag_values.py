@@ -272,30 +272,6 @@ def new_gate_file(text: str, origin: Origin) -> Path:
     return path
 
 
-def history_file(text: str, origin: Origin) -> Path:
-    """Parse the path of a history, which is made if it is not there."""
-    from pytest_genderbias.reports.history import check_history
-
-    path = file(text, origin)
-    try:
-        check_history(path)
-    except DataFileError as error:
-        raise origin.error(str(error)) from None
-    return path
-
-
-def card_file(text: str, origin: Origin) -> Path:
-    """Parse the path of a model card to write; one that exists must have metadata that can be read."""
-    from pytest_genderbias.reports.model_card import Card
-
-    path = file(text, origin)
-    try:
-        Card.read(path)
-    except DataFileError as error:
-        raise origin.error(str(error)) from None
-    return path
-
-
 def baseline_folder(text: str, origin: Origin) -> Path:
     """Parse the path of the baselines, which always starts at the root directory of the project."""
     return origin.project / text

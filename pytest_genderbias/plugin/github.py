@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.plugin.doors import door
 
 if TYPE_CHECKING:
     from pytest_genderbias.reports.run_report import RunReport
@@ -21,13 +22,11 @@ def is_in_actions() -> bool:
 
 def append_to_job(report: RunReport) -> list[str]:
     """Append the summary of a run to that of the job, and return what went wrong, a line each."""
-    from pytest_genderbias.reports.github import append_summary
-
     path = os.environ.get("GITHUB_STEP_SUMMARY")
     if not path:
         return []
     try:
-        append_summary(report, Path(path))
+        door("summary of a job")(report, Path(path))
     except (OSError, ValueError) as error:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return [printable(f"bias_github: {path} cannot be written: {reason}")]
@@ -36,8 +35,7 @@ def append_to_job(report: RunReport) -> list[str]:
 
 def annotations_in_repository(report: RunReport, config: pytest.Config) -> list[str]:
     """Return the workflow commands that annotate a run, with paths from the folder of the repository."""
-    from pytest_genderbias.reports.github import annotation_lines
-
     workspace = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
     folder = Path(os.path.relpath(os.path.realpath(config.rootpath), workspace)).as_posix()
-    return annotation_lines(report, "" if folder == "." else folder)
+    lines: list[str] = door("annotations")(report, "" if folder == "." else folder)
+    return lines

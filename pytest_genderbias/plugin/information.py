@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from pytest_genderbias.errors import BiasError
+from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.cache import cache_information
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import declared_flags, repeatable, switch
 from pytest_genderbias.plugin.options import Settings, read_settings
 from pytest_genderbias.plugin.session import make_runner
-from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.text import packaged
 
 _WIDTH = 100  #: columns where the width of the terminal is unknown
@@ -66,24 +67,24 @@ def terminal_width() -> int:
 
 def _suites(settings: Settings) -> str:
     from pytest_genderbias.measurement.fit import fit_of
-    from pytest_genderbias.reports.suite_list import list_all, list_fitting
 
     runner = make_runner(settings, None)
     suites = [runner.suite(name) for name in settings.suites or packaged.names("fixtures")]
     if not settings.models:
-        return list_all(suites, terminal_width())
+        return str(door("list of suites")(suites, terminal_width()))
     texts = []
     for spec in settings.models:
         fits = [fit_of(runner, suite, spec) for suite in suites]
         first = spec.for_seed(0) if spec.seeded else spec
-        texts.append(list_fitting(spec.name, runner.models.source(first).role.text, fits, terminal_width()))
+        role = runner.models.source(first).role.text
+        texts.append(door("list of fitting suites")(spec.name, role, fits, terminal_width()))
     return "\n\n\n".join(texts)
 
 
 def _page(name: str, settings: Settings) -> str:
     from pytest_genderbias.measurement.fit import example_cases, main_work
-    from pytest_genderbias.reports.suite_page import show_suite
     from pytest_genderbias.suites.suite import load_suite
 
     suite = load_suite(name)
-    return show_suite(suite, example_cases(suite, settings.data), terminal_width(), main_work(suite, settings.data))
+    examples, work = example_cases(suite, settings.data), main_work(suite, settings.data)
+    return str(door("page of a suite")(suite, examples, terminal_width(), work))

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
+from pytest_genderbias.gates.unjudged import OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     DIFFERENT,
@@ -29,6 +30,7 @@ from pytest_genderbias.gates.verdicts import (
     XFAIL,
 )
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
 from pytest_genderbias.plugin.items.base import PACKAGED
@@ -37,8 +39,8 @@ from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
 from pytest_genderbias.plugin.pictures import draw_run
-from pytest_genderbias.plugin.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.plugin.run_failures import count_failures
+from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
 from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (
@@ -46,6 +48,7 @@ from pytest_genderbias.plugin.workers import (
     output_of,
     send_terminal_width,
     send_user_arguments,
+    terminal_width,
     worker_output,
 )
 
@@ -59,7 +62,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
-    from pytest_genderbias.reports.pictures import Picture
+    from pytest_genderbias.reports.picture import Picture
     from pytest_genderbias.reports.run_report import FinishedTest, RunReport
     from pytest_genderbias.reports.selection import SelectionRow
 
@@ -463,7 +466,7 @@ class Ledger:
             terminalreporter.write_line(annotation)  # a command to the CI service, escaped by its rules
         if not (self._measurements or self._judgements or self._messages.lines or self._unjudged or self._broken):
             return
-        from pytest_genderbias.plugin.summary import RunSummary, print_summary
+        from pytest_genderbias.reports.run_report import RunSummary
 
         unjudged = list(self._unjudged.values())
         summary = RunSummary(
@@ -474,7 +477,10 @@ class Ledger:
             summary = replace(summary, variances=self._variances())
         if self._settings.compare:
             summary = summary.with_comparisons(self._comparisons, self._not_compared)
-        print_summary(summary, terminalreporter)
+        terminalreporter.write_sep("=", "bias")
+        detail = max(0, self._config.get_verbosity())
+        for text, markup in door("summary of a run")(summary, terminal_width(self._config), detail):
+            show(terminalreporter, text, markup)
         count_failures(self._messages.failures, terminalreporter)
 
 

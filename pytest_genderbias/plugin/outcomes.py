@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
+from pytest_genderbias.gates.unjudged import Unjudged
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
@@ -22,7 +23,6 @@ from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
 from pytest_genderbias.plugin.pictures import Drawn, draw_measurements
-from pytest_genderbias.plugin.reasons import Unjudged
 from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
 
@@ -139,13 +139,12 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
 
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
-    """Return what a failing test shows: a few lines as wide as the terminal, or the whole text with its records (``-vv``)."""
+    """Return what a failing test shows: a few lines as wide as the terminal, or all with their records (``-vv``)."""
     from pytest_genderbias.gates.account import in_lines
 
-    if item.config.get_verbosity() >= _VERBOSE:
-        return judgement.text
+    details = judgement.details if item.config.get_verbosity() >= _VERBOSE else ()
     before = 0 if isinstance(item, BiasItem) else len("E   ")  # which pytest writes before the lines of an exception
-    return in_lines(judgement.shown, terminal_width(item.config) - before)
+    return in_lines((*judgement.shown, *details), terminal_width(item.config) - before)
 
 
 class RunningTest:

@@ -87,12 +87,12 @@ OUTPUTS = (
     Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True, again=True),
     Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),
-    Output("card", "model_card:write_model_card", parse.card_file, ("card.md", "readme.md")),
+    Output("card", "model_card:write_model_card", parse.file, ("card.md", "readme.md"), check="model_card:check_card"),
     Output("figures", "figures.files:write_figures", parse.writable_folder, ("figures",)),
     Output("report", "html.page:write_report", parse.file, (".html",), flagged=True, again=True),
     Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),
     Output("audit", "audit:write_audit", parse.writable_folder, ("audit",)),
-    Output("history", "history:write_history", parse.history_file, (".db", ".sqlite")),
+    Output("history", "history:write_history", parse.file, (".db", ".sqlite"), check="history:check_history"),
 )
 MADE = {output.kind: output for output in OUTPUTS if output.kind != "json"}  #: from the JSON file of a run
 

@@ -8,11 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.outputs import through_error
 
 if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.reports.pictures import Picture
+    from pytest_genderbias.reports.picture import Picture
     from pytest_genderbias.reports.run_report import RunReport
 
 
@@ -26,8 +27,7 @@ class Drawn:
 
 def draw_measurements(measurements: Iterable[Measurement]) -> Drawn:
     """Return the pictures of measurements that have all their records and item statistics."""
-    from pytest_genderbias.reports.pictures import pictures_of
-
+    pictures_of = door("pictures of a measurement")
     return _draw(
         (f"the pictures of {m.suite} on {m.model} were not drawn", partial(pictures_of, m)) for m in measurements
     )
@@ -35,8 +35,7 @@ def draw_measurements(measurements: Iterable[Measurement]) -> Drawn:
 
 def draw_run(report: RunReport) -> Drawn:
     """Return the pictures that several measurements and judgements of a run make together."""
-    from pytest_genderbias.reports.run_pictures import makers
-
+    makers = door("pictures of a run")
     return _draw(("a picture of several measurements was not drawn", make) for make in makers(report))
 
 

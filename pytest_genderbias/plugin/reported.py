@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
+from pytest_genderbias.gates.unjudged import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
-from pytest_genderbias.plugin.reasons import Unjudged
-from pytest_genderbias.reports.pictures import Picture
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import FinishedTest
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import check_depth

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from pytest_genderbias.errors import BiasError
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.executors import make_executor, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
@@ -23,11 +24,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.carry_out import Until
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.runner import Runner
-    from pytest_genderbias.mitigation.harness.run import MitigationRun
-    from pytest_genderbias.mitigation.methods.base import Method
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.models.spec import ModelSpec
-    from pytest_genderbias.recipes.recipe import Recipe
     from pytest_genderbias.scoring.executor import Executor
     from pytest_genderbias.suites.suite import Suite
 
@@ -84,19 +82,10 @@ class BiasSession:
         """Return how a measurement of this session was made; ``None`` for any other."""
         return self._made[id(measurement)][1] if id(measurement) in self._made else None
 
-    def mitigate(
-        self,
-        spec: ModelSpec | None,
-        method: Method,
-        recipe: Recipe | None,
-        seeds: int | Sequence[int] | None,
-        controls: int | None,
-    ) -> MitigationRun:
-        """Mitigate a model, or return the earlier run with these arguments."""
-        from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
-
-        mitigations = MitigationRunner(self.runner, runs_folder(self._config), self.of_steps)
-        return mitigations.mitigate(spec, method, recipe, seeds=seeds, controls=controls)
+    @property
+    def mitigations(self) -> Any:
+        """The :class:`~pytest_genderbias.mitigation.harness.mitigation_runner.MitigationRunner` of the run."""
+        return door("mitigations of a run")(self.runner, runs_folder(self._config), self.of_steps)
 
 
 def _until(suite: Suite, limits: Limits) -> Until | None:

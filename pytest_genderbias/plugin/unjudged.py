@@ -14,12 +14,12 @@ import pytest
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.unjudged import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 
 NAME_A_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-model=bert-base or --bias-model=demo"
 _IN_PYTHON = (

@@ -17,11 +17,11 @@ from zipfile import is_zipfile
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
+from pytest_genderbias.measurement.processes import process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
-from pytest_genderbias.recipes.processes import process_count, refuse_several
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     ENCODER,

@@ -1,15 +1,65 @@
-"""The table of ``genderbias history``: each statistic over the runs of a history, in one line."""
+"""What ``genderbias history`` shows: each statistic over the runs of a history, in one line."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
+from functools import partial
+from itertools import groupby
+from pathlib import Path
 
+from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.reports.history import MOST_RUNS, read_history
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.paragraphs import columns
+from pytest_genderbias.text.printable import brief, brief_list, escape
+from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
 _NUMBER = ".4g"
+_RIGHT = (2,)  #: columns of the page with numbers
+_WIDE = 100  #: columns of a terminal that shows first values, too
+
+
+def history_page(
+    file: str,
+    runs: int | None,
+    model: Sequence[str] | None,
+    suite: Sequence[str] | None,
+    all: bool,
+    markdown: bool,
+    width: int,
+) -> tuple[str, Callable[[], tuple[Picture, ...]]]:
+    """Return the statistics of a history as text, and what draws them.
+
+    Args:
+        file: path of the history.
+        runs: how many runs to go back; ``None`` for the usual number.
+        model: names of models; ``None`` for all.
+        suite: names of suites; ``None`` for all.
+        all: statistics beside the main ones and those with a gate, too.
+        markdown: a table in markdown, and not a page for a terminal.
+        width: columns of the terminal.
+
+    Raises:
+        UnknownNameError: no run has a model or suite.
+        DataFileError: as :func:`~pytest_genderbias.reports.history.read_history`.
+    """
+    path = Path(file)
+    stored = read_history(path, runs or MOST_RUNS)
+    _refuse_unknown(path, "model", model, [trace.model for trace in stored])
+    _refuse_unknown(path, "suite", suite, [trace.suite for trace in stored])
+    traces = [one for one in stored if (not model or one.model in model) and (not suite or one.suite in suite)]
+    shown = shown_traces(traces, all)
+    return make_history_table(shown) if markdown else _page(path, traces, shown, width), partial(_drawn, shown)
+
+
+def _drawn(traces: Sequence[Trace]) -> tuple[Picture, ...]:
+    from pytest_genderbias.reports.figures.runs import over_releases
+
+    return tuple(picture for trace in traces if (picture := over_releases(trace)) is not None)
 
 
 def shown_traces(traces: Sequence[Trace], all_statistics: bool = False) -> list[Trace]:
@@ -68,3 +118,44 @@ def _allowed(trace: Trace) -> str:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else format(value, _NUMBER)
+
+
+def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
+    """Refuse a name that no run of a history has.
+
+    Raises:
+        UnknownNameError: there is one.
+    """
+    for name in names or ():
+        if name not in known:
+            raise UnknownNameError(
+                f"{path}: no run has the {what} {brief(name)}; "
+                + (
+                    expected_instead(name, known)
+                    if close_names(name, known)
+                    else f"it has {brief_list(dict.fromkeys(known))}"
+                )
+            )
+
+
+def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace], width: int) -> str:
+    """Return the statistics for a terminal, by model."""
+    dates = sorted({point.date[:10] for trace in traces for point in trace.points})
+    if not dates:
+        return printable(f"{path}: no run with a measurement")
+    count = max(len(dates), *(len(trace.points) for trace in traces))
+    days = f"from {dates[0]} to {dates[-1]}" if len(dates) > 1 else f"of {dates[0]}"
+    runs = f"{count} run{'s' * (count > 1)} {days}"
+    lines = [printable(f"{path}: {runs}")]
+    for model, of_model in groupby(zip(shown, history_rows(shown), strict=True), key=lambda pair: pair[0].model):
+        lines += ["", printable(model), columns([_cells(row, width) for _, row in of_model], width, _RIGHT, wrap=True)]
+    if hidden := len(traces) - len(shown):
+        lines += ["", f"{hidden} more statistics: --all"]
+    return "\n".join(lines)
+
+
+def _cells(row: Sequence[str], width: int) -> tuple[str, ...]:
+    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number and the first of its runs."""
+    _, suite, statistic, _, _, first, last, change, allowed, verdict = row
+    moved = last if first == last or width < _WIDE else f"{first} -> {last}"
+    return suite, statistic, moved, change, verdict, allowed

@@ -80,6 +80,7 @@ def _settled(definitions: dict[str, Schema]) -> Schema:
     schema, about = _object(Judgement, definitions), _attributes(SettledJudgement)
     words = list(dict.fromkeys(reason.verdict for reason in REASONS.values()))
     added: Schema = {
+        "text": {"type": "string", "description": "everything that is known, a paragraph a line"},
         "verdict": {"type": "string", "enum": words, "description": "the word of the verdict"},
         "code": {**_mapping(_mapping(schema["properties"])["code"]), "enum": list(REASONS)},
         "test": {"type": "string", **_described(about["test"])},

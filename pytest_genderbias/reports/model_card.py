@@ -139,6 +139,15 @@ def _model_index(name: str, results: list[EvalResult]) -> Results:
     return index
 
 
+def check_card(path: Path) -> None:
+    """Raise an error if a card is there whose metadata cannot be read.
+
+    Raises:
+        DataFileError: one is.
+    """
+    Card.read(path)
+
+
 @dataclass(frozen=True)
 class Card:
     """A model card: its text before the metadata, the metadata, and the text behind them, with their line ends.

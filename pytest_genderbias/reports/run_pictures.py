@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import TypeVar
 
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports import history
 from pytest_genderbias.reports.figures import runs
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunReport
@@ -26,6 +29,16 @@ def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
         report: of the run. It may be one that was read back.
     """
     return tuple(picture for make in makers(report) for picture in make())
+
+
+def with_history(report: RunReport, path: Path) -> RunReport:
+    """Return a report with the runs of a history before it, and their pictures.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.reports.history.with_history`.
+    """
+    known = history.with_history(report, path)
+    return replace(known, pictures=(*known.pictures, *pictures_of_history(known)))
 
 
 def pictures_of_history(report: RunReport) -> tuple[Picture, ...]:

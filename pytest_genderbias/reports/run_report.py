@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.unjudged import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.pictures import Picture
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import read_whole
@@ -195,6 +196,35 @@ class RunReport:
             tuple(read_dataclass(SelectionRow, row, f"{where}.selections") for row in rows["selections"]),
             tuple(read_dataclass(FinishedTest, row, f"{where}.tests") for row in rows["tests"]),
         )
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """The results of a run as its terminal shows them at the end.
+
+    Attributes:
+        unjudged: tests that did not judge, each with its model; the model is empty if the run has none for it.
+        messages: lines with their markup.
+        comparisons: between models; ``None`` if the run compares none.
+        not_compared: suites that could not be compared.
+        variances: sources of variance; ``None`` if the run shows none.
+        failed: tests that failed without a verdict that failed them.
+        next: the command that writes gates from what was measured; empty if the run writes them.
+    """
+
+    measurements: Sequence[Measurement]
+    judgements: Sequence[SettledJudgement]
+    unjudged: Sequence[tuple[str, Unjudged]]
+    messages: Sequence[tuple[str, str]]
+    comparisons: Sequence[Comparison] | None = None
+    not_compared: Sequence[LeftOut] = ()
+    variances: Sequence[ValueVariance] | None = None
+    failed: int = 0
+    next: str = ""
+
+    def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
+        """Return the summary of a run that compares models."""
+        return replace(self, comparisons=comparisons, not_compared=not_compared)
 
 
 def read_report(path: Path) -> RunReport:

@@ -16,10 +16,6 @@ _FAILED = 1
 OTHER = (
     "other"  #: outcome of what neither passes nor fails: measured without a gate, or a failure that its test expects
 )
-_RECORDS = (
-    "  worst records:",
-    "  records of what moved most",
-)  #: begin the part of a judgement's text that lists records
 
 
 @dataclass(frozen=True)
@@ -72,20 +68,13 @@ def gate_name(judgement: Judgement) -> str:
 
 
 def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
-    """Return what a failing test shows of a judgement, or else its text without its records: at least one line.
+    """Return what a failing test shows of a judgement: at least one line.
 
     Args:
         judgement: of a gate.
         width: columns, to which its paragraphs are wrapped.
     """
-    if judgement.shown:
-        return in_lines(judgement.shown, width).splitlines()
-    lines: list[str] = []
-    for line in judgement.text.splitlines():
-        if line.startswith(_RECORDS):
-            break
-        lines.append(line)
-    return lines or [with_note(judgement.code)]
+    return in_lines(judgement.shown, width).splitlines() or [with_note(judgement.code)]
 
 
 def count(number: int, what: str) -> str:

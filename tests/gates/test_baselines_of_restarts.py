@@ -94,12 +94,12 @@ def test_one_checkpoint_is_judged_by_the_prediction_bound(
     prior = Prior(retraining_of(now, "share").spread) if known else None  # type: ignore[arg-type]
     low, high = prediction_bounds([0.25, 0.27, 0.29], 0.975, prior)
     assert found.interval is not None and found.interval.high - 0.25 - shift == pytest.approx(high - 0.54)
+    assert "  spread    mean 0.27 of 3 restarts, standard deviation 0.02" in found.text
+    where = "inside" if 0.25 + shift < high else "above"
     assert (
-        "3 restarts of the baseline: 0.25 to 0.29, mean 0.27, standard deviation 0.02; one more checkpoint of that training lies below"
-        in found.text
+        f"  restarts  3 of the baseline: 0.25 to 0.29; one more of them lies from {low:.4g} to {high:.4g} in 95 % of the cases, and this one lies "
+        f"{where}" in found.text
     )
-    where = "between the two" if 0.25 + shift < high else "above both"
-    assert f"below {low:.4g} in 2.5 %, and above {high:.4g} in 2.5 %: this one lies {where}" in found.text
 
 
 def test_what_settles_a_verdict_on_one_checkpoint(tmp_path: Path) -> None:
@@ -125,7 +125,7 @@ def test_restarts_are_judged_by_one_checkpoint(tmp_path: Path) -> None:
     stored(tmp_path, one(0.0))
     found = judged(tmp_path, retrained(0.2, 0.22, 0.24))
     assert found.code == "regressed"
-    assert "3 restarts of the measurement of now: 0.45 to 0.49" in found.text
+    assert "3 of the measurement of now: 0.45 to 0.49" in found.text
     assert judge_no_worse(retrained(0.2, 0.22, 0.24, model="b"), one(0.0, "a"), 0.0).code == "regressed"
 
 
@@ -182,7 +182,7 @@ def test_an_update_with_a_reason_keeps_the_spread_of_restarts_around_one_checkpo
     assert "pooled" not in updating.judge(one(0.2), 0.0).text
     write_entries(tmp_path, "m", "t.py", updating.entries())
     found = Baseline(tmp_path, "m", "t.py").judge(one(0.25))
-    assert found.code == "within" and "3 restarts of the baseline: 0.43 to 0.47, mean 0.45" in found.text
+    assert found.code == "within" and "3 of the baseline: 0.43 to 0.47" in found.text
 
 
 def test_a_restart_without_a_number_is_no_pass(tmp_path: Path) -> None:

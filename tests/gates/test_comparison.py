@@ -193,7 +193,7 @@ def test_what_is_said_of_restarts_is_one_figure() -> None:
     now = trained("b", 0.1, 0.1001, 0.0999, 0.1, direction="away")
     judged = judge_no_worse(now, then, margin=0.02)
     assert judged.difference == pytest.approx(0.1)
-    assert "net_neutral 0 -> 0.1, 0.1 worse" in judged.text
+    assert "net_neutral 0 -> 0.1: 0.1 worse" in judged.text
     assert judged.interval is not None
     assert judged.interval.low < 0.1 < judged.interval.high
     assert judged.code == "too_few"

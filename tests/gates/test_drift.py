@@ -93,14 +93,14 @@ def test_the_text_names_the_anchor_and_how_far_the_value_has_come(tmp_path: Path
     update(tmp_path, noisy(0.012, 1))
     near = judge(tmp_path, noisy(0.014, 2))
     assert near.code == "within"
-    assert "  since the anchor of 2026-01-31 (0.25): 0.014 worse, 95 % bounds 0.01" in near.text
+    assert "  anchor    0.014 worse since the anchor of 2026-01-31 (0.25), 95 % bounds 0.01" in near.text
     assert near.of_baseline.anchor == SinceAnchor("2026-01-31", pytest.approx(0.25), pytest.approx(0.014))
     far = judge(tmp_path, noisy(0.03, 2))
     first, *rest = far.text.splitlines()
     assert first.startswith(
-        "worse: tiny on m: against the anchor of 2026-01-31: share 0.25 -> 0.28, 0.03 worse, allowed 0.02; to accept it: "
+        "worse: tiny on m: against the anchor of 2026-01-31: share 0.25 -> 0.28: 0.03 worse (95 % for all 2 gates on m: "
     )
-    assert any(line.startswith("  against the baseline: pass: share 0.262 -> 0.28, 0.018 worse") for line in rest)
+    assert any(line.startswith("  baseline  pass: share 0.262 -> 0.28: 0.018 worse (") for line in rest)
     assert far.bound == "anchor 0.25 + 0.02" and far.tests == 2, "it is a comparison more"
 
 
@@ -109,7 +109,7 @@ def test_a_reason_moves_the_anchor_and_nothing_else_does(tmp_path: Path) -> None
     update(tmp_path, hand_made(0.015))
     refused = update(tmp_path, hand_made(0.03))
     assert refused.code == "no_reason"
-    assert "share 0.25 -> 0.28 is 0.03 worse than the anchor of 20" in refused.text
+    assert "share 0.25 -> 0.28: 0.03 worse than the anchor of 20" in refused.text
     accepted = update(tmp_path, hand_made(0.03), "another tokenizer")
     assert [(note.old, note.new) for note in accepted.accepted] == [(pytest.approx(0.25), pytest.approx(0.28))]
     assert entry(tmp_path).anchor is None, "the entry is its own anchor"
@@ -158,7 +158,7 @@ def test_what_is_as_it_was_accepted_passes(tmp_path: Path) -> None:
     update(tmp_path, wide)
     same = judge(tmp_path, wide)
     assert same.code == "unchanged"
-    assert "(0.25): 0.019 worse; this is what was accepted last" in same.text
+    assert "  anchor    0.019 worse since the anchor of " in same.text
 
 
 @pytest.mark.parametrize("change", [{"sample": {"n": 12, "of": 20}}, {"settings": {"seed": 1}}, {"digest": "other"}])
@@ -170,8 +170,7 @@ def test_another_sample_does_not_avoid_the_anchor(tmp_path: Path, change: dict[s
     assert update(tmp_path, other(0.015)).code == "stored"
     judged = judge(tmp_path, other(0.03))
     assert (
-        judged.code == "within"
-        and "0.03 worse; not compared item by item, since it is of something else (" in judged.text
+        judged.code == "within" and "(0.25); not compared item by item, since it is of something else (" in judged.text
     )
     assert update(tmp_path, other(0.03)).code == "no_reason"
     assert update(tmp_path, other(0.03), "why").code == "stored" and entry(tmp_path).anchor is None
@@ -197,7 +196,8 @@ def test_the_stored_value_of_an_earlier_version_is_the_anchor(tmp_path: Path) ->
     update(tmp_path, hand_made(0.015))
     far = judge(tmp_path, hand_made(0.06))
     assert (
-        far.code == "regressed" and "against the anchor that an earlier version stored: share 0.25 -> 0.31" in far.text
+        far.code == "regressed"
+        and "against the anchor that an earlier version stored: share 0.25 -> 0.31: 0.06 worse" in far.text
     )
 
 

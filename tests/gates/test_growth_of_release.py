@@ -81,7 +81,7 @@ def test_one_checkpoint_has_the_spread_of_other_trainings() -> None:
 
 def judged(part: Part, suite: str) -> Judgement:
     facts = BaselineFacts("2026-11-02", sees=Seen(0.4, 1.0, 0.3), release=part)
-    return Judgement(suite, "m", "share", 1.1, None, 9, 9, "baseline 1", "within", "", difference=0.1, facts=facts)
+    return Judgement(suite, "m", "share", 1.1, None, 9, 9, "baseline 1", "within", (), difference=0.1, facts=facts)
 
 
 def test_the_picture_has_then_and_now_of_each_gate_on_one_scale() -> None:
@@ -96,4 +96,4 @@ def test_the_picture_has_then_and_now_of_each_gate_on_one_scale() -> None:
         pytest.approx((65.0, 130.0)),
     )
     assert "50 to 55" in picture.alt or "50 to 55" in picture.alt.replace(".0", "")
-    assert runs.growth([Judgement("s", "m", "share", 1.0, None, 9, 9, "at most 2", "within", "")]) is None
+    assert runs.growth([Judgement("s", "m", "share", 1.0, None, 9, 9, "at most 2", "within", ())]) is None

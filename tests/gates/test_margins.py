@@ -114,7 +114,7 @@ def test_a_share_is_of_the_stored_distance_and_the_text_shows_both(tmp_path: Pat
     assert fine.code == "within" and fine.bound == "baseline 0.25 + 0.05"
     worse = baseline.judge(hand_made(0.11), "20%")
     assert worse.code == "regressed"
-    assert "0.11 worse, allowed 0.05 (20% of the distance 0.25 from neutral)" in worse.text
+    assert ": 0.11 worse (95 %: 0.0516 to 0.11), allowed 0.05 (20% of the distance 0.25 from neutral)" in worse.text
 
 
 def test_what_an_update_stores_does_not_change_when_it_is_repeated(tmp_path: Path) -> None:

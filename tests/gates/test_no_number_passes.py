@@ -14,7 +14,7 @@ from pytest_genderbias import Baseline, Limit
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
-from pytest_genderbias.gates.judgement import Finding, Judgement, decide, make_judgement
+from pytest_genderbias.gates.judgement import Judgement, decide, make_judgement
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import PASSED, Policy
@@ -111,9 +111,14 @@ def test_a_worsening(figure: str, allowed: Allowed | None) -> None:
     nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
     worsening = Difference(-0.1, -0.2, -0.05, 0.9, 0.01, 12, 12, "", "items", *nothing)
     code = code_of_worsening(replace(worsening, **{figure: math.nan}), allowed)
-    found = Finding(code, "", "", math.nan if figure == "low" else -0.2, math.nan if figure == "high" else -0.05,
-                    p=math.nan if figure == "p" else 0.9, difference=math.nan if figure == "value" else -0.1)  # fmt: skip
-    assert fails(make_judgement(hand_made(), "share", found))
+    interval = Interval(
+        math.nan if figure == "low" else -0.2, math.nan if figure == "high" else -0.05, 0.95, "items", ""
+    )
+    found = make_judgement(
+        hand_made(), "share", code, "", "", interval=interval, p=math.nan if figure == "p" else 0.9,
+        difference=math.nan if figure == "value" else -0.1,
+    )  # fmt: skip
+    assert fails(found)
 
 
 def test_the_rule_on_bounds_passes_nothing_that_is_no_number() -> None:
@@ -124,11 +129,17 @@ def test_the_rule_on_bounds_passes_nothing_that_is_no_number() -> None:
 
 @pytest.mark.parametrize("code", [code for code in REASONS if passes(code)])
 def test_whoever_finds_it_a_finding_without_numbers_cannot_pass(code: str) -> None:
-    good = Finding(code, "", "", -0.1, 0.1, p=0.5, difference=0.0)
-    assert make_judgement(hand_made(), "share", good).code == code
+    def judged(
+        measurement: Measurement, code: str = code, low: float = -0.1, high: float = 0.1, **changes: float
+    ) -> str:
+        interval = Interval(low, high, 0.95, "items", "")
+        return make_judgement(
+            measurement, "share", code, "", "", interval=interval, **{"p": 0.5, "difference": 0.0, **changes}
+        ).code
+
+    assert judged(hand_made()) == code
     for change in ({"low": math.nan}, {"high": math.nan}, {"p": math.nan}, *({"difference": x} for x in NO_NUMBERS)):
-        assert make_judgement(hand_made(), "share", replace(good, **change)).code == NO_VALUE, change
+        assert judged(hand_made(), **change) == NO_VALUE, change
     for value in NO_NUMBERS:
-        assert make_judgement(of_value(value), "share", good).code == NO_VALUE
-    regressed = make_judgement(of_value(math.nan), "share", replace(good, code=REGRESSED))
-    assert regressed.code == REGRESSED, "what fails anyway keeps its word"
+        assert judged(of_value(value)) == NO_VALUE
+    assert judged(of_value(math.nan), REGRESSED) == REGRESSED, "what fails anyway keeps its word"

@@ -21,7 +21,7 @@ from pytest_genderbias.gates.assertions import settle, settle_all
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_no_worse
-from pytest_genderbias.gates.judgement import Finding, Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.gates.policy import FAILED, PASSED, Policy, Referee, active_referee, refereed_by
 from pytest_genderbias.gates.verdicts import REASONS
@@ -98,15 +98,13 @@ def test_a_second_statistic_of_an_entry_is_judged_alone(now: Measurement, better
     assert [note.statistic for note in notes].count("net_neutral") == 1
 
 
-def test_judgements_and_findings_travel_as_plain_data(now: Measurement, better: Measurement, tmp_path: Path) -> None:
+def test_judgements_travel_as_plain_data(now: Measurement, better: Measurement, tmp_path: Path) -> None:
     for judge in judges(tmp_path, now, better):
         judgement = judge()
         assert Judgement.from_dict(json.loads(json.dumps(judgement.to_dict()))) == judgement
         settled = SettledJudgement(judgement, PASSED)
         assert SettledJudgement.from_dict(json.loads(json.dumps(settled.to_dict()))) == settled
         assert settled.to_dict()["failed"] is False
-    finding = Finding("within", "b", "t", 0.5, float("inf"), lines=["a"], accepted=judgement.accepted, facts=None)
-    assert Finding.from_dict(json.loads(json.dumps(finding.to_dict()))) == finding
     with pytest.raises(DataFileError, match=r"^judgement\.n: expected a whole number, got 'many'"):
         Judgement.from_dict({**judgement.to_dict(), "n": "many"})
 

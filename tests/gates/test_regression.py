@@ -103,5 +103,5 @@ def test_few_items_that_carry_the_change_are_said_to() -> None:
     )
     text = judge_no_worse(replace(two, model="m"), then, margin=0.01).text
     assert "few items carry the change: it is worth 2 of 12 (Kish's effective number), skewness 1.8; " in text
-    assert "items that moved most, then and now: item 0 0.1 -> 0.3, item 1 0.1273 -> 0.3273\n" in text
+    assert "  moved     2 of 12 items; most: item 0 0.1 -> 0.3, item 1 0.1273 -> 0.3273\n" in text
     assert "carry the change" not in judge_no_worse(hand_made(0.1), then, margin=0.01).text

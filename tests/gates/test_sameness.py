@@ -130,7 +130,7 @@ def test_what_is_shown() -> None:
     then = rng.normal(0.5, 0.1, 25)
     better = judge_same(measured(then - 0.1 + rng.normal(0, 0.01, 25)), measured(then, "float32"), 0.02)
     assert better.code == "different"
-    assert "limit broken (not the same): tiny on copy: share" in better.text and "better, allowed 0.02" in better.text
+    assert "limit broken (not the same): tiny on copy: share" in better.text and "), allowed 0.02" in better.headline
     assert "against a change within the margin" in better.text
     assert better.bound.startswith("float32 ") and better.bound.endswith("± 0.02")
     assert better.movement is not None and better.movement.moved == 25

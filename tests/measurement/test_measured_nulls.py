@@ -152,7 +152,7 @@ def test_an_explanation_has_one_line_on_the_null():
     null = found.null["signed_bias"]
     (line,) = [line for line in whole.splitlines() if "null control" in line]
     assert line == (
-        "  null control (the two groups are exchanged at random in each prefix of each occupation; 200 shuffles): "
+        "  chance    null control (the two groups are exchanged at random in each prefix of each occupation; 200 shuffles): "
         f"mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, <= 0.5 % at least as bad"
     )
     without = measure("lm-occupation", Writer(), cache=None)

@@ -108,7 +108,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
     result = run("--bias-null", "release.bias.yaml", "--bias-json=r.json", "-vv")
     result.stdout.fnmatch_lines(
         [
-            "*  null control (*; 200 shuffles): mean *, <= 0.5 % at least as bad",
+            "*  chance    null control (*; 200 shuffles): mean *, <= 0.5 % at least as bad",
             "  lm-occupation *within 0.1 *limit broken*",
         ]
     )

@@ -14,9 +14,9 @@ from safetensors.numpy import load_file
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.measurement.processes import process_count, refuse_several
 from pytest_genderbias.mitigation.harness.run import train_with
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
-from pytest_genderbias.recipes.processes import process_count, refuse_several
 from pytest_genderbias.recipes.trainer import last_checkpoint, run_trainer
 
 SCRIPT = Path(__file__).parents[1] / "support" / "divided_training.py"

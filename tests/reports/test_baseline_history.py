@@ -7,6 +7,7 @@ import datetime
 import pytest
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.reports.baseline_history import baseline_history
@@ -15,7 +16,9 @@ TODAY = datetime.date(2026, 11, 22)
 
 
 def settled(model: str, value: float | None = 0.28, **facts: object) -> SettledJudgement:
-    judgement = Judgement("tiny", model, "share", value, None, 12, 12, "b", "within", "text", facts=read_facts(facts))
+    judgement = Judgement(
+        "tiny", model, "share", value, None, 12, 12, "b", "within", (Paragraph("", "text"),), facts=read_facts(facts)
+    )
     return SettledJudgement(judgement, "passed", "t")
 
 

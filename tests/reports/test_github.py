@@ -15,7 +15,7 @@ from pytest_genderbias.reports.run_report import FinishedTest
 def test_a_failed_gate_is_annotated_where_it_is_declared() -> None:
     assert annotation_lines(run_report()) == [
         "::error file=g.bias.yaml,line=3,title=tiny (release) on m%3A worse::worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, "
-        "margin 0.02%0A  items that moved most, then and now: item 1 0.1 -> 0.9"
+        "margin 0.02%0A  moved     1 of 12 items; most: item 1 0.1 -> 0.9"
     ]
     [inside] = annotation_lines(run_report(), "models/nli")
     assert inside.startswith("::error file=models/nli/g.bias.yaml,line=3,")

@@ -216,7 +216,16 @@ def test_texts_of_others_are_escaped_cut_and_made_printable() -> None:
     records = [{LONG: LONG, "score": 0.5, "slice": LONG}]
     measurement = hand_made(suite=LONG, model=LONG, records=records, notes=(LONG,), reasons={"share": LONG})
     measurement = replace(measurement, intervals={"share": None})
-    failing = judged("regressed", "failed", suite=LONG, model=LONG, name=LONG, bound=LONG, text=f"{LONG}\n{LONG}")
+    failing = judged(
+        "regressed",
+        "failed",
+        suite=LONG,
+        model=LONG,
+        name=LONG,
+        bound=LONG,
+        shown=(Paragraph("", LONG),),
+        details=(Paragraph(LONG, LONG),),
+    )
     run = replace(RUN, arguments=(LONG,), models=(ReportedModel(LONG, LONG),), commit=LONG, versions={LONG: LONG})
     panel = Panel(Axis(LONG, (LONG,)), Axis(LONG, (LONG,)), (Series(LONG, "bars", x=(0.4,), y=(0.0,), labels=(LONG,)),))
     report = gated_report(

@@ -13,6 +13,7 @@ from support.gated_reports import gated_report, judged, regressed
 from support.hand_made import hand_made
 from support.run_reports import WORST
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.reports.html.page import write_report
 
 if TYPE_CHECKING:
@@ -123,7 +124,9 @@ def test_links_lead_into_closed_details_and_paper_shows_all(browser: Browser, re
 def test_texts_of_others_do_nothing_in_a_browser(browser: Browser, tmp_path: Path) -> None:
     records = [{WORST: WORST, "score": 0.5}]
     measured = hand_made(suite=WORST, model=WORST, records=records, notes=(WORST,))
-    judgements = [judged("regressed", "failed", suite=WORST, model=WORST, name=WORST, bound=WORST, text=WORST)]
+    judgements = [
+        judged("regressed", "failed", suite=WORST, model=WORST, name=WORST, bound=WORST, shown=(Paragraph("", WORST),))
+    ]
     path = tmp_path / "hostile.html"
     write_report(gated_report(judgements, [measured], failures=(WORST,)), path)
     page = browser.new_page(viewport={"width": 360, "height": 800})

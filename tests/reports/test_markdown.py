@@ -9,6 +9,7 @@ import pytest
 from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement
@@ -26,7 +27,7 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
     order = [
         "- `baseline of m: accepted 31 days ago`",
         "**`tiny (release)`** on `m`: worse (`g.bias.yaml:3`)",
-        "  items that moved most, then and now: item 1 0.1 -> 0.9",
+        "  moved     1 of 12 items; most: item 1 0.1 -> 0.9",
         'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"',
         "| ❌ | `tiny (release)` | `m` | `share` | 0.4 | `baseline 0.25 + 0.02` | 0.15 worse (0.05 to 0.25) | worse |",
         "| ✅ | `tiny` | `m` | `other` | 0.1 | `at most 0.3` |  | pass |",
@@ -80,7 +81,7 @@ def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: 
     [
         (REGRESSED, "failed", 'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"'),
         (replace(REGRESSED, code="better"), "passed", "pytest --bias-model=m=runs/m --bias-update"),
-        (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "no_baseline", "t"), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
+        (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "no_baseline", (Paragraph("", "t"),)), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
     ],
 )  # fmt: skip
 def test_it_says_what_to_type(judgement: Judgement, outcome: str, command: str) -> None:
@@ -121,7 +122,17 @@ def without_code(text: str) -> str:
 def test_tables_of_other_kinds_are_folded() -> None:
     facts = {"by": 0.3, "before": 1.0, "after": 0.5, "reduction": 0.5}
     reduced = Judgement(
-        "s", "m|`@x`", "t", 0.5, None, 1, 1, "reduced by 30 %", "reduced", "text", facts=read_facts(facts)
+        "s",
+        "m|`@x`",
+        "t",
+        0.5,
+        None,
+        1,
+        1,
+        "reduced by 30 %",
+        "reduced",
+        (Paragraph("", "text"),),
+        facts=read_facts(facts),
     )
     compared = Comparison("s", "t", True, "a", "b", 1.0, 2.0, 1.0, better="a", method="none: too few")
     variance = ValueVariance("s", "m", "t", (VarianceShare("words", 4, 0.5, 0.25, 0.125, False),), "")

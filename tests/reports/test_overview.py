@@ -8,6 +8,7 @@ import re
 
 import pytest
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.facts import BaselineFacts, Seen, SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.measurement.ability import Ability
@@ -49,7 +50,7 @@ def judged(
     interval = Interval(0.129, 0.131, 0.95, "occupations", "")
     bound = "baseline 0.858 - 0.01"
     return SettledJudgement(
-        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, code, "text", difference=0.13, name=name), outcome
+        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, code, (Paragraph("", "text"),), difference=0.13, name=name), outcome
     )  # fmt: skip
 
 

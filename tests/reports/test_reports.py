@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, read_facts
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
@@ -15,7 +16,7 @@ from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 
-JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n")
+JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n")
 
 
 def settled(*judgements: Judgement) -> list[SettledJudgement]:
@@ -51,7 +52,9 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
         "over": "",
     }
     facts |= {"superficial": {"comes_back": 0.25}, "budget": {"f1": {"before": 0.5, "after": 0.25}}}
-    judgement = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", "text", name="n", facts=read_facts(facts))
+    judgement = Judgement(
+        "s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n", facts=read_facts(facts)
+    )
     without = replace(judgement, facts=None)
     headers, [row] = reduction_rows(settled(judgement, without))
     assert dict(zip(headers, row, strict=True)) == {
@@ -97,11 +100,13 @@ def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
     content = RunReport(RunInfo("2026-01-02T10:00:00+00:00", "0"), judgements=tuple(judgements)).to_dict()
     earlier = (("inconclusive", "warned"), ("regressed", "failed"), ("stale", "warned"))
     for one, (verdict, outcome) in zip(content["judgements"], earlier, strict=True):  # type: ignore[call-overload]
-        del one["code"]
+        del one["code"], one["details"]
+        one["text"] = "text\n  judged for other items"
         one |= {"schema": 1, "verdict": verdict, "outcome": outcome}
         one["facts"] = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02, "plan": "of earlier versions"}
     now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
     assert [(one.verdict, one.outcome) for one in now] == [
         ("cannot judge (too few cases)", "passed"), ("worse", "failed"), ("pass (better: refresh)", "passed"),
     ]  # fmt: skip
+    assert [line.strip() for line in now[0].judgement.text.splitlines()] == ["text", "judged for other items"]
     assert now[0].judgement.facts == BaselineFacts("2026-01-01", 0.3, 0.02)

@@ -40,7 +40,7 @@ def measured() -> Measurement:
 
 def judged(model: str, **facts: Any) -> Judgement:
     return Judgement(
-        "bios", model, "tpr_gap_sum", 1.0, None, 9, 9, "b", "reduced", "", facts=read_facts({**REDUCTION, **facts})
+        "bios", model, "tpr_gap_sum", 1.0, None, 9, 9, "b", "reduced", (), facts=read_facts({**REDUCTION, **facts})
     )
 
 
@@ -129,7 +129,7 @@ def test_sources_of_variance_fill_the_whole(measured: Measurement) -> None:
 def test_drift_is_a_share_of_the_distance_at_the_anchor() -> None:
     about = FAMILIES["nli"].plain_statistics()["net_neutral"]  # neutral 1, lower is worse
     anchor = SinceAnchor("2026-01-02", 0.8, 0.05)
-    moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "within", "", facts=BaselineFacts(anchor=anchor))
+    moved = Judgement("s", "m", "net_neutral", 0.75, None, 1, 1, "b", "within", (), facts=BaselineFacts(anchor=anchor))
     picture = runs.drift([moved, replace(moved, facts=None)], {("s", "net_neutral"): about})
     assert picture is not None
     assert named(picture, "worse").x == (25.0,)

@@ -7,6 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.facts import BaselineFacts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport
@@ -19,8 +20,8 @@ HOSTILE = (
 WORST = HOSTILE + "x\x1b`|" * 25_000  #: and 100,000 characters
 REGRESSED = Judgement(
     "tiny", "m", "share", 0.4, Interval(0.05, 0.25, 0.95, "items", "by hand"), 12, 12, "baseline 0.25 + 0.02", "regressed",
-    "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02\n  items that moved most, then and now: item 1 0.1 -> 0.9\n"
-    "  worst records:\n    a record",
+    (Paragraph("", "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02"), Paragraph("moved", "1 of 12 items; most: item 1 0.1 -> 0.9")),
+    (Paragraph("records", "the worst:"), Paragraph("", "a record")),
     difference=0.15, name="release", facts=BaselineFacts("2026-10-22"),
 )  # fmt: skip
 PASSED = Judgement(
@@ -33,7 +34,7 @@ PASSED = Judgement(
     12,
     "at most 0.3",
     "within",
-    "pass: tiny on m: other is 0.1, expected at most 0.3",
+    (Paragraph("", "pass: tiny on m: other is 0.1, expected at most 0.3"),),
 )
 
 
@@ -68,7 +69,14 @@ def hostile_report() -> RunReport:
         suite=WORST, model=WORST, notes=(WORST,), records=[{WORST: WORST, "value": {"inner": WORST}, "list": [WORST]}]
     )
     judgement = replace(
-        REGRESSED, suite=WORST, model=WORST, statistic=WORST, name=WORST, bound=WORST, text=f"{WORST}\n{WORST}"
+        REGRESSED,
+        suite=WORST,
+        model=WORST,
+        statistic=WORST,
+        name=WORST,
+        bound=WORST,
+        shown=(Paragraph("", WORST),) * 2,
+        details=(Paragraph(WORST, WORST),),
     )
     report = run_report(
         measurements=(measurement,),

@@ -14,8 +14,10 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Subject, resolve_subject
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.ability_setting import ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
+from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.harness.written import (
     RECIPE_PATHS,
@@ -33,6 +35,7 @@ from pytest_genderbias.mitigation.methods.registry import (
     recipe_settings,
     resolve_recipe,
 )
+from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.suites.options import resolve_options
@@ -127,6 +130,29 @@ class DeclaredReduction:
     optional: bool
     line: int
 
+    @property
+    def needs_model(self) -> bool:
+        """Whether it mitigates a model of the run."""
+        return not self.mitigation.from_nothing
+
+    def judge(self, spec: ModelSpec | None, mitigations: MitigationRunner) -> Judgement:
+        """Mitigate, or take the run of an earlier reduction of the same mitigation, and judge.
+
+        Args:
+            spec: the model; ``None`` for a recipe that makes its own network.
+            mitigations: of the run.
+        """
+        from pytest_genderbias.mitigation.harness.verdict import judge_reduction
+
+        declared = self.mitigation
+        recipe, plan = declared.recipe_with_arguments(), declared.plan_with_arguments()
+        seeds, controls = declared.seeds, declared.controls
+        if declared.grid is None or plan is None:
+            run = mitigations.mitigate(spec, declared.method, recipe, seeds=seeds, controls=controls)
+        else:
+            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.grid.choose_on, controls=controls)
+        return judge_reduction(run, self.suite, **self.arguments)
+
     def why_idle(self, models: Sequence[str]) -> str:
         """Return why it is for none of these models."""
         return f"{self.name} is for {', '.join(self.mitigation.models or ())}, and the run has {', '.join(models)}"
@@ -164,6 +190,13 @@ def read_mitigations(
             number = names[reduction.name]
             reductions.append(reduction if number == 1 else replace(reduction, name=f"{reduction.name}-{number}"))
     return reductions
+
+
+def planned_reductions(
+    data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
+) -> list[PlannedReduction]:
+    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this calls."""
+    return list(plan_reductions(read_mitigations(data, data_folder, load), models))
 
 
 def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[str]) -> Iterator[PlannedReduction]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.recipes.recipe import Recipe
@@ -29,6 +30,29 @@ class MitigationRunner:
     def __init__(self, runner: Runner, folder: str | Path | None = None, progress: bool | Progress = False) -> None:
         """Keep the settings; nothing is loaded yet."""
         self.runner, self.folder, self.progress = runner, folder, progress
+
+    def mitigate_named(
+        self,
+        spec: str | ModelSpec | None,
+        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+        recipe: Recipe | str | Mapping[str, object] | None = None,
+        *,
+        data: Path | None = None,
+        seeds: int | Sequence[int] | None = None,
+        controls: int | None = None,
+    ) -> MitigationRun:
+        """Mitigate a model as :meth:`mitigate` does, with methods and a recipe that may be given by name and settings.
+
+        Args:
+            spec: the model; ``None`` for a recipe that makes its own network.
+            method: an object, a name, a mapping of ``name`` and settings, or a list of these.
+            recipe: the same of a recipe.
+            data: folder of the data sets, for a recipe whose settings name none.
+            seeds: number of trainings, or their seeds.
+            controls: number of controls.
+        """
+        resolved = resolve_recipe(recipe, data)
+        return self.mitigate(spec, resolve_method(method), resolved, seeds=seeds, controls=controls)
 
     def mitigate(
         self,

@@ -19,13 +19,13 @@ from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.device import on_device
-from pytest_genderbias.recipes.processes import refuse_several
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,

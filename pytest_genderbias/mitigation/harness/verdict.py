@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.account import Account, Paragraph, shortened
+from pytest_genderbias.gates.account import Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, RETRAINED, ReductionFacts
-from pytest_genderbias.gates.judgement import Finding, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import LEVEL, Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
     NO_VALUE,
@@ -33,6 +33,7 @@ from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.mitigation.harness.sides import MeasuredRun, as_ratios, share_of_log, task_values
 from pytest_genderbias.mitigation.harness.wording import (
+    about_run,
     bounds_in_words,
     budget_settled_by,
     by_how_much,
@@ -42,13 +43,13 @@ from pytest_genderbias.mitigation.harness.wording import (
     least_in_words,
     percent,
     requirement_in_words,
-    run_in_words,
     settled_by,
     share_bounds_in_words,
     share_in_brief,
     share_in_words,
     worse_in_words,
 )
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.reduction import Reduction
 from pytest_genderbias.statistics.inference.sides import SideValues
@@ -148,20 +149,16 @@ def judge_reduction(
     case = MeasuredRun(run, loaded, measured, judged, after)
     bound = _bound_in_words(by, budget)
     if trouble := case.trouble(budget):
-        return make_judgement(after, judged, _troubled(*trouble, bound, run), name)
+        code, why = trouble
+        advice = _WHAT_TO_DO.get(code, "")
+        judgement = make_judgement(after, judged, code, bound, why, advice=advice, details=about_run(run))
+        return replace(judgement, name=name or "")
     figures, signed = case.figures()
     parts = [_judge_share(case, figures, by), *(_judge_budget(case, figure, share) for figure, share in budget.items())]
     parts.append(_judge_side(case, signed, overshoot))
     if superficial:
         parts.append(_judge_heads(case, back, settings, parts[0].verdict == REDUCED))
-    return make_judgement(after, judged, _summed_up(case, parts, bound), name)
-
-
-def _troubled(verdict: str, why: str, bound: str, run: MitigationRun) -> Finding:
-    """Return the finding on models that cannot be compared, or lost their ability."""
-    return Finding(
-        verdict, bound, why, lines=run_in_words(run), account=Account(why, advice=_WHAT_TO_DO.get(verdict, ""))
-    )
+    return replace(_summed_up(case, parts, bound), name=name or "")
 
 
 def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
@@ -396,7 +393,7 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     return _Part(SUPERFICIAL if share > back else REDUCED, comes if share > back else "", lines, facts=facts)
 
 
-def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding:
+def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgement:
     """Combine the partial findings; the verdict is that of the most severe one."""
     ordered = sorted(parts, key=lambda part: _ORDER.index(part.verdict))
     verdict, share = ordered[0].verdict, parts[0]
@@ -408,33 +405,21 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Finding
             known = facts.get(key)
             facts[key] = {**known, **value} if isinstance(known, dict) and isinstance(value, dict) else value
     facts |= {"seeds": list(case.run.seeds), "over": "", "what": case.run.what, "seconds": case.run.seconds}
-    low = high = difference = None
-    over = ""
+    interval, difference, over = None, None, ""
     if share.reduction is not None:
         change = share.reduction.change
         difference, over = change.value, change.over
-        low, high = (None, None) if not np.isfinite(change.high) else (change.low, change.high)
+        if np.isfinite(change.high):
+            interval = Interval(change.low, change.high, LEVEL, over, change.method, change.items, change.templates)
         facts["over"] = over
     settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == TOO_FEW else ""
-    lines = [*(line for part in parts for line in part.lines), *run_in_words(case.run)]
-    advice = _WHAT_TO_DO.get(verdict, "") if not settled else f"to decide: {settled}"
     decisive = [part.brief or part.lines[0] for part in ordered if part.lines and part.verdict == verdict]
-    remarks = tuple(Paragraph("bounds", shortened(line.strip())) for line in decisive[:2])
-    return Finding(
-        verdict,
-        bound,
-        text,
-        low,
-        high,
-        over,
-        settled,
-        difference=difference,
-        lines=lines,
-        facts=read_dataclass(
-            ReductionFacts, as_plain(json.loads(json.dumps(facts, default=str)), finite=True), "facts"
-        ),
-        account=Account(remarks=remarks, advice=advice),
-    )
+    return make_judgement(
+        case.after, case.statistic, verdict, bound, text, [Paragraph("bounds", shortened(line.strip())) for line in decisive[:2]],
+        "" if settled else _WHAT_TO_DO.get(verdict, ""), interval=interval, over=over, settled_by=settled, difference=difference,
+        details=[*(Paragraph("found", line.strip()) for part in parts for line in part.lines), *about_run(case.run)],
+        facts=read_dataclass(ReductionFacts, as_plain(json.loads(json.dumps(facts, default=str)), finite=True), "facts"),
+    )  # fmt: skip
 
 
 def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
 from pytest_genderbias.gates.wording import approximate, format_number
@@ -19,10 +20,13 @@ from pytest_genderbias.statistics.inference.sides import SideValues
 _MORE_SEEDS = "five seeds or more"
 
 
-def run_in_words(run: MitigationRun) -> list[str]:
-    """Return lines on the grid that a run is of, and on its trainings; none if there is neither."""
-    grid = [] if run.tried is None else run.tried.lines()
-    return [*_trainings_in_words(run), *grid]
+def about_run(run: MitigationRun) -> list[Paragraph]:
+    """Return paragraphs on the trainings of a run and on the grid that it is of; none if there is neither."""
+    trained = [Paragraph("trained", text) for text in _trainings_in_words(run)]
+    if run.tried is None:
+        return trained
+    table = (Paragraph("", line, is_command=True) for line in run.tried.lines())
+    return [*trained, Paragraph("grid", run.tried.in_words()), *table]
 
 
 def _trainings_in_words(run: MitigationRun) -> list[str]:
@@ -30,13 +34,11 @@ def _trainings_in_words(run: MitigationRun) -> list[str]:
         return []
     if len(run.seeds) == 1:
         return [
-            "  trained once: one restart says little about others, which may differ by more; use three or more seeds to judge over restarts"
+            "once: one restart says little about others, which may differ by more; use three or more seeds to judge over restarts"
         ]
     seeds = ", ".join(map(str, run.seeds))
     fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
-    return [
-        f"  trained {len(run.seeds)} times, seeds {seeds}" + ("; before is one model for all of them" if fixed else "")
-    ]
+    return [f"{len(run.seeds)} times, seeds {seeds}" + ("; before is one model for all of them" if fixed else "")]
 
 
 def control_in_words(run: MitigationRun) -> str:

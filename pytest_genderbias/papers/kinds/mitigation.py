@@ -170,7 +170,7 @@ def _judged(
         )  # fmt: skip
         change = judge_reduction(run, entry["suite"], by=0.0, statistic=statistic, **_options(entry))
         verdict = {
-            "suite": suite, "statistic": statistic, "verdict": with_note(judgement.code), "text": judgement.text.partition("  worst records:")[0].rstrip(),
+            "suite": suite, "statistic": statistic, "verdict": with_note(judgement.code), "text": judgement.text.partition("\n  records ")[0],
             "difference": change.difference, "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
             "over": change.over,
         }  # fmt: skip

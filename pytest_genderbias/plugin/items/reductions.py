@@ -2,18 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from pytest_genderbias.mitigation.harness.file import DeclaredReduction, plan_reductions, read_mitigations
 from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.items.base import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.runs import runs_folder
 from pytest_genderbias.plugin.session import BiasSession, bias_session
 from pytest_genderbias.plugin.unjudged import for_other_models, judging, without_model
 from pytest_genderbias.text.located_yaml import LocatedMap
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.suites.suite import Suite
+
+
+class Reduction(Protocol):
+    """What a test knows of a :class:`~pytest_genderbias.mitigation.harness.file.DeclaredReduction`."""
+
+    suite: Suite
+    optional: bool
+    line: int
+
+    @property
+    def needs_model(self) -> bool:
+        """Whether it mitigates a model of the run."""
+
+    def judge(self, spec: ModelSpec | None, mitigations: Any) -> Judgement:
+        """Mitigate, or take the run of an earlier test, and judge."""
+
+    def why_idle(self, models: Sequence[str]) -> str:
+        """Return why it is for none of these models."""
 
 
 def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item]:
@@ -21,8 +43,7 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
     settings = file.config.stash[SETTINGS]
     specs = {spec.name: spec for spec in settings.models}
     session = bias_session(file.config)
-    reductions = read_mitigations(data, settings.data, session.runner.suites)
-    for plan in plan_reductions(reductions, list(specs)):
+    for plan in door("reductions on models")(data, settings.data, session.runner.suites, list(specs)):
         spec = None if plan.model is None else specs[plan.model]
         yield ReductionItem.from_parent(file, name=plan.name, reduction=plan.reduction, spec=spec, shared=session)
 
@@ -31,13 +52,7 @@ class ReductionItem(BiasItem):
     """One reduction on one model. All reductions of a mitigation share its run."""
 
     def __init__(
-        self,
-        *,
-        name: str,
-        parent: pytest.Collector,
-        reduction: DeclaredReduction,
-        spec: ModelSpec | None,
-        shared: BiasSession,
+        self, *, name: str, parent: pytest.Collector, reduction: Reduction, spec: ModelSpec | None, shared: BiasSession
     ) -> None:
         super().__init__(name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.line)
         self.reduction, self._shared = reduction, shared
@@ -50,23 +65,12 @@ class ReductionItem(BiasItem):
     def runtest(self) -> None:
         """Mitigate, or reuse the run of an earlier test, and judge."""
         from pytest_genderbias.gates.assertions import settle
-        from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
-        from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 
-        reduction, mitigation = self.reduction, self.reduction.mitigation
-        if self.spec is None and not mitigation.from_nothing:
+        if self.spec is None and self.reduction.needs_model:
             names = [spec.name for spec in self.config.stash[SETTINGS].models]
             if not names:
                 without_model(self)
-            for_other_models(self, reduction.why_idle(names))
-        mitigations = MitigationRunner(self._shared.runner, runs_folder(self.config), self._shared.of_steps)
-        recipe, plan = mitigation.recipe_with_arguments(), mitigation.plan_with_arguments()
-        seeds, controls = mitigation.seeds, mitigation.controls
+            for_other_models(self, self.reduction.why_idle(names))
         with judging(self):
-            if mitigation.grid is None or plan is None:
-                run = mitigations.mitigate(self.spec, mitigation.method, recipe, seeds=seeds, controls=controls)
-            else:
-                choose_on = mitigation.grid.choose_on
-                run = mitigations.search(self.spec, plan, seeds=seeds, choose_on=choose_on, controls=controls)
-            judgement = judge_reduction(run, reduction.suite, **reduction.arguments)
+            judgement = self.reduction.judge(self.spec, self._shared.mitigations)
         settle(judgement)

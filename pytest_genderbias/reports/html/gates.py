@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
+from pytest_genderbias.gates.verdicts import FAILED, PASSED
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
@@ -55,7 +55,7 @@ class GateText:
         title: suite, statistic and model.
         lead: what was decided, in figures.
         paragraphs: further lines, each with a label; a command is to be copied.
-        text: everything that is known of it, several lines; empty if the lead says it.
+        details: what else is known of it.
         history: since when it has been judged by this baseline, and how far it has come.
     """
 
@@ -65,7 +65,7 @@ class GateText:
     title: str
     lead: str
     paragraphs: tuple[Paragraph, ...]
-    text: str
+    details: tuple[Paragraph, ...]
     history: tuple[str, ...]
 
 
@@ -116,16 +116,16 @@ def make_text(number: int, settled: SettledJudgement) -> GateText:
     """Return the text of a judgement, counted from 1."""
     judgement, outcome = settled.judgement, outcome_of(settled)
     title = f"{gate_name(judgement)}.{judgement.statistic} on {judgement.model}"
-    first, *others = judgement.shown or (Paragraph("", judgement.text.partition("\n")[0]),)
-    lead = first.text.removeprefix(f"{with_note(judgement.code)}: {judgement.suite} on {judgement.model}: ")
     history = history_in_words(judgement)
-    return GateText(f"gate-{number}", outcome, _verdict(settled), title, lead, tuple(others), judgement.text, history)
+    return GateText(
+        f"gate-{number}", outcome, _verdict(settled), title, judgement.headline, judgement.shown[1:], judgement.details, history
+    )  # fmt: skip
 
 
 def make_broken_text(number: int, test: FinishedTest) -> GateText:
     """Return the text of a test that failed without a verdict, counted from 1."""
     title = f"{test.test} on {test.model}" if test.model else test.test
-    return GateText(f"broken-{number}", FAILED, _BROKEN, title, test.text, (), "", ())
+    return GateText(f"broken-{number}", FAILED, _BROKEN, title, test.text, (), (), ())
 
 
 def _broken_row(number: int, test: FinishedTest) -> PageRow:

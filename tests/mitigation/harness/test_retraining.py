@@ -73,7 +73,7 @@ def test_the_encoder_stays_and_the_head_is_new(base, recipe, tmp_path):
 def test_biographies_are_judged_on_what_was_held_out_and_with_new_heads(base, recipe, tmp_path):
     run = mitigate(base, make_method("scrubbing", words=("she", "he")), recipe, seeds=1, folder=tmp_path / "runs")
     found = judge_reduction(run, "bios", by=0, superficial=True, cache=None, budget={"accuracy": 1.0})
-    assert "24 of 24 cases scored" in found.text and "accuracy: " in found.text, "30 % of eighty are held out"
+    assert "  scored    24 of 24 cases" in found.text and "accuracy: " in found.text, "30 % of eighty are held out"
 
 
 def test_the_vocabulary_head_of_a_masked_model_is_new(tmp_path):

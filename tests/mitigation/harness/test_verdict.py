@@ -393,7 +393,7 @@ def restarts(share, spread, seeds, **more):
 def test_restarts_decide_where_a_method_trains():
     found = judge(restarts(0.3, 0.1, 3))
     assert found.code == REDUCED and found.over == "restarts"
-    assert "trained 3 times, seeds 0, 1, 2; before is one model for all of them" in found.text
+    assert "  trained   3 times, seeds 0, 1, 2; before is one model for all of them" in found.text
     assert judge(restarts(0.6, 0.5, 3)).code in (TOO_FEW, NOT_REDUCED)
 
 

@@ -5,71 +5,27 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.release import growth_of
+from pytest_genderbias.gates.unjudged import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
-from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.plugin.acceptance import show_number
-from pytest_genderbias.plugin.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
-from pytest_genderbias.plugin.terminal import show
-from pytest_genderbias.plugin.workers import terminal_width
+from pytest_genderbias.gates.wording import exact_number
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.comparison import HEADERS as COMPARED
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.grid import grid_tables
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.reduction import reduction_rows
+from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
 from pytest_genderbias.reports.variance import HEADERS as VARIANCES
 from pytest_genderbias.reports.variance import variance_notes, variance_rows
+from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
-
-if TYPE_CHECKING:
-    from _pytest.terminal import TerminalReporter
+from pytest_genderbias.text.paragraphs import paragraph
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
-
-
-@dataclass(frozen=True)
-class RunSummary:
-    """The results of a run.
-
-    Attributes:
-        unjudged: tests that did not judge, each with its model; the model is empty if the run has none for it.
-        messages: lines with their markup.
-        comparisons: between models; ``None`` if the run compares none.
-        not_compared: suites that could not be compared.
-        variances: sources of variance; ``None`` if the run shows none.
-        failed: tests that failed without a verdict that failed them.
-        next: the command that writes gates from what was measured; empty if the run writes them.
-    """
-
-    measurements: Sequence[Measurement]
-    judgements: Sequence[SettledJudgement]
-    unjudged: Sequence[tuple[str, Unjudged]]
-    messages: Sequence[tuple[str, str]]
-    comparisons: Sequence[Comparison] | None = None
-    not_compared: Sequence[LeftOut] = ()
-    variances: Sequence[ValueVariance] | None = None
-    failed: int = 0
-    next: str = ""
-
-    def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
-        """Return the summary of a run that compares models."""
-        return replace(self, comparisons=comparisons, not_compared=not_compared)
-
-
-def print_summary(summary: RunSummary, terminalreporter: TerminalReporter) -> None:
-    """Print the section ``bias``. With ``-v`` it has all statistics, notes and reasons, with ``-vv`` the worst records, too."""
-    terminalreporter.write_sep("=", "bias")
-    detail = max(0, terminalreporter.config.get_verbosity())
-    for text, markup in summary_lines(summary, terminal_width(terminalreporter.config), detail):
-        show(terminalreporter, text, markup)
 
 
 def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line]:
@@ -187,8 +143,8 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {show_number(value.old)} -> "
-        f"{show_number(value.new)}: {value.reason}": None
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> "
+        f"{exact_number(value.new)}: {value.reason}": None
         for judgement in (settled.judgement for settled in judgements)
         for value in judgement.accepted
     }
@@ -232,3 +188,43 @@ def _in_a_word(settled: SettledJudgement) -> str:
     if settled.outcome == PASSED and code not in (STORED, NOT_STORED):
         return "passed"
     return settled.verdict
+
+
+# The report of an earlier run.
+
+
+def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[str]:
+    """Yield what the terminal showed at the end of a run: why gates failed, and the summary.
+
+    Args:
+        report: of the run.
+        width: columns of the terminal.
+        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+    """
+    names = ", ".join(model.name for model in report.run.models)
+    yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
+    for settled in report.judgements:
+        if settled.outcome == FAILED:
+            lines = [settled.judgement.text] if detail > 1 else decisive_lines(settled.judgement)
+            yield "\n".join(("", *lines))
+    broken = broken_tests(report)
+    for test in broken:
+        yield f"\n{test.test} failed without a verdict: {test.text}"
+    yield ""
+    summary = RunSummary(
+        report.measurements,
+        report.judgements,
+        [(row.model, Unjudged(row.why, _name_of(row), row.reason)) for row in report.not_judged],
+        [(text, "") for text in report.failures],
+        report.comparisons or None,
+        report.not_compared,
+        report.variances or None,
+        failed=len(broken),
+    )
+    yield from (text for text, _ in summary_lines(summary, width, detail))
+
+
+def _name_of(row: NotJudged) -> str:
+    """Return the suite of a test of ``--bias-suite``, and the name of any other test."""
+    file, _, name = row.test.rpartition("::")
+    return name.partition(":")[0] if file == "genderbias" else name

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
-from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.errors import BiasError, SettingError
+from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
@@ -17,13 +18,11 @@ from pytest_genderbias.papers.page import page_text
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.shown import short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
-from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.text.paragraphs import columns, paragraph
 
 
-def carry_out(typed: Typed) -> int:
+def carry_out(values: Mapping[str, Any]) -> int:
     """List papers or tables, or make the runs of a table and show it."""
-    values = typed.values
     results = _results_folder(values["results"], values["runs"], values["scale"])
     if values["page"]:
         if values["scale"] == PAPER:
@@ -39,13 +38,13 @@ def carry_out(typed: Typed) -> int:
     tables = [load_table(paper.name, values["table"])] if values["table"] else list(paper.tables.values())
     names = _selected(paper, tables, values["only"])
     if values["check"]:
-        return _check(paper, names, _places(typed))
+        return _check(paper, names, _places(values))
     failed: list[str] = []
     if values["scale"] == PAPER:
         print_lines(paragraph(_to_fetch(paper, names), width))
     if values["runs"]:
         try:
-            failed = make_runs(paper, names, values["scale"], _places(typed), results, print_lines)
+            failed = make_runs(paper, names, values["scale"], _places(values), results, print_lines)
         except KeyboardInterrupt:
             raise KeyboardInterrupt("the same command goes on with what is not complete") from None
     runs = _by_run(read_runs(results), values["scale"])
@@ -60,7 +59,7 @@ def carry_out(typed: Typed) -> int:
                 width,
             )
         )
-    return WRONG if failed else 0
+    return 1 if failed else 0
 
 
 def _results_folder(results: str | None, runs: str | None, scale: str) -> Path:
@@ -72,24 +71,24 @@ def _results_folder(results: str | None, runs: str | None, scale: str) -> Path:
     return Path(runs or "genderbias-papers") / "results" / scale
 
 
-def _places(typed: Typed) -> Places:
+def _places(values: Mapping[str, Any]) -> Places:
     """Return the paths that runs name.
 
     Raises:
         SettingError: ``--place`` is not NAME=PATH, or a path does not exist.
     """
     named = {}
-    for text in typed.values["place"]:
+    for text in values["place"]:
         name, equals, path = text.partition("=")
         if not equals or not name or not path:
             raise SettingError(f"--place takes NAME=PATH, as glove=vectors.txt; got {text!r}")
         named[name] = path
-    if typed.values["data"]:
-        named["data"] = typed.values["data"]
+    if values["data"]:
+        named["data"] = values["data"]
     for name, path in named.items():
         if not Path(path).exists():
             raise SettingError(f"{name}: there is no {path}")
-    trainings = Path(typed.values["runs"] or "genderbias-papers")
+    trainings = Path(values["runs"] or "genderbias-papers")
     absolute = {name: str(Path(path).absolute()) for name, path in named.items()}
     return Places({**absolute, "runs": str(trainings.absolute())}, trainings.absolute(), sys.stderr.isatty())
 
@@ -115,7 +114,7 @@ def _check(paper: PaperConfig, names: Iterable[str], places: Places) -> int:
             print_lines(check_run(paper.runs[name], places))
         except BiasError as error:
             print_lines(f"{name}: {type(error).__name__}: {error}")
-            status = WRONG
+            status = 1
     return status
 
 

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
-from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.mitigation.harness.resilience import ALL, Frozen, resilience
 from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.plugin.terminal import print_lines
 from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.located_yaml import parse_value
 from pytest_genderbias.text.suggestions import expected_instead
 
 
-def carry_out(typed: Typed) -> int:
+def carry_out(values: Mapping[str, Any]) -> int:
     """Tune the models, print the table, and write the JSON file where one is named."""
-    values = typed.values
     models = {}
     for text in values["specs"]:
         name = parse_spec(text).name

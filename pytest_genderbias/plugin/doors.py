@@ -1,0 +1,34 @@
+"""What the plugin asks of the rooms ``show`` and ``lab``: by name, and imported when it is needed, as files are (``plugin/outputs.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
+#: Modules and functions, by what they do for a run or a command.
+DOORS: Mapping[str, str] = {
+    "summary of a run": "reports.summary:summary_lines",
+    "report in words": "reports.summary:report_in_words",
+    "annotations": "reports.github:annotation_lines",
+    "summary of a job": "reports.github:append_summary",
+    "pictures of a measurement": "reports.pictures:pictures_of",
+    "pictures of a run": "reports.run_pictures:makers",
+    "runs before": "reports.run_pictures:with_history",
+    "page of a history": "reports.history_table:history_page",
+    "list of suites": "reports.suite_list:list_all",
+    "list of fitting suites": "reports.suite_list:list_fitting",
+    "page of a suite": "reports.suite_page:show_suite",
+    "contents of a history": "reports.history:read_history",
+    "differences of an audit pack": "reports.audit:check_pack",
+    "reductions of a file": "mitigation.harness.file:read_mitigations",
+    "reductions on models": "mitigation.harness.file:planned_reductions",
+    "mitigations of a run": "mitigation.harness.mitigation_runner:MitigationRunner",
+}
+
+
+def door(name: str) -> Callable[..., Any]:
+    """Return a function or class of another room, by its name in :data:`DOORS`."""
+    module, _, function = DOORS[name].partition(":")
+    made: Callable[..., Any] = vars(import_module(f"pytest_genderbias.{module}"))[function]
+    return made
