@@ -34,7 +34,7 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from pytest_genderbias.gates.retraining import retraining_of
+from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

@@ -18,9 +18,8 @@ import numpy as np
 
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.account import shortened
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.gates.wording import direction_in_words, format_number, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
