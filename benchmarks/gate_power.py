@@ -15,10 +15,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 from pytest_genderbias import load_model, load_suite
-from pytest_genderbias.gates.judgement import ONE_SIDED, decide
+from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.regression import code_of_worsening
-from pytest_genderbias.gates.verdicts import BETTER, OVER_LIMIT, REGRESSED, TOO_FEW, UNCHANGED, WITHIN
+from pytest_genderbias.gates.verdicts import BETTER, ONE_SIDED, OVER_LIMIT, REGRESSED, TOO_FEW, UNCHANGED, WITHIN
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.item_sums import mean_sums

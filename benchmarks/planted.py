@@ -20,7 +20,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.gates.agreement import worsening
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.regression import Reference, find_regression
-from pytest_genderbias.gates.retraining import retraining_of
+from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.models.spec import DEMO_FOLDER
 
 PLANTED, MARGINS, DRAWS = (1, 2, 4, 8, 16), (None, 0.01), 10

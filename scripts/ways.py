@@ -29,7 +29,6 @@ _NUMBER = 12_345  #: value of the flag, by which calls that receive it are recog
 _HELPERS = (
     "escaping",
     "text.printable",
-    "gates.account",
     "gates.wording",
     "mitigation.harness.wording",
     "measurement.plain_data",

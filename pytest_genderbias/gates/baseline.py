@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
-from pytest_genderbias.gates.account import apart
 from pytest_genderbias.gates.agreement import (
     MUST_AGREE,
     different,
@@ -34,25 +33,24 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_update import state_of
-from pytest_genderbias.gates.drift import (
-    accepted_on,
-    anchor_of,
-    beside_anchor,
-    entry_at_anchor,
-    fails_by_anchor,
-    held_to_anchor,
-    worse_than,
-)
 from pytest_genderbias.gates.facts import BaselineFacts, Seen, anchor_in_words
 from pytest_genderbias.gates.item_file import load_items, pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, make_judgement
+from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
 from pytest_genderbias.gates.policy import correction_for
-from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.gates.refresh import as_stored, pooled, with_kept_spread
+from pytest_genderbias.gates.refresh import (
+    Kept,
+    accepted_on,
+    beside_anchor,
+    fails_by_anchor,
+    held_to_anchor,
+    kept_of,
+    with_kept_spread,
+    worse_than,
+)
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
-from pytest_genderbias.gates.retraining import retraining_of
-from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
+from pytest_genderbias.gates.sensitivity import MOST, retraining_of, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
     NO_BASELINE,
@@ -66,45 +64,11 @@ from pytest_genderbias.gates.verdicts import (
     WITHIN,
     passes,
 )
-from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.gates.wording import apart, format_number
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.suggestions import close_names
-
-POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what an update keeps of the stored values
-
-
-@dataclass(frozen=True)
-class _Kept:
-    """What an update stores of a measurement.
-
-    Attributes:
-        measurement: the one that is stored.
-        checkpoints: how many single checkpoints its values are means of.
-        kept: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD``
-            of their restarts, or nothing.
-    """
-
-    measurement: Measurement
-    checkpoints: int = 1
-    kept: str = ""
-
-    @property
-    def pooled(self) -> bool:
-        """Whether its values are also those of earlier checkpoints."""
-        return self.kept in (POOLED, AGAIN)
-
-    @property
-    def in_words(self) -> str:
-        """What is kept of the stored values; an empty text if nothing."""
-        restarts = self.measurement.restarts
-        of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
-        return {
-            SPREAD: f"the spread of the {restarts} stored restarts is kept around it",
-            AGAIN: f"it is one of what is stored, which stays ({of})",
-            POOLED: f"chance explains the change, so that both are pooled ({of})",
-        }.get(self.kept, "")
 
 
 @dataclass
@@ -185,33 +149,21 @@ class Baseline:
         entry = accepted_on(_today(), stored, entry, self.reason)
         return replace(new, entry=entry, kept=kept.in_words, pooled=kept.pooled)
 
-    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry | None) -> _Kept:
-        """Return what an update stores of a measurement.
-
-        Where chance explains the change and nobody gives a reason, it is pooled with what is stored, once; else one
-        checkpoint takes its place, with the spread of the restarts that are stored.
-        """
-        if stored is None or any(
-            different(measurement, statistic, stored.signature) for statistic in self.judged.get(name, ())
-        ):
-            return _Kept(measurement)
+    def _kept(self, measurement: Measurement, name: str, stored: BaselineEntry | None) -> Kept:
+        """Return what an update stores of a measurement."""
+        judged = self.judged.get(name, ())
+        if stored is None or any(different(measurement, statistic, stored.signature) for statistic in judged):
+            return Kept(measurement)
         try:
             before = read_items(self.path, name, stored)
         except BaselineError:  # it is written anew
-            return _Kept(measurement)
+            return Kept(measurement)
         if before is None:
-            return _Kept(measurement)
-        again = _is_that_of(measurement, stored)
-        if not self.reason and name not in self.moved:
-            join = as_stored if again else pooled
-            both = join(measurement, before, stored.values, stored.checkpoints)
-            checkpoints = 1 if both.restarts else stored.checkpoints + (not again)
-            known = "" if both is measurement else AGAIN
-            return _Kept(both, checkpoints, known if again else POOLED)
-        if again:
-            return _Kept(measurement)
-        with_spread = with_kept_spread(measurement, before, stored.values)
-        return _Kept(with_spread, kept="" if with_spread is measurement else SPREAD)
+            return Kept(measurement)
+        weights = measurement.signature["model"].get("fingerprint")
+        again = weights is not None and weights == stored.model.get("fingerprint")
+        is_chance = not self.reason and name not in self.moved
+        return kept_of(measurement, before, stored.values, stored.checkpoints, again, is_chance)
 
     def judge(
         self,
@@ -379,9 +331,8 @@ class Baseline:
         amount = None if allowed is None else allowed.amount
         facts = BaselineFacts(entry.date, old, amount, reference.seen, release=judgement.of_baseline.release)
         judgement = replace(judgement, accepted=accepted, facts=facts)
-        at_anchor = entry_at_anchor(entry)
-        if at_anchor is not None:
-            judgement = self._hold_to_anchor(judgement, measurement, statistic, name, at_anchor, margin, reference)
+        if entry.anchor is not None and entry.has_left_anchor:
+            judgement = self._hold_to_anchor(judgement, measurement, statistic, name, entry.anchor, margin, reference)
         if judgement.code == WITHIN and (why := self._why_too_weak(then, statistic, margin, reference.seen)):
             return judgement.restated(TOO_WEAK, why, self._how_to_see_more(then, statistic))
         return judgement
@@ -392,13 +343,13 @@ class Baseline:
         return self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update"
 
     def _hold_to_anchor(
-        self, judgement: Judgement, measurement: Measurement, statistic: str, name: str, at_anchor: BaselineEntry,
+        self, judgement: Judgement, measurement: Measurement, statistic: str, name: str, anchor: BaselineEntry,
         margin: Margin, before: Reference,
     ) -> Judgement:  # fmt: skip
         """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the margin."""
-        anchor, old = anchor_of(at_anchor), at_anchor.values.get(statistic)
+        old = anchor.values.get(statistic)
         worse = worsening(measurement, statistic, old)
-        if reasons := different(measurement, statistic, at_anchor.signature):
+        if reasons := different(measurement, statistic, anchor.signature):
             why = f"; not compared item by item, since it is of something else ({'; '.join(reasons)})"
             return beside_anchor(judgement, anchor, worse, why)
         if judgement.code == UNCHANGED or is_rounding(measurement, before, judgement.difference):
@@ -406,14 +357,14 @@ class Baseline:
         if worse is None:
             return beside_anchor(judgement, anchor, worse, "; only finite values are compared")
         try:
-            items = read_items(self.path, name, at_anchor)
+            items = read_items(self.path, name, anchor)
         except BaselineError as error:
             raise BaselineError(
                 f"the items of {anchor_in_words(anchor.date)} of {name!r}: {error}; or move the anchor with --bias-update "
                 '--bias-reason="why"'
             ) from None
         reference = replace(
-            before, name=ANCHOR, value=old, worsening=worse, items=items, fingerprint=anchor.fingerprint, lost="",
+            before, name=ANCHOR, value=old, worsening=worse, items=items, fingerprint=anchor.model.get("fingerprint"), lost="",
             date=anchor.date,
         )  # fmt: skip
         anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))
@@ -559,7 +510,7 @@ class Baseline:
         Without a margin, it is the value that chance does not explain the worsening from. Where the items cannot tell, as of another
         sample, any worsening counts.
         """
-        first = anchor_of(entry).values.get(statistic)
+        first = entry.origin.values.get(statistic)
         old = entry.values.get(statistic)
         amounts = [_amount(measurement, statistic, margin, value) or 0.0 for value in (old, first)]
         before = worse_than(entry, measurement, statistic, *amounts)
@@ -598,7 +549,7 @@ class Baseline:
     ) -> Judgement:
         """Return the judgement on a value that is worse than ``before``, and has no reason."""
         reasons = "; ".join(different(measurement, statistic, entry.signature))
-        new, anchor = measurement.values[statistic], anchor_of(entry)
+        new, anchor = measurement.values[statistic], entry.origin
         since = "" if before == entry.values.get(statistic) else f" than {anchor_in_words(anchor.date)}"
         worse = worsening(measurement, statistic, before)
         headline = (
@@ -659,12 +610,6 @@ def _stored_sees(entry: BaselineEntry, statistic: str, allowed: Allowed | None) 
         margin is None if allowed is None else margin is not None and math.isclose(margin, allowed.amount, rel_tol=1e-6)
     )
     return entry.sees.get(statistic) if same else None
-
-
-def _is_that_of(measurement: Measurement, stored: BaselineEntry) -> bool:
-    """Return whether a measurement is of the checkpoint that an update stored last."""
-    weights = measurement.signature["model"].get("fingerprint")
-    return weights is not None and weights == stored.model.get("fingerprint")
 
 
 def _today() -> str:

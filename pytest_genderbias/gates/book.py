@@ -18,8 +18,6 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.anchor import Anchor
-from pytest_genderbias.gates.conflicts import describe_conflicts
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
@@ -31,7 +29,7 @@ from pytest_genderbias.gates.item_file import (
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
+from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping, read_value
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
 from pytest_genderbias.text.strict_json import parse_json
@@ -42,6 +40,9 @@ _RESTORE = "restore it from version control, or mend it; deleting it would lose 
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
+
+_BEGIN, _END = re.compile(r"<{7}( |$)"), re.compile(r">{7}( |$)")
+_ENTRY = re.compile(r' {2}("(?:[^"\\]|\\.)*"): \{')  #: the first line of an entry, as we write it
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,8 @@ class BaselineEntry:
         sees: what the gate on each of these statistics sees; an earlier version did not know it.
         checkpoints: number of checkpoints that its values are pooled from.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
-        anchor: the first accepted values; ``None`` if they are those of the entry.
+        anchor: the entry as it was first accepted, with its values, signature, item file, date and fingerprint; ``None`` if it is still
+            the same. Only an update with a reason moves it, so that many small steps do not add up unseen.
         abilities: how many control items the model answered right.
         other: keys that this version does not know; they are written back as they were read.
     """
@@ -82,7 +84,7 @@ class BaselineEntry:
     sees: Mapping[str, Seen] = field(default_factory=dict)
     checkpoints: int = 1
     date: str = ""
-    anchor: Anchor | None = None
+    anchor: BaselineEntry | None = None
     abilities: tuple[Ability, ...] = ()
     other: Mapping[str, object] = field(default_factory=dict)
 
@@ -90,6 +92,16 @@ class BaselineEntry:
     def signature(self) -> dict[str, object]:
         """The keys that must agree for a measurement to be compared with this entry."""
         return {key: vars(self)[key] for key in MUST_AGREE}
+
+    @property
+    def origin(self) -> BaselineEntry:
+        """The anchor; the entry itself is its anchor until its values change."""
+        if self.anchor is not None:
+            return self.anchor
+        return BaselineEntry(
+            digest=self.digest, definition=self.definition, settings=self.settings, data=self.data, sample=self.sample,
+            model={"fingerprint": self.model.get("fingerprint")}, values=self.values, items_sha256=self.items_sha256, date=self.date,
+        )  # fmt: skip
 
     @property
     def has_left_anchor(self) -> bool:
@@ -111,10 +123,17 @@ class BaselineEntry:
             "sees": {statistic: dict(vars(seen)) for statistic, seen in self.sees.items()},
             "checkpoints": self.checkpoints if self.checkpoints > 1 else 0,
             "date": self.date,
-            "anchor": None if self.anchor is None else self.anchor.to_dict(),
+            "anchor": None if self.anchor is None else self.anchor._as_anchor(),
             "abilities": [{**vars(one), "right": list(one.right)} for one in self.abilities],
         }
         return {**content, **{key: value for key, value in later.items() if value}, **self.other}
+
+    def _as_anchor(self) -> dict[str, object]:
+        fingerprint = self.model.get("fingerprint")
+        return {
+            "values": self.values, "signature": self.signature, "items_sha256": self.items_sha256, "date": self.date,
+            "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:
@@ -126,6 +145,8 @@ class BaselineEntry:
         content = read_mapping(data, where)
         known = {entry_field.name for entry_field in fields(cls)} - {"other"}
         other = {key: value for key, value in content.items() if key not in known}
+        if content.get("anchor") is not None:
+            content["anchor"] = _flat_anchor(content["anchor"], f"{where}.anchor")
         entry = read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
         entry._check(where)
         return entry
@@ -139,7 +160,6 @@ class BaselineEntry:
         digests = {"items_sha256": self.items_sha256}
         if self.anchor is not None:
             digests["anchor.items_sha256"] = self.anchor.items_sha256
-            read_dataclass(BaselineEntry, self.anchor.signature, f"{where}.anchor.signature")
         for key, digest in digests.items():
             if digest is not None and not _DIGEST.fullmatch(digest):
                 raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")
@@ -152,6 +172,24 @@ class BaselineEntry:
                     raise DataFileError(f"{where}.sees.{name}.{key}: expected a number of 0 or more, got {size}")
         if self.checkpoints < 1:
             raise DataFileError(f"{where}.checkpoints: expected a whole number of at least 1, got {self.checkpoints}")
+
+
+def _flat_anchor(data: object, where: str) -> dict[str, object]:
+    """Return the JSON of an anchor, whose signature stands apart, as that of an entry.
+
+    Raises:
+        DataFileError: it has another form.
+    """
+    content = read_mapping(data, where)
+    signature = read_mapping(content.pop("signature", {}), f"{where}.signature")
+    fingerprint = read_value(str | None, content.pop("fingerprint", None), f"{where}.fingerprint")
+    read_dataclass(BaselineEntry, signature, f"{where}.signature")
+    expected = {"values", "items_sha256", "date"}
+    if unknown := sorted({*content} - expected):
+        raise DataFileError(
+            f"{where}: expected no other keys than {', '.join(sorted(expected))}, got {', '.join(unknown)}"
+        )
+    return {**signature, **content, "model": {"fingerprint": fingerprint}}
 
 
 @dataclass(frozen=True)
@@ -363,3 +401,44 @@ def _unpack(book: Path, name: str, entry: BaselineEntry, packed: bytes) -> Store
         ) from None
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
+
+
+def describe_conflicts(text: str) -> str:
+    """Return where a baseline file has merge conflicts, in which entries, and what to do; an empty text if it has none.
+
+    >>> describe_conflicts('{\\n  "nli": {\\n<<<<<<< ours\\n   "values": 1\\n=======\\n   "values": 2\\n>>>>>>> theirs\\n  }\\n}')[:50]
+    "line 3: unresolved merge conflicts in the entry 'n"
+    """
+    if "<" * 7 not in text:
+        return ""
+    lines: list[int] = []
+    names: dict[str, None] = {}
+    around, inside = None, False  # the entry that a line is in, and whether it is between two markers
+    for number, line in enumerate(text.split("\n"), 1):
+        entry = _ENTRY.match(line)
+        if entry:
+            around = _name(entry[1])
+        if _BEGIN.match(line):
+            lines.append(number)
+            inside = True
+        if inside and around is not None and (entry or line.startswith("   ")):
+            names[around] = None
+        if _END.match(line):
+            inside = False
+    if not lines:
+        return ""
+    entries = (
+        f"the entr{'y' if len(names) == 1 else 'ies'} {', '.join(map(repr, names))}" if names else "no single entry"
+    )
+    return (
+        f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}: unresolved merge conflicts in {entries}; keep one side of each entry "
+        "whole, with its 'accepted' reasons, or the file of one side (git checkout --ours FILE, or --theirs), and run again: gates then "
+        "compare with what you kept, and a value that is worse needs a reason of its own"
+    )
+
+
+def _name(quoted: str) -> str:
+    try:
+        return str(json.loads(quoted))
+    except ValueError:
+        return quoted

@@ -26,8 +26,8 @@ from pytest_genderbias.gates.book import (
     read_contents,
     read_items,
 )
-from pytest_genderbias.gates.drift import alike, anchor_of, same_values
 from pytest_genderbias.gates.item_file import alike_items, load_stored
+from pytest_genderbias.gates.refresh import alike, same_values
 
 _LOCK, _PATIENCE = ".lock", 120.0  #: seconds to wait for other runs, each of which writes for less than one
 _ITEMS = re.compile(r".+\.[0-9a-f]{8}\.npz")
@@ -270,7 +270,7 @@ def _unchanged(book: Path, name: str, new: NewEntry, stored: BaselineEntry) -> b
     now = new.entry
     if (now.suite, now.accepted, now.signature) != (stored.suite, stored.accepted, stored.signature):
         return False
-    if now.anchor != stored.anchor and now.anchor != anchor_of(stored):
+    if now.anchor != stored.anchor and now.anchor != stored.origin:
         return False
     if not same_values(now.values, stored.values):
         return False

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pytest_genderbias.gates.judgement import LEVEL
+from pytest_genderbias.gates.verdicts import LEVEL
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, align
 from pytest_genderbias.statistics.inference.paired import Difference

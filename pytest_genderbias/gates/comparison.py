@@ -19,14 +19,13 @@ from pytest_genderbias.gates.agreement import (
     worsening,
 )
 from pytest_genderbias.gates.item_file import pack_measured
-from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
+from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.margin import Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.ranges import check_breakable
-from pytest_genderbias.gates.regression import Reference, find_regression, item_difference
-from pytest_genderbias.gates.retraining import retraining_of
-from pytest_genderbias.gates.sameness import straight_distance
-from pytest_genderbias.gates.verdicts import LESS_ABLE, NOT_COMPARABLE
+from pytest_genderbias.gates.regression import Reference, find_regression, item_difference, straight_distance
+from pytest_genderbias.gates.sensitivity import retraining_of
+from pytest_genderbias.gates.verdicts import LESS_ABLE, LEVEL, NOT_COMPARABLE
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema

@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pytest_genderbias.errors import BiasError, DataFileError, GateError, SettingError
-from pytest_genderbias.gates.limits import Limit
+from pytest_genderbias.gates.limits import Limit, check_breakable
 from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
-from pytest_genderbias.gates.ranges import check_breakable
 from pytest_genderbias.measurement.ability_setting import ability_from
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite

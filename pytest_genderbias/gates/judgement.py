@@ -8,20 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.account import (
-    DO,
-    Movement,
-    Paragraph,
-    advice_paragraphs,
-    in_lines,
-    moved_in_words,
-    shortened,
-)
 from pytest_genderbias.gates.facts import BaselineFacts, Facts, ReductionFacts, facts_to_dict, read_facts
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     EARLIER_VERDICTS,
     FAILED,
+    LEVEL,
     NO_VALUE,
     NOT_ABLE,
     OVER_LIMIT,
@@ -35,11 +27,18 @@ from pytest_genderbias.gates.verdicts import (
     with_note,
 )
 from pytest_genderbias.gates.wording import (
+    DO,
+    Movement,
+    Paragraph,
+    advice_paragraphs,
     direction_in_words,
     format_interval,
     format_null,
     format_number,
     format_record,
+    in_lines,
+    moved_in_words,
+    shortened,
 )
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import (
@@ -59,8 +58,6 @@ _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.ya
 _MOST_RECORDS = 5  #: of the items that moved
 #: What bounds vary over where they hold for the cases of the suite, and for no others.
 WHOLE_SUITE = "the suite's cases"
-LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
-ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
 
 
 @dataclass(frozen=True)
@@ -104,7 +101,7 @@ class Judgement:
         n_total: cases of the suite.
         bound: the limit or baseline in short, for the table.
         code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
-        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.account.in_lines` makes a text of it.
+        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.wording.in_lines` makes a text of it.
         details: what else is known, for the whole text.
         over: what varies between the bounds, which names the question that was answered: the suite's cases on this model, or other
             items or restarts.

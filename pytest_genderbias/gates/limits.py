@@ -1,4 +1,4 @@
-"""Gates with a limit: literal (``at_most``, ``at_least``), or a distance from neutral (``within``)."""
+"""Gates with a limit: literal (``at_most``, ``at_least``), or a distance from neutral (``within``); and margins that can be broken at all."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UnknownNameError
-from pytest_genderbias.gates.account import Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.facts import LimitFacts
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, decide, make_judgement
+from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
-from pytest_genderbias.gates.wording import approximate, more_items
-from pytest_genderbias.measurement.carry_out import Until
+from pytest_genderbias.gates.wording import Paragraph, approximate, more_items, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
@@ -24,6 +24,9 @@ from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.suggestions import expected_instead
+
+if TYPE_CHECKING:  # which imports all families
+    from pytest_genderbias.measurement.carry_out import Until
 
 _WORST = 4  #: items that a broken limit names
 
@@ -63,7 +66,7 @@ class Limit:
             )
 
     def check_fits(self, statistic: str, about: Statistic) -> None:
-        """Reject a limit that no value can break, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
+        """Reject a limit that no value can break or none can keep, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
 
         Raises:
             GateError: it is such a limit, or no gate takes the statistic.
@@ -82,6 +85,11 @@ class Limit:
                 f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g}); write a limit inside, or "
                 "leave it out"
             )
+        for key, limit, outside in (("at_least", self.at_least, most), ("at_most", self.at_most, least)):
+            if limit is not None and (limit > outside if key == "at_least" else limit < outside):
+                raise GateError(
+                    f"no model can pass {key} {limit}: {statistic} {about.range_in_words}; write a limit inside"
+                )
 
     def _check_direction(self, statistic: str, about: Statistic) -> None:
         demanded = {"higher": self.at_least, "lower": self.at_most}.get(about.direction)
@@ -303,3 +311,42 @@ def _settled_by(
     cases = min(measurement.n_total, round(max(known) * measurement.n / n))
     whole = f"all {cases:,}" if cases == measurement.n_total else approximate(cases)
     return f"{whole} cases, if the value stays where it is"
+
+
+def check_breakable(
+    margin: Allowed, statistic: str, about: Statistic, value: float | None = None, same: bool = False
+) -> None:
+    """Refuse a margin that no value of a statistic can exceed.
+
+    Args:
+        margin: the margin as a number.
+        statistic: name of the statistic.
+        about: the statistic.
+        value: what is compared with; ``None`` where it is not known yet. From the worst value nothing can be worse, whatever the
+            margin is; that is not refused.
+        same: whether a change to either side counts, and one through neutral counts whole.
+
+    Raises:
+        GateError: it is such a margin.
+
+    >>> share = Statistic("lower", 1.0, "a share", least=0.0, most=1.0)
+    >>> check_breakable(Allowed(0.3), "share", share)
+    >>> check_breakable(Allowed(0.3), "share", share, value=0.2)
+    Traceback (most recent call last):
+    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can worsen by at most 0.2; \
+write a smaller one, or a limit
+    """
+    best, worst = about.distances
+    room = worst - (best if value is None else about.distance(value))
+    if same:
+        least, most = about.range
+        room = most - least if value is None else max(most - value, value - least)
+    if not math.isfinite(room) or room <= FLOAT_NOISE or margin.amount < room - FLOAT_NOISE:
+        return
+    since = "it" if value is None else f"from {value:.4g} it"
+    change = "change" if same else "worsen"
+    written = f" ({margin.written})" if margin.written else ""
+    raise GateError(
+        f"no model can break the margin {margin.amount:.4g}{written}: {statistic} {about.range_in_words}, and {since} can {change} by at most "
+        f"{room:.4g}; write a smaller one, or a limit"
+    )

@@ -6,13 +6,14 @@ records the judgement with its outcome. This module does not import numpy, so th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, passes
+from pytest_genderbias.gates.verdicts import FAILED, ONE_SIDED, PASSED, passes
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
@@ -25,6 +26,15 @@ class Correction:
 
     tests: int = 1
     what: str = "comparisons"
+
+    @property
+    def level(self) -> float:
+        """Level of a one-sided bound that holds for all comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
+
+        >>> Correction().level, Correction(5).level
+        (0.975, 0.995)
+        """
+        return min(1 - (1 - ONE_SIDED) / self.tests, math.nextafter(1.0, 0.0))
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,7 @@
-"""Whether a statistic is worse than before, by the difference on the same items (or restarts), and the text that explains it."""
+"""Whether a statistic is worse than before, or the same on another model: by the difference on the same items (or restarts).
+
+Sameness takes two one-sided tests (Schuirmann 1987). ``docs/evidence/same-as.md`` has the measured rates of false verdicts.
+"""
 
 from __future__ import annotations
 
@@ -11,30 +14,39 @@ from typing import Protocol
 
 import numpy as np
 
-from pytest_genderbias.gates.account import ItemMove, Movement, Paragraph, apart, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
 from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, anchor_in_words, change_in_words, percent
-from pytest_genderbias.gates.judgement import LEVEL, ONE_SIDED, WHOLE_SUITE, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
-from pytest_genderbias.gates.retraining import Retraining
-from pytest_genderbias.gates.sameness import code_of_change, items_to_decide_sameness, mirrored, straight_distance
+from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
+    LEVEL,
     NO_VALUE,
     NOT_ABLE,
     NOT_COMPARABLE,
+    ONE_SIDED,
     REGRESSED,
     SAME,
     TOO_FEW,
     UNCHANGED,
     WITHIN,
-    passes,
 )
-from pytest_genderbias.gates.wording import age_in_words, format_number, more_items, round_up
+from pytest_genderbias.gates.wording import (
+    ItemMove,
+    Movement,
+    Paragraph,
+    age_in_words,
+    apart,
+    format_number,
+    more_items,
+    round_up,
+    shortened,
+)
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -53,6 +65,7 @@ from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
+from pytest_genderbias.suites.statistic import Statistic
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
 SAME_MODEL_NOISE = 1e-3
@@ -100,7 +113,7 @@ class Reference:
         seen: what the gate sees, as the baseline says; ``None`` if it does not.
         checkpoints: number of checkpoints that the value is pooled from.
         same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening`` is
-            then that of :func:`~pytest_genderbias.gates.sameness.straight_distance`.
+            then that of :func:`~pytest_genderbias.gates.regression.straight_distance`.
     """
 
     name: str
@@ -180,7 +193,7 @@ def find_regression(
             interval=exact, over=over, settled_by=settled, difference=worse, scored_as=f", those of {reference.in_words}",
         )  # fmt: skip
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
-    level, few = level_together(reference.correction.tests), _carried_by_few(difference)
+    level, few = reference.correction.level, _carried_by_few(difference)
     details = [_bounds_in_words(difference, reference), *_without_templates(difference, units, reference), *few]
     if code in (TOO_FEW, REGRESSED) and is_rounding(measurement, reference, difference.value):
         code = SAME if reference.same else WITHIN
@@ -223,7 +236,7 @@ def _part(
     about = measurement.statistics[statistic]
     then, now = (tuple(float(about.distance(value)) for value in side if value is not None) for side in values)
     unit = max(float(np.mean(then)), 0.0) if reference.seen is None else reference.seen.unit
-    z = t_quantile(level_together(reference.correction.tests), math.inf)
+    z = t_quantile(reference.correction.level, math.inf)
     reach = (difference.high - difference.low) / 2 / z
     of_trainings = reference.beyond if pair is None else 0.0
     if not unit > 0 or not math.isfinite(reach):
@@ -349,10 +362,10 @@ def _from_to(low: float, high: float) -> str:
 
 def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
     """Return what to do and what to type: of an undecided comparison what would settle it, before what would accept it."""
-    if code != BETTER and passes(code):
-        return "", ""
     if code == BETTER:
         return "refresh the baseline, or the model may become as much worse unseen:", reference.accept
+    if code not in (REGRESSED, DIFFERENT, TOO_FEW):
+        return "", ""
     command = f'{reference.accept} --bias-reason="why"' if reference.accept else ""
     if settled:
         return f"to decide: {settled}" + ("; or accept it:" if command else ""), command
@@ -433,19 +446,10 @@ def _difference_from(
     about, distance = measurement.statistics[statistic], None
     if reference.same and reference.value is not None:
         distance = straight_distance(about, reference.value)
-    level = level_together(reference.correction.tests)
+    level = reference.correction.level
     return _paired_difference(
         measurement, statistic, reference.items, margin, units, pair, distance, level, reference.beyond
     )
-
-
-def level_together(tests: int) -> float:
-    """Return the level of a one-sided bound that holds for several comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
-
-    >>> level_together(1), level_together(5)
-    (0.975, 0.995)
-    """
-    return min(1 - (1 - ONE_SIDED) / tests, math.nextafter(1.0, 0.0))
 
 
 def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
@@ -605,7 +609,7 @@ def _settled_by(
     most = max(difference.high, -difference.low) if reference.same else difference.high
     wider = f"a margin of {round_up(most):g}"
     if restarts is not None:
-        more = restarts.settled_by(difference, margin, level_together(reference.correction.tests))
+        more = restarts.settled_by(difference, margin, reference.correction.level)
         return f"{more}, if the difference stays where it is; or {wider}"
     decide = items_to_decide_sameness if reference.same else items_to_decide
     needed = decide(difference, margin)
@@ -631,3 +635,74 @@ def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:
         )
     )
     return Movement(difference.what.removeprefix("restarts and "), difference.items, difference.moved, moves), names
+
+
+def straight_distance(about: Statistic, before: float) -> Callable[[FloatArray], FloatArray]:
+    """Return the distance from neutral as a straight line: beyond neutral it goes on below 0, where the other way is worse, too.
+
+    A value that moves from one side of neutral to the other has changed, though it may be as far from neutral as before.
+
+    Args:
+        about: the statistic.
+        before: the value that others are compared with, whose side counts as worse where either side does.
+
+    >>> effect = Statistic("away", 0.0, "effect size")
+    >>> moved = straight_distance(effect, 0.2)
+    >>> moved(0.3), moved(-0.2), effect.distance(-0.2)
+    (0.3, -0.2, 0.2)
+    """
+    falling = about.direction == "lower" or (about.direction == "away" and before < about.neutral)
+    return lambda value: about.neutral - value if falling else value - about.neutral
+
+
+def code_of_change(difference: Difference, margin: float) -> str:
+    """Return the code of a change that should be nothing, to either side.
+
+    ``unchanged`` if every item is equal. ``same`` if both one-sided bounds lie within the margin. ``different`` if both lie beyond it on one
+    side. Else ``too_few``.
+
+    Args:
+        difference: the change and its bounds; positive is worse.
+        margin: the change that is allowed to either side, 0 or more, in units of the statistic.
+
+    >>> import numpy as np
+    >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+    >>> better = Difference(-0.1, -0.15, -0.05, 1.0, 0.02, 25, 25, "", "items", *nothing)
+    >>> [code_of_change(better, margin) for margin in (0.2, 0.12, 0.04)]
+    ['same', 'too_few', 'different']
+    """
+    if not difference.moved and difference.low == difference.high:
+        return UNCHANGED
+    if -margin - FLOAT_NOISE <= difference.low and difference.high <= margin + FLOAT_NOISE:
+        return SAME
+    return DIFFERENT if difference.low > margin or difference.high < -margin else TOO_FEW
+
+
+def mirrored(difference: Difference) -> Difference:
+    """Return the change as seen from the other model's side: better is worse."""
+    return replace(
+        difference, value=-difference.value, low=-difference.high, high=-difference.low, p=difference.p_better, p_better=difference.p,
+        changes=-difference.changes,
+    )  # fmt: skip
+
+
+def items_to_decide_sameness(difference: Difference, margin: float) -> int | None:
+    """Estimate how many units would decide whether the statistic is the same, if the change stays as it is.
+
+    Within the margin, the bound that lies farther beyond it decides; outside, the edge that the change has passed. ``None`` if the change equals
+    the margin.
+
+    Example:
+        Bounds from -.06 to .04 about -.01, margin .03: the lower bound, .05 away, has to come within .02, so 25 items have to be 157.
+
+        >>> import numpy as np
+        >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)
+        >>> items_to_decide_sameness(Difference(-0.01, -0.06, 0.04, 0.5, 0.5, 25, 25, "", "items", *nothing), 0.03)
+        157
+    """
+    far = mirrored(difference) if difference.value < 0 else difference
+    needed = items_to_decide(far, margin)
+    if needed is None or far.value > margin:
+        return needed
+    other = items_to_decide(mirrored(far), margin)
+    return None if other is None else max(needed, other)

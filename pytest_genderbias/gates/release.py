@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from pytest_genderbias.gates.facts import Part
-from pytest_genderbias.gates.judgement import ONE_SIDED, Judgement
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

@@ -9,8 +9,8 @@ from typing import Protocol
 import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import ONE_SIDED
-from pytest_genderbias.gates.retraining import retraining_of
+from pytest_genderbias.gates.sensitivity import prior_of
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
@@ -29,12 +29,6 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most
 _NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"
-
-
-def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
-    """Return what is known of the spread of a restart in other trainings; ``None`` if nothing is."""
-    spread = retraining_of(measurement, statistic).spread
-    return Prior(spread) if spread else None
 
 
 class RestartSource(Protocol):

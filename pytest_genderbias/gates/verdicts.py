@@ -67,6 +67,9 @@ EARLIER_VERDICTS: Mapping[str, str] = MappingProxyType({
     **{code: code for code in (UNCHANGED, SAME, REDUCED, REGRESSED, DIFFERENT, SUPERFICIAL, DESTROYED)},
 })  # fmt: skip
 
+LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
+ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
+
 #: Outcomes of a judgement.
 FAILED, PASSED = "failed", "passed"
 #: Outcomes of a judgement that failed, but not its test: the test was expected to fail, or it caught the failure.

@@ -11,7 +11,6 @@ from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
-from pytest_genderbias.gates.drift import anchor_of
 from pytest_genderbias.gates.facts import anchor_in_words
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.wording import exact_number
@@ -257,7 +256,7 @@ def _list_changes(
 
 def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:
     """Return in words how far the anchor of an entry moves; an empty text if it stays."""
-    anchor = anchor_of(stored)
+    anchor = stored.origin
     values = [
         f"{statistic} {exact_number(anchor.values.get(statistic))} -> {exact_number(new.values.get(statistic))}"
         for statistic in sorted(new.gated)

@@ -140,7 +140,7 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
     """Return what a failing test shows: a few lines as wide as the terminal, or all with their records (``-vv``)."""
-    from pytest_genderbias.gates.account import in_lines
+    from pytest_genderbias.gates.wording import in_lines
 
     details = judgement.details if item.config.get_verbosity() >= _VERBOSE else ()
     before = 0 if isinstance(item, BiasItem) else len("E   ")  # which pytest writes before the lines of an exception

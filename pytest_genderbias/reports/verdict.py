@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from pytest_genderbias.gates.account import WIDTH, in_lines
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
+from pytest_genderbias.gates.wording import WIDTH, in_lines
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.

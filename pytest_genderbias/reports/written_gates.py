@@ -18,9 +18,8 @@ import numpy as np
 
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.account import shortened
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.gates.wording import direction_in_words, format_number, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -264,7 +263,7 @@ def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> d
     suites: dict[str, tuple[str, Suite]] = {}
     for name in sorted(measured & set(packaged.names("fixtures"))):
         suite = load_suite(name)
-        suites[suite.digest] = name, suite
+        suites |= dict.fromkeys(suite.digests, (name, suite))
     for argument in arguments:
         for part in argument.removeprefix("--bias-suite=").split(","):
             file = Path(part.strip())
@@ -274,5 +273,5 @@ def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> d
                 except BiasError:  # not a suite
                     continue
                 relative = os.path.relpath(file.resolve(), path.resolve().parent)
-                suites[suite.digest] = f"./{Path(relative).as_posix()}", suite
+                suites |= dict.fromkeys(suite.digests, (f"./{Path(relative).as_posix()}", suite))
     return suites

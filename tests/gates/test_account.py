@@ -11,7 +11,13 @@ from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import GateFailure
-from pytest_genderbias.gates.account import (
+from pytest_genderbias.gates.assertions import settle
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book_update import write_entries
+from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.gates.wording import (
     WIDTH,
     ItemMove,
     Movement,
@@ -20,12 +26,6 @@ from pytest_genderbias.gates.account import (
     in_lines,
     moved_in_words,
 )
-from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.limits import Limit, judge_limit
 
 MOST_LINES = 10
 

@@ -17,7 +17,7 @@ from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
 from pytest_genderbias.gates.item_file import load_stored, pack_items, pack_measured
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.retraining import NORMAL, retraining_of
+from pytest_genderbias.gates.sensitivity import NORMAL, retraining_of
 from pytest_genderbias.measurement.measurement import Measurement as Plain
 from pytest_genderbias.measurement.restarts import combine_restarts, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval

@@ -30,8 +30,8 @@ from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
-from pytest_genderbias.gates.regression import _from_to, level_together
-from pytest_genderbias.gates.retraining import Retraining
+from pytest_genderbias.gates.regression import _from_to
+from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.comparison import comparison_cells
 from pytest_genderbias.reports.overview import overview
@@ -44,8 +44,9 @@ from pytest_genderbias.statistics.inference.paired import fewest_items
 def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py`` widens."""
     unknown = Retraining(None, None, None, None, "", False)
-    for module in (baseline, comparison, restarts_of_gates):
+    for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
+    monkeypatch.setattr(restarts_of_gates, "prior_of", lambda measurement, statistic: None)
 
 
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
@@ -238,7 +239,7 @@ def test_so_many_comparisons_that_the_items_bound_none_of_them_decide_nothing() 
     few = [
         replace(one, n=one.n_total, sums=first_items(one, 8)) for one in (classified("a", 1), classified("b", 1, 0.05))
     ]
-    assert fewest_items(level_together(1)) <= 8 < fewest_items(level_together(40))
+    assert fewest_items(Correction(1).level) <= 8 < fewest_items(Correction(40).level)
     for margin, alone in ((None, "regressed"), (0.0, "regressed"), (0.06, "within")):
         codes = [judge_no_worse(few[1], few[0], margin, correction=Correction(tests)).code for tests in (1, 40)]
         assert codes == [alone, "too_few"]

@@ -18,7 +18,6 @@ from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries
-from pytest_genderbias.gates.drift import anchor_of
 from pytest_genderbias.gates.facts import SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
@@ -77,7 +76,7 @@ def test_ten_small_steps_are_stopped_where_they_add_up_to_more_than_the_margin(t
         update(tmp_path, measurement)
     assert verdicts == ["within", *["regressed"] * 8]
     assert entry(tmp_path).values["share"] == pytest.approx(0.25 + 0.016), "no later step is accepted without a reason"
-    assert anchor_of(entry(tmp_path)).values["share"] == pytest.approx(0.25)
+    assert entry(tmp_path).origin.values["share"] == pytest.approx(0.25)
 
 
 def test_a_simulated_row_of_releases_stays_within_the_margin_of_its_anchor() -> None:
@@ -115,9 +114,9 @@ def test_a_reason_moves_the_anchor_and_nothing_else_does(tmp_path: Path) -> None
     assert entry(tmp_path).anchor is None, "the entry is its own anchor"
     assert judge(tmp_path, hand_made(0.045)).code == "within"
     update(tmp_path, hand_made(-0.1))
-    assert anchor_of(entry(tmp_path)).values["share"] == pytest.approx(0.28), "nor does a better value"
+    assert entry(tmp_path).origin.values["share"] == pytest.approx(0.28), "nor does a better value"
     update(tmp_path, hand_made(-0.1), "we hold on to it")
-    assert anchor_of(entry(tmp_path)).values["share"] == pytest.approx(0.15), "an unchanged value with a reason does"
+    assert entry(tmp_path).origin.values["share"] == pytest.approx(0.15), "an unchanged value with a reason does"
     before = book_of(tmp_path).read_bytes()
     update(tmp_path, hand_made(-0.1))
     assert book_of(tmp_path).read_bytes() == before, "an update that changes nothing writes nothing"
@@ -214,4 +213,4 @@ def test_no_row_of_updates_without_a_reason_moves_a_value_beyond_the_margin(
             shift += step
         assert entry(folder).values["share"] == pytest.approx(0.25 + shift, abs=2e-6)
         assert shift <= MARGIN + 2e-6
-        assert anchor_of(entry(folder)).values["share"] == pytest.approx(0.25)
+        assert entry(folder).origin.values["share"] == pytest.approx(0.25)

@@ -34,7 +34,7 @@ from pytest_genderbias.gates.limits import decided_by, judge_limit
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Policy
 from pytest_genderbias.gates.regression import Reference, find_regression
-from pytest_genderbias.gates.retraining import Retraining
+from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
@@ -48,8 +48,9 @@ from pytest_genderbias.suites.statistic import Statistic
 def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py`` widens."""
     unknown = Retraining(None, None, None, None, "", False)
-    for module in (baseline, comparison, restarts_of_gates):
+    for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
+    monkeypatch.setattr(restarts_of_gates, "prior_of", lambda measurement, statistic: None)
 
 
 scope: dict[str, Any] = {}

@@ -12,7 +12,6 @@ from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
-from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse
@@ -23,7 +22,7 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
 def test_the_item_file_of_an_anchor_is_not_swept(tmp_path: Path) -> None:
     first, second, third = (entry_of(hand_made(shift)) for shift in (0.0, 0.1, 0.2))
-    anchor = Anchor(first.entry.values, first.entry.signature, first.entry.items_sha256, "2026-01-31")
+    anchor = replace(first.entry.origin, date="2026-01-31")
     write_entries(tmp_path, "m", "t.py", {"tiny": first})
     for new in (second, third):
         book = write_entries(tmp_path, "m", "t.py", {"tiny": replace(new, entry=replace(new.entry, anchor=anchor))})

@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.gates.retraining import FIGURES, kind_of, retraining_of, standard_error
+from pytest_genderbias.gates.sensitivity import FIGURES, kind_of, retraining_of, standard_error
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
@@ -161,9 +161,9 @@ def test_more_cases_do_not_shrink_what_a_training_moves(masked: Measurement) -> 
 def test_the_table_is_read_when_it_is_asked_for() -> None:
     code = (
         "import sys, pytest_genderbias.plugin\n"
-        "assert 'pytest_genderbias.gates.retraining' not in sys.modules\n"
-        "from pytest_genderbias.gates import retraining\n"
-        "assert retraining._tables.cache_info().currsize == 0"
+        "assert 'pytest_genderbias.gates.sensitivity' not in sys.modules\n"
+        "from pytest_genderbias.gates import sensitivity\n"
+        "assert sensitivity._tables.cache_info().currsize == 0"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

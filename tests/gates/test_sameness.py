@@ -15,9 +15,10 @@ from support.hand_made import ITEMS, hand_made
 from pytest_genderbias import assert_same
 from pytest_genderbias.errors import GateError, GateFailure
 from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
-from pytest_genderbias.gates.judgement import ONE_SIDED, Judgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.sameness import code_of_change
+from pytest_genderbias.gates.regression import code_of_change
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic

@@ -7,9 +7,9 @@ import datetime
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.baseline_history import baseline_history
 
 TODAY = datetime.date(2026, 11, 22)

@@ -13,9 +13,9 @@ import pytest
 from support.gated_reports import RUN, gated_report, judged, regressed
 from support.hand_made import hand_made
 
-from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.html.page import render_report
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series

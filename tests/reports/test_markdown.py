@@ -9,10 +9,10 @@ import pytest
 from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
-from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text
 from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport

@@ -8,9 +8,9 @@ import re
 
 import pytest
 
-from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.facts import BaselineFacts, Seen, SinceAnchor
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import chance_of

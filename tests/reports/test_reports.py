@@ -6,10 +6,10 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, read_facts
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.overview import overview

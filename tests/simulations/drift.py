@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.regression import code_of_worsening, level_together
+from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.regression import code_of_worsening
 from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
@@ -73,7 +74,7 @@ def release_row(case: Case, anchored: bool, rng: np.random.Generator) -> Row:
 
 def _passes(then: FloatArray, now: FloatArray, margin: float, tests: int) -> bool:
     sums = (mean_sums(LABELS, values, np.ones(ITEMS), "items") for values in (then, now))
-    level = level_together(tests)
+    level = Correction(tests).level
     difference = compare_items(*sums, lambda value: value, margin, level, FLOAT_NOISE, repeats=REPEATS)
     return passes(code_of_worsening(difference, Allowed(margin)))
 

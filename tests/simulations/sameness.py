@@ -14,8 +14,8 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent))  # beside the script of the one-sided gate, whose populations these are
 import paired_coverage as populations
 
-from pytest_genderbias.gates.judgement import ONE_SIDED
-from pytest_genderbias.gates.sameness import code_of_change
+from pytest_genderbias.gates.regression import code_of_change
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.paired import compare_items
 

@@ -10,12 +10,12 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.gates.account import in_lines
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.item_file import load_stored, pack_measured
 from pytest_genderbias.gates.limits import Limit, judge_limit
+from pytest_genderbias.gates.wording import in_lines
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.suites.examples import Example, Examples
 

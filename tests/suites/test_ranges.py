@@ -12,8 +12,8 @@ from support.answered_suites import CASES, make_case
 
 from pytest_genderbias import Limit, load_suite, suite_names
 from pytest_genderbias.errors import GateError
+from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.ranges import check_breakable
 
 DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
@@ -71,6 +71,20 @@ def test_values_and_shuffles_of_every_family_lie_inside(name: str, tmp_path_fact
     for statistic, values in figures.items():
         least, most = case.suite.statistics[statistic].range
         assert least - 1e-6 <= min(values) and max(values) <= most + 1e-6, statistic
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"at_most": -0.01}, "no model can pass at_most -0.01: aggregate_bias is at least 0"),
+        ({"at_least": 1.01}, "no model can pass at_least 1.01: net_neutral lies from 0 to 1"),
+    ],
+)
+def test_a_limit_outside_of_the_range_is_refused(limit: dict[str, float], said: str) -> None:
+    suite = load_suite("nli-occupation" if "at_least" in limit else "lm-occupation")
+    statistic = next(iter(suite.statistics))
+    with pytest.raises(GateError, match=said):
+        Limit(**limit).check_fits(statistic, suite.statistics[statistic])
 
 
 @pytest.mark.parametrize("name", suite_names())

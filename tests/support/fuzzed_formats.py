@@ -37,10 +37,8 @@ from pytest_genderbias.datasets.corpora import feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.passages import read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
-from pytest_genderbias.gates.anchor import Anchor
 from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.drift import entry_at_anchor
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations
@@ -435,7 +433,7 @@ def _measurement_meaning(path: Path) -> object:
 def _stored(folder: Path) -> Path:
     """Write a book with one entry into a folder and return its path."""
     new = entry_of(_measurement(), gated={"aggregate_bias": 0.1})
-    anchor = Anchor(new.entry.values, new.entry.signature, None, "2026-01-31", "f")
+    anchor = replace(new.entry.origin, items_sha256=None, date="2026-01-31")
     entry = replace(new.entry, date="2026-03-31", anchor=anchor)
     return write_entries(folder, "m", "t.py", {"lm-occupation": replace(new, entry=entry)})
 
@@ -452,7 +450,6 @@ def _book_meaning(path: Path) -> object:
     entries = read_book(path)
     for name, entry in entries.items():
         read_items(path, name, entry)
-        entry_at_anchor(entry)
     return {name: entry.to_dict() for name, entry in entries.items()}
 
 

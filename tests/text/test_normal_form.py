@@ -139,6 +139,8 @@ def test_spaces_are_one(space: str) -> None:
 
 @disguised
 def test_names_of_columns_and_labels_are_matched(tmp_path: Path, disguise) -> None:
+    if "\0" in disguise("label") and sys.version_info < (3, 11):
+        pytest.skip("csv refuses a NUL before Python 3.11")
     path = tmp_path / "a.csv"
     path.write_text(
         f"text,{disguise('label')},\ufeff{disguise('group')}\nx,nurse,f\ny,{disguise('nurse')},{disguise('female')}\n"

@@ -11,9 +11,9 @@ import numpy as np
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
-from pytest_genderbias.gates.judgement import LEVEL, WHOLE_SUITE
+from pytest_genderbias.gates.judgement import WHOLE_SUITE
 from pytest_genderbias.gates.regression import items_without_number
-from pytest_genderbias.gates.verdicts import DESTROYED, NO_VALUE, NOT_COMPARABLE, TASK_LOST
+from pytest_genderbias.gates.verdicts import DESTROYED, LEVEL, NO_VALUE, NOT_COMPARABLE, TASK_LOST
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun

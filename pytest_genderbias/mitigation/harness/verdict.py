@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.account import Paragraph, shortened
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, RETRAINED, ReductionFacts
-from pytest_genderbias.gates.judgement import LEVEL, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import Judgement, make_judgement
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
+    LEVEL,
     NO_VALUE,
     NOT_COMPARABLE,
     NOT_REDUCED,
@@ -25,7 +25,7 @@ from pytest_genderbias.gates.verdicts import (
     TASK_LOST,
     TOO_FEW,
 )
-from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.gates.wording import Paragraph, format_number, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass
 from pytest_genderbias.measurement.restarts import combine_restarts

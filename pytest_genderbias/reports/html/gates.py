@@ -6,10 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_genderbias.gates.account import Paragraph
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED
-from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.gates.wording import Paragraph, direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
     WRITE,
