@@ -7,8 +7,8 @@ import sys
 from typing import TextIO
 
 #: What GitHub Actions and Azure Pipelines take for a command: ``::error`` at the beginning of a line, behind spaces, too; ``##[error]``
-#: and ``##vso[...]`` anywhere in a line. The first group stays, the character behind it is escaped.
-_COMMAND = re.compile(r"^( *)(:)(?=:)|(#)(#)(?=\w*\[)", re.MULTILINE)
+#: and ``##vso[...]`` anywhere in a line. The character that is escaped. Behind any space a line may be broken by whoever shows it.
+_COMMAND = re.compile(r"(?<!\S):(?=:)|(?<=#)#(?=\w*\[)")
 
 
 def printable(text: str, keep: str = "") -> str:
@@ -22,6 +22,8 @@ def printable(text: str, keep: str = "") -> str:
     ('a\\x1b[31m\\x9b1m\\u202eb', 'a\nb')
     >>> printable("a::b\n ::error::c", keep="\n"), printable("a\n::b")
     ('a::b\n \\x3a:error::c', 'a\\n::b')
+    >>> printable("wrapped ::c")
+    'wrapped \\x3a:c'
     """
     rest = text
     for kept in keep:
@@ -29,7 +31,7 @@ def printable(text: str, keep: str = "") -> str:
     if not rest.isprintable():  # few texts
         text = "".join(c if c.isprintable() or c in keep else c.encode("unicode_escape").decode() for c in text)
     if "::" in text or "##" in text:
-        text = _COMMAND.sub(lambda match: f"{match[1] or match[3] or ''}\\x{ord(match[2] or match[4]):02x}", text)
+        text = _COMMAND.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
     return text
 
 

@@ -66,7 +66,7 @@ class Limit:
             )
 
     def check_fits(self, statistic: str, about: Statistic) -> None:
-        """Reject a limit that no value can break, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
+        """Reject a limit that no value can break or none can keep, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
 
         Raises:
             GateError: it is such a limit, or no gate takes the statistic.
@@ -85,6 +85,11 @@ class Limit:
                 f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g}); write a limit inside, or "
                 "leave it out"
             )
+        for key, limit, outside in (("at_least", self.at_least, most), ("at_most", self.at_most, least)):
+            if limit is not None and (limit > outside if key == "at_least" else limit < outside):
+                raise GateError(
+                    f"no model can pass {key} {limit}: {statistic} {about.range_in_words}; write a limit inside"
+                )
 
     def _check_direction(self, statistic: str, about: Statistic) -> None:
         demanded = {"higher": self.at_least, "lower": self.at_most}.get(about.direction)

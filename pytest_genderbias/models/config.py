@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -117,7 +118,7 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
         if len(labels) != len(role.labels):
             raise ModelError(f"{name} has {len(role.labels)} outputs, --bias-labels names {len(labels)}")
         role = classifier_role(labels)
-    if role.kind == TEXT_CLASSIFIER and all(label.lower().startswith("label_") for label in role.labels):
+    if role.kind == TEXT_CLASSIFIER and all(re.fullmatch(r"label_\d*", label.lower()) for label in role.labels):
         raise ModelError(
             f"{name} does not say what its outputs mean: its labels are {', '.join(labels_of(config))}; name them in their "
             "order, as in --bias-labels=entailment,neutral,contradiction for NLI (labels=[...] in Python, id2label in the config)"

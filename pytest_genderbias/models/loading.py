@@ -15,6 +15,7 @@ from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.source import TIME_LIMIT, LoadSettings, ModelSource, ServedSettings, checkpoint_file
 from pytest_genderbias.models.spec import ADAPTER, SERVED, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -95,6 +96,8 @@ def load_model(
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
     served = ServedSettings(_named(spec.name, tokenizer), allow_remote, endpoint_version, endpoint_timeout)
+    if isinstance(labels, str):
+        raise SettingError(f"labels should be a list of names, got the text {brief(labels)}")
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served)
     return load(inspect(spec, settings), settings)
 

@@ -35,9 +35,9 @@ _SYNONYMS = {
 }
 #: Labels of fact verification, which say of evidence and claim what those of NLI say of premise and hypothesis. The user has to say so.
 _OF_FACTS = {
-    **dict.fromkeys(("supports", "support", "supported", "true"), "entailment"),
-    **dict.fromkeys(("notenoughinfo", "notenoughinformation", "nei", "unknown", "unverified"), "neutral"),
-    **dict.fromkeys(("refutes", "refute", "refuted", "false"), "contradiction"),
+    **dict.fromkeys(("supports", "support", "supported", "true", "yes"), "entailment"),
+    **dict.fromkeys(("notenoughinfo", "notenoughinformation", "nei", "unknown", "unverified", "maybe"), "neutral"),
+    **dict.fromkeys(("refutes", "refute", "refuted", "false", "no"), "contradiction"),
 }
 PROBABILITY = "probability"
 
@@ -91,7 +91,7 @@ def role_of(
 
 
 def _meaning(label: str, names: Mapping[str, str]) -> str:
-    text = normal_form(str(label)).strip().lower()
+    text = re.sub(r"^label[\s_-]+(?=[^\W\d])", "", normal_form(str(label)).strip().lower())
     return names.get(re.sub(r"[\s_-]+", "", text), text)
 
 
@@ -100,11 +100,15 @@ def label_advice(labels: Sequence[str]) -> str:
 
     >>> label_advice(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"])
     '; if its labels mean so, name them in the order of its outputs: --bias-labels=entailment,contradiction,neutral'
+    >>> label_advice(["contra", "?", "entailment"]).rpartition("=")[2]
+    'contradiction,neutral,entailment'
     """
     if len(labels) != len(NLI_LABELS):
         return ""
     meanings = [_meaning(label, _SYNONYMS | _OF_FACTS) for label in labels]
-    order = meanings if sorted(meanings) == sorted(NLI_LABELS) else NLI_LABELS
+    known = [meaning if meaning in NLI_LABELS and meanings.count(meaning) == 1 else "" for meaning in meanings]
+    others = iter([name for name in NLI_LABELS if name not in known])
+    order = [meaning or next(others) for meaning in known]
     return f"; if its labels mean so, name them in the order of its outputs: --bias-labels={','.join(order)}"
 
 

@@ -24,7 +24,7 @@ from pytest_genderbias.models.quantised import QUANTISED
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.spec import GRAPHS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, brief_list
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -124,15 +124,28 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
     if outputs is None:
         return
     named = labels_of(config)
+    by_name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("label2id") or {}
+    inverse = {number: text for text, number in by_name.items()}
     if labels is not None:
         if len(labels) != outputs:
             raise ModelError(f"{name} has {outputs} outputs, --bias-labels names {len(labels)}")
         named = tuple(labels)
-    elif len(named) != outputs or all(label.startswith("LABEL_") for label in named):
-        by_name = json.loads((folder / "config.json").read_text(encoding="utf-8")).get("label2id") or {}
-        inverse = {number: text for text, number in by_name.items()}
-        if set(inverse) == set(range(outputs)):
-            named = tuple(inverse[number] for number in range(outputs))
+    elif set(inverse) == set(range(outputs)):
+        by_number = tuple(inverse[number] for number in range(outputs))
+        if len(named) != outputs or all(label.startswith("LABEL_") for label in named):
+            named = by_number
+        elif named != by_number and sorted(named) == sorted(by_number):
+            raise ModelError(
+                f"the config of {name} contradicts itself: id2label has the order {', '.join(named)}, and label2id {', '.join(by_number)}; correct "
+                f"config.json, or name them in their order: --bias-labels={','.join(named)} or --bias-labels={','.join(by_number)}"
+            )
+    by_output = entry(config, "id2label")
+    numbers = sorted(map(int, by_output)) if isinstance(by_output, dict) else []
+    if labels is None and len(named) == outputs and named == labels_of(config) and numbers != list(range(outputs)):
+        raise ModelError(
+            f"id2label in the config of {name} numbers the outputs {brief_list(numbers)}; expected 0 to {outputs - 1}: correct config.json, or name "
+            f"them in their order, as in --bias-labels={','.join(named)}"
+        )
     if len(named) != outputs:
         raise ModelError(
             f"the config of {name} names {len(named)} label{'s' * (len(named) != 1)} ({', '.join(map(brief, named[:6]))}), and its head has "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
-from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.errors import BiasError, NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.options import SETTINGS
@@ -42,7 +42,10 @@ def bias_model_spec(request: pytest.FixtureRequest) -> ModelSpec | None:
 def bias_model(request: pytest.FixtureRequest, bias_model_spec: ModelSpec | None) -> Model:
     """The model under test, loaded. The test runs once for every --bias-model."""
     item = outcomes.measuring_item(request.config)
-    return bias_session(request.config).model(require_model(item))
+    try:
+        return bias_session(request.config).model(require_model(item))
+    except BiasError as error:
+        raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
 
 
 @pytest.fixture
@@ -78,12 +81,14 @@ def _measure(config: pytest.Config, shared: bool) -> Measure:
         __tracebackhide__ = True
         item, session = outcomes.measuring_item(config, shared), bias_session(config)
         spec = require_model(item)
-        loaded = session.suite(suite) if isinstance(suite, str) else suite
-        limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
         try:
+            loaded = session.suite(suite) if isinstance(suite, str) else suite
+            limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
             measurement = session.measure(loaded, spec, settings, tuple(limits.items()))
         except NotApplicableError as error:
             not_applicable(item, error)
+        except BiasError as error:
+            raise error.with_traceback(None) from error.__cause__
         outcomes.record_measurement(item, measurement)
         return measurement
 
@@ -113,6 +118,8 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callab
             )
         except NotApplicableError as error:
             not_applicable(item, error)
+        except BiasError as error:
+            raise error.with_traceback(None) from error.__cause__
 
     return mitigate
 

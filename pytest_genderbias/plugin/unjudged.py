@@ -132,7 +132,8 @@ def _skip_optional(item: pytest.Item) -> Iterator[None]:
 def _skip(item: pytest.Item, kind: str, reason: str) -> NoReturn:
     what = item.suite_name if isinstance(item, BiasItem) and item.line is None else item.name
     outcomes.outcome_of(item).unjudged = Unjudged(kind, what, reason)
-    raise pytest.skip.Exception(printable(reason)) from None  # the report shows the reason without the error behind it
+    shown = printable(reason).replace("::", r":\x3a")  # pytest wraps it, and breaks long words
+    raise pytest.skip.Exception(shown) from None  # the report shows the reason without the error behind it
 
 
 def _fail(item: pytest.Item, reason: str) -> NoReturn:

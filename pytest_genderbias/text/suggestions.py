@@ -35,14 +35,24 @@ def close_names(name: str, known: Iterable[str], alike: float = _ALIKE) -> list[
 def expected_instead(name: str, known: Iterable[str], otherwise: str = "expected one of", advice: str = "") -> str:
     """Return what to write in place of an unknown name: the names that may have been meant, or else all, with advice.
 
+    Names that are alike up to the first hyphen may have been meant where none is close.
+
+    >>> expected_instead("bios-gap", ["weat", "bios"]), expected_instead("disco-persons", ["disco-names", "weat"])
+    ('did you mean bios?', 'did you mean disco-names?')
     >>> expected_instead("waet", ["weat", "bios"]), expected_instead("x", ["weat", "bios"]), expected_instead("x", [])
     ('did you mean weat?', 'expected one of weat, bios', 'there are none')
     """
     names = list(known)
-    if close := close_names(name, names):
+    if close := close_names(name, names) or _kin(name, names):
         *first, last = close
         return f"did you mean {', '.join(first)}{' or ' if first else ''}{last}?"
     return (f"{otherwise} {', '.join(names)}" if names else "there are none") + advice
+
+
+def _kin(name: str, known: Iterable[str]) -> list[str]:
+    """Return names that begin as a name does, up to its first hyphen; at most three."""
+    first, hyphen, _ = _plain(name[:100]).partition("-")
+    return [one for one in known if hyphen and _plain(one).partition("-")[0] == first][:_MOST]
 
 
 def _plain(name: str) -> str:

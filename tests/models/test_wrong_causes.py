@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from support.tiny_checkpoints import CAUSAL, make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import measure
-from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError
+from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.loading import inspect, load_model
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, classifier_role, label_advice
@@ -334,6 +334,42 @@ def test_another_number_of_labels_than_outputs_is_named_and_the_advice_works(nli
 def test_labels_that_only_one_half_of_the_config_names_are_read(nli, half):
     edit(nli, **half, label2id={"neutral": 0, "entailment": 1, "contradiction": 2})
     assert load_model(nli).role.labels == ("neutral", "entailment", "contradiction")
+
+
+@pytest.mark.parametrize(
+    "labels", [("label_entailment", "label_neutral", "label_contradiction"), ("LABEL-E", "LABEL N", "Label_C")]
+)
+def test_labels_that_begin_with_label_are_read(nli, labels):
+    assert load_model(edit(nli, **labelled(*labels))).role.labels == NLI_LABELS
+
+
+@pytest.mark.parametrize(
+    ("labels", "advice"),
+    [
+        (("contra", "?", "entailment"), "contradiction,neutral,entailment"), (("x", "entailment", "y"), "neutral,entailment,contradiction"),
+        (("no", "maybe", "yes"), "contradiction,neutral,entailment"), (("neutral", "neutral", "entailment"), "neutral,contradiction,entailment"),
+    ],
+)  # fmt: skip
+def test_the_advice_keeps_the_labels_that_are_known_in_their_places(labels, advice):
+    assert label_advice(labels).endswith(f"--bias-labels={advice}")
+
+
+def test_a_config_that_contradicts_itself_is_refused(nli):
+    edit(nli, id2label=labelled(*NLI_LABELS)["id2label"], label2id=labelled(*reversed(NLI_LABELS))["label2id"])
+    said = "id2label has the order entailment, neutral, contradiction, and label2id contradiction, neutral, entailment"
+    assert said in refused(nli)
+    assert load_model(nli, labels=NLI_LABELS).role.labels == NLI_LABELS
+
+
+def test_outputs_that_are_not_numbered_from_zero_are_refused(nli):
+    edit(nli, id2label={str(i): name for i, name in enumerate(NLI_LABELS, 1)}, label2id=None)
+    assert "numbers the outputs 1, 2, 3; expected 0 to 2" in refused(nli)
+    assert load_model(nli, labels=NLI_LABELS).role.labels == NLI_LABELS
+
+
+def test_labels_in_python_are_a_list(nli):
+    with pytest.raises(SettingError, match="labels should be a list of names, got the text 'entailment,neutral"):
+        load_model(nli, labels="entailment,neutral,contradiction")
 
 
 # Heads

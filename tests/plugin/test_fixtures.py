@@ -111,3 +111,26 @@ def test_a_shared_fixture_measures_once_and_judges_for_the_test_that_runs(projec
     result.assert_outcomes(passed=2, errors=2)
     report = json.loads(project.path.joinpath("r.json").read_text())
     assert [(one["test"], one["failed"]) for one in report["judgements"]] == [("test_it.py::test_one[w]", True)]
+
+
+REFUSED = """
+def no_model(): raise ValueError("no weights here")
+def test_model(bias_model): pass
+def test_measure(bias_measure): bias_measure("no-such-suite")
+def test_skip(bias_measure): bias_measure("disco-names")
+"""
+
+
+def test_an_error_of_the_model_shows_no_inner_line(project: pytest.Pytester) -> None:
+    project.makepyfile(test_it=REFUSED)
+    for flag, outcomes in (
+        ("--bias-model=broken=test_it:no_model", {"errors": 3}),
+        (model(project, "worse"), {"failed": 2}),
+    ):
+        result = project.runpytest(flag)
+        shown = result.stdout.str()
+        assert "refused_once" not in shown and "runner.py" not in shown
+        assert result.parseoutcomes().items() >= outcomes.items()
+        if "broken" in flag:
+            assert "def no_model(): raise ValueError" in shown  # the user's own code
+            assert "ModelError: test_it:no_model failed: ValueError: no weights here" in shown

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from support.command_lines import SHOWS, make_reports, type_command
+from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias.escaping import printable
 
@@ -99,7 +100,7 @@ def test_annotations_of_a_run_are_the_only_commands(hostile: pytest.Pytester, mo
     [
         ("::error::a", r"\x3a:error::a"),
         ("   ::error::a", r"   \x3a:error::a"),
-        ("a::b ::c", "a::b ::c"),
+        ("a::b ::c", r"a::b \x3a:c"),
         ("a ##[error]b", r"a #\x23[error]b"),
         ("###vso[x]", r"##\x23vso[x]"),
         ("## Title [a]", "## Title [a]"),
@@ -108,3 +109,17 @@ def test_annotations_of_a_run_are_the_only_commands(hostile: pytest.Pytester, mo
 def test_commands_are_escaped_once(text: str, shown: str) -> None:
     assert printable(text) == shown == printable(shown)
     assert printable(f"a\n{text}", keep="\n") == f"a\n{shown}"
+
+
+def test_reasons_that_pytest_wraps_are_no_command(project: pytest.Pytester, tmp_path: Path) -> None:
+    """With -vv pytest wraps the reason of a skip by itself, at any space and in long words."""
+    folder = save_checkpoint("bert-nli", tmp_path / "model")
+    config = json.loads((folder / "config.json").read_text())
+    labels = [f"{COMMANDS} {'a' * width}::debug::b" for width in (64, 65, 66)]
+    config["id2label"] = {str(i): label for i, label in enumerate(labels)}
+    config["label2id"] = {label: i for i, label in enumerate(labels)}
+    (folder / "config.json").write_text(json.dumps(config))
+    result = project.runpytest(f"--bias-model=m={folder}", "--bias-suite=all", "--bias-limit=4", "-vv", "-rA")
+    assert result.ret == 0
+    assert "a text classifier with the labels" in " ".join(result.stdout.str().split())
+    assert not obeyed(result.outlines)

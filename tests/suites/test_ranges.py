@@ -73,6 +73,20 @@ def test_values_and_shuffles_of_every_family_lie_inside(name: str, tmp_path_fact
         assert least - 1e-6 <= min(values) and max(values) <= most + 1e-6, statistic
 
 
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ({"at_most": -0.01}, "no model can pass at_most -0.01: aggregate_bias is at least 0"),
+        ({"at_least": 1.01}, "no model can pass at_least 1.01: net_neutral lies from 0 to 1"),
+    ],
+)
+def test_a_limit_outside_of_the_range_is_refused(limit: dict[str, float], said: str) -> None:
+    suite = load_suite("nli-occupation" if "at_least" in limit else "lm-occupation")
+    statistic = next(iter(suite.statistics))
+    with pytest.raises(GateError, match=said):
+        Limit(**limit).check_fits(statistic, suite.statistics[statistic])
+
+
 @pytest.mark.parametrize("name", suite_names())
 def test_a_limit_at_the_end_of_a_range_is_refused_and_one_inside_is_not(name: str) -> None:
     """Whatever the statistic is: a limit is refused exactly where both ends of its range keep it."""
