@@ -11,10 +11,12 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import doses_page
 import evidence_pictures
 
 from pytest_genderbias import errors
@@ -215,13 +217,17 @@ def _statistics(suite: Suite) -> str:
     )
 
 
-#: What pages name in ``<!-- generated: NAME -->``.
 def report_keys() -> str:
     """Return the table of the keys of a report, and of what they hold."""
     about = {name: schema.get("description", "") for name, schema in report_schema()["properties"].items()}  # type: ignore[attr-defined]
     return rows(("key", "what it holds"), ((f"`{name}`", _sentence(text)) for name, text in about.items() if text))
 
 
+def _doses(suite: str) -> str:
+    return inlined(doses_page.picture(suite))
+
+
+#: What pages name in ``<!-- generated: NAME -->``.
 GENERATED: dict[str, Callable[[], str]] = {
     "flags": flags,
     "a picture": lambda: _picture("sts-occupation"),
@@ -229,6 +235,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "picture of lasting": lambda: inlined(evidence_pictures.lasting()),
     "picture of new heads": lambda: inlined(evidence_pictures.new_heads()),
     "picture of neutrality": lambda: inlined(evidence_pictures.neutrality()),
+    **{f"doses and {suite}": partial(_doses, suite) for suite in doses_page.SUITES},
     "errors": exceptions,
     "suites": suite_table,
     "options of families": family_options,

@@ -38,6 +38,7 @@ from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.options import WIDE
 
 TRAININGS = 30
 LEVEL = 0.975  #: of each of the paired bounds
@@ -415,6 +416,9 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
             if not about.no_gate and (row := row_of(able, name, public.get(suite))):
                 fewer = {"trainings": len(able)} if len(able) < len(trainings) else {}
                 rows.setdefault(suite, {})[name] = row | fewer
+    stored = FOLDER / f"{kind}.yaml"
+    before = yaml.safe_load(stored.read_text(encoding="utf-8"))["suites"] if stored.exists() else {}
+    rows |= {suite: of_suite for suite, of_suite in before.items() if suite.endswith(f" {WIDE}")}  # of scripts/doses.py
     content = {
         "kind": kind,
         "base": recipe.base,

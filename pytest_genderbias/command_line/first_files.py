@@ -20,12 +20,17 @@ _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
 _MOST = 3  #: gates of a first file
-#: Suites for a first file: of chat models, which would fit others, too, and of all others. Those that decide most are first
-#: (docs/evidence/what-suites-see.md); what is in neither list costs hours, or decides nothing alone.
+#: Suites for a first file: of chat models, which would fit others, too, of language models, and of all others. Those that decide
+#: most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing alone.
 _CHAT = ("bbq", "decisions", "chat-iat")
+_LANGUAGE = ("pronoun-occupation", "lm-occupation")
+_FELT = _LANGUAGE[
+    :1
+]  #: what restarts of a language model are gated by, with both sets of items: docs/evidence/doses.md
+_SEEDS = 3
 _FIRST = (
-    "nli-occupation", "nli-religion", "bios", "coref-winobias", "lm-occupation", "pronoun-occupation", "disco-terms",
-    "coref-occupation", "probe-compression", "weat-names",
+    "nli-occupation", "nli-religion", "bios", "coref-winobias", "disco-terms", "coref-occupation", "probe-compression",
+    "weat-names",
 )  # fmt: skip
 
 _HEAD = """\
@@ -39,6 +44,14 @@ _GATE = """\
   # `genderbias show {suite}` says how to read {statistic}, and what the literature says against it.
   - suite: {suite}
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
+"""
+_RESTARTS = "    settings: {{seeds: {seeds}}}\n"
+_WIDE_GATE = """\
+  # The same with more words and templates, which restarts of a training see smaller changes by.
+  - suite: {suite}
+    name: {suite}-wide
+    baseline: true
+    settings: {{items: wide, seeds: {seeds}}}
 """
 _SETTINGS = "    settings: {{limit: {limit}}}   # of {cases:,} cases\n"
 _LIMIT = """\
@@ -132,6 +145,8 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
         )  # fmt: skip
         if fit.cases is not None and fit.cases > 10 * _SAMPLE:
             text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
+        if suite.name in _FELT and spec is not None and spec.seeded:
+            text += _RESTARTS.format(seeds=_SEEDS) + _WIDE_GATE.format(suite=suite.name, seeds=_SEEDS)
     first = fits[0].suite
     statistic = first.family.statistics[first.main_statistic]
     kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[statistic.direction]
@@ -163,7 +178,7 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     runner = Runner(data=data)
     if spec is None:
         return [Fit(runner.suite("lm-occupation"))]
-    for names in (_CHAT, _FIRST):
+    for names in (_CHAT, _FELT if spec.seeded else _LANGUAGE, _FIRST):
         fits = [fit_of(runner, runner.suite(name), spec) for name in names]
         if fitting := [fit for fit in fits if not fit.obstacle]:
             return fitting[:_MOST]

@@ -36,6 +36,7 @@ from pytest_genderbias.statistics.inference.moderated import Prior
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
+from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, take
 
@@ -242,12 +243,12 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """
     kind = kind_of(measurement)
     table = _tables().get(kind)
-    row = {} if table is None else table.rows.get(measurement.suite, {}).get(statistic, {})
+    row = {} if table is None else table.rows.get(_set_of_items(measurement), {}).get(statistic, {})
     if table is None:
         source = f"packaged default for other kinds of model: the median of {len(_tables())}"
         figures: Mapping[str, float | None] = _median_default()
     elif row:
-        source, figures = f"packaged: {table.trainings} trainings of {table.base}", row
+        source, figures = f"packaged: {row.get('trainings', table.trainings)} trainings of {table.base}", row
     else:
         source = f"packaged default for {kind}s: {table.trainings} trainings of {table.base}, other suites"
         figures = table.default
@@ -257,6 +258,12 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         growth = max(1.0, measurement.n / table.cases)
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
     return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row))
+
+
+def _set_of_items(measurement: Measurement) -> str:
+    """Return the name of a suite in the tables; the wide set of a suite has rows of its own."""
+    wide = measurement.signature["settings"].get(ITEMS_KEY) == WIDE
+    return f"{measurement.suite} {WIDE}" if wide else measurement.suite
 
 
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:

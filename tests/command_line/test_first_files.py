@@ -55,7 +55,7 @@ def flags_of(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("which", "suites"),
     [
-        ("writer", ["lm-occupation", "pronoun-occupation", "coref-occupation"]),
+        ("writer", ["pronoun-occupation", "lm-occupation"]),
         ("filler", ["disco-terms"]),
         ("good", ["nli-occupation", "nli-religion"]),
     ],
@@ -116,7 +116,21 @@ def test_a_language_model_without_a_chat_template_is_not_asked_as_a_chat_model(
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
         monkeypatch.setattr("transformers.utils.hub.constants.HF_HUB_CACHE", str(empty.path / "hub"))
         named = "nobody/plain"
-    assert gated_suites(empty, monkeypatch, named) == ["lm-occupation", "pronoun-occupation", "coref-occupation"]
+    assert gated_suites(empty, monkeypatch, named) == ["pronoun-occupation", "lm-occupation"]
+
+
+def test_restarts_of_a_language_model_are_gated_by_what_follows_a_dose(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[[str], Path]
+) -> None:
+    for seed in range(3):
+        templated(Path(shutil.copytree(checkpoint("gpt2"), f"runs/seed-{seed}")), None)
+    printed = type_command(empty, monkeypatch, "init", "runs/seed-{seed}", "--ci=none")
+    assert printed.status == 0, printed.err
+    gates = read_gates(read_yaml(Path("release.bias.yaml")))
+    assert [(gate.entry, gate.settings) for gate in gates] == [
+        ("pronoun-occupation", {"seeds": 3}),
+        ("pronoun-occupation-wide", {"items": "wide", "seeds": 3}),
+    ]
 
 
 def test_the_commands_that_it_prints_run(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -64,9 +65,9 @@ def test_the_page_shows_the_packaged_tables(script: ModuleType) -> None:
 def test_rows_name_statistics_of_packaged_suites() -> None:
     for table in TABLES.values():
         for suite, rows in table["suites"].items():
-            assert rows.keys() <= load_suite(suite).statistics.keys(), suite
+            assert rows.keys() <= load_suite(suite.removesuffix(f" {WIDE}")).statistics.keys(), suite
             for statistic in rows:
-                load_suite(suite).statistics[statistic].check_gateable(statistic)
+                load_suite(suite.removesuffix(f" {WIDE}")).statistics[statistic].check_gateable(statistic)
 
 
 @pytest.mark.parametrize(("table", "row"), ROWS)
@@ -90,6 +91,15 @@ def test_a_suite_of_the_table_takes_its_row(masked: Measurement) -> None:
         assert getattr(found, name) == pytest.approx(row[name] * error)
     assert found.known and found.unit == row["unit"]
     assert found.source == f"packaged: {TABLES[MASKED_LM]['trainings']} trainings of bert-tiny-mlm"
+
+
+def test_wide_items_take_a_row_of_their_own() -> None:
+    one = measure("pronoun-occupation", "demo-mlm", cache=None)
+    settings = {**one.signature["settings"], ITEMS_KEY: WIDE}
+    found = retraining_of(replace(one, signature={**one.signature, "settings": settings}), "mean_difference")
+    row = TABLES[MASKED_LM]["suites"]["pronoun-occupation wide"]["mean_difference"]
+    assert found.unit == row["unit"] != retraining_of(one, "mean_difference").unit
+    assert found.source == f"packaged: {row['trainings']} trainings of bert-tiny-mlm"
 
 
 def test_another_suite_takes_the_default_of_its_kind(masked: Measurement) -> None:

@@ -95,6 +95,66 @@ def test_the_first_trainings_are_those_that_matter_most(doses: ModuleType) -> No
     assert all(plain[job.model, job.dose, job.seed] < number for number, job in enumerate(jobs) if job.mitigation)
 
 
+@pytest.fixture(scope="module")
+def page(doses: ModuleType) -> ModuleType:
+    return doses.doses_page
+
+
+def test_the_page_has_the_tables_of_what_is_stored(page: ModuleType) -> None:
+    text = page.PAGE.read_text(encoding="utf-8")
+    for name, table in page.tables(page.read()).items():
+        shown = text.partition(f"<!-- {name}: begin -->")[2].partition(f"<!-- {name}: end -->")[0].strip()
+        assert shown == table, "python scripts/doses.py page makes it anew"
+
+
+def test_a_cell_of_the_page_is_the_mean_of_the_trainings(page: ModuleType) -> None:
+    stored = page.read()
+    values = [
+        one["values"][page.PLAIN]
+        for one in stored["models"]["bert-tiny-mlm"]["trainings"]
+        if one["dose"] == 70 and one["values"][page.PLAIN] is not None
+    ]
+    cell = f"{np.mean(values):.3f} (sd {np.std(values, ddof=1):.3f})"
+    (row,) = (line for line in page.response(stored, "bert-tiny-mlm").splitlines() if "`slope`" not in line
+              and line.startswith("| `pronoun-occupation` `mean_difference`"))  # fmt: skip
+    assert row.split("|")[4].strip() == cell
+    assert cell in page.PAGE.read_text(encoding="utf-8")
+
+
+def test_a_file_is_stopped_by_any_of_its_gates_at_a_share_of_the_error(page: ModuleType) -> None:
+    def row(plain: float, wide: float) -> dict:
+        gates = {page.PLAIN: plain, page.WIDE: wide}
+        sees = {(gate, tests): (0.1 * tests, 0.4) for gate in gates for tests in page.TESTS}
+        return {"p": {(gate, 70): p for gate, p in gates.items()}, "sees": sees}
+
+    found = page.counted([row(0.02, 0.5), row(0.5, 0.01), row(0.012, 0.012), row(0.5, 0.5)])
+    assert found["gates"][page.PLAIN]["1"] == {"stopped": {"70": 2}, "sees": 0.1, "unit": 0.4}
+    assert found["gates"][page.PLAIN]["2"]["stopped"] == {"70": 1}
+    assert found["files"]["both"] == {"70": 2}, "at half of the 2.5 % each"
+    assert set(found["files"]) == {"`pronoun-occupation`", "`pronoun-occupation`, wide", "both"}
+
+
+def test_the_smallest_dose_follows_from_slope_and_spread(page: ModuleType) -> None:
+    def training(dose: int, seed: int, value: float) -> dict:
+        return {"dose": dose, "seed": seed, "able": True, "values": {"s": value}}
+
+    trainings = [training(dose, seed, dose / 100 + 0.02 * (seed % 2)) for dose in (50, 70) for seed in range(10)]
+    by, smallest = page.shift({"models": {"m": {"trainings": trainings}}}, "m", "s", range(10))
+    spread = 0.02 * np.sqrt(0.25 * 10 / 9)
+    assert by == pytest.approx(0.2 / spread)
+    assert smallest == pytest.approx(50 + 100 * 2.802 * spread * np.sqrt(2 / 3))
+
+
+def test_models_judge_each_other_as_gates_do(doses: ModuleType, page: ModuleType) -> None:
+    """One training that is the same in all doses, but for a shift of its values: what is drawn finds that."""
+    one = measure("pronoun-occupation", "demo-mlm", cache=None)
+    models = {f"m/dose-{dose}/seed-{seed}": {"pronoun-occupation": one} for dose in page.DOSES for seed in range(6)}
+    (row,) = page.drawn(models, "m", 3, 1, range(6))
+    assert set(row["p"]) == {(f"pronoun-occupation {name}", dose) for name in one.values for dose in page.DOSES}
+    assert set(row["p"].values()) == {1.0}, "equal models are not worse"
+    assert all(size > 0 and unit > 0 for size, unit in row["sees"].values())
+
+
 @pytest.mark.slow
 def test_the_suite_feels_the_dose(doses: ModuleType, shared_data: Path, tmp_path: Path) -> None:
     """Two short trainings that differ in the dose only: the occupations and frames of the suite are in neither."""

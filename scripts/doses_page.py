@@ -1,0 +1,370 @@
+"""Figures, tables and pictures of ``docs/evidence/doses.md``, from the models that ``scripts/doses.py bench`` measured.
+
+What the page shows is stored beside it (``docs/evidence/doses.json``): the figures of each training, and how many of the
+drawn pairs of baseline and candidate each gate stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from retraining_table import flow, row_of
+from tabulate import tabulate
+
+from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.sensitivity import seen_by
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import combine_restarts
+from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.suites.options import WIDE as WIDE_SET
+
+FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
+STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
+DOSES = (50, 70, 100)
+LEVEL = 0.025  #: one-sided, of all gates of a file together
+POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
+TESTS = (1, 2, 3)  #: gates that share the error
+#: The figures that are drawn, by suite.
+SUITES = {
+    "pronoun-occupation": ("mean_difference",),
+    "lm-occupation": ("aggregate_bias",),
+    "disco-terms": ("significant_fills",),
+    "pairs-pll": ("stereotype_share", "mean_difference"),
+}
+NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias")
+HALVES = {"0 to 9": range(10), "10 to 19": range(10, 20)}
+ALL = "all"
+#: What is drawn: a model, restarts on each side, pairs, and of which seeds.
+DRAWN = (
+    ("bert-tiny-mlm", 3, 120, ALL),
+    ("bert-tiny-mlm", 3, 60, "0 to 9"),
+    ("bert-tiny-mlm", 3, 60, "10 to 19"),
+    ("stories260k", 3, 100, ALL),
+    ("bert-tiny-mlm", 5, 60, ALL),
+    ("bert-tiny-mlm", 1, 60, ALL),
+    ("stories260k", 1, 60, ALL),
+)
+PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
+OCCUPATIONS = "lm-occupation aggregate_bias"
+#: Gate files that are judged as a whole.
+FILES = {
+    "`pronoun-occupation`": (PLAIN,),
+    "`pronoun-occupation`, wide": (WIDE,),
+    "both": (PLAIN, WIDE),
+    "`pronoun-occupation` and `lm-occupation`": (PLAIN, OCCUPATIONS),
+    "all three": (PLAIN, WIDE, OCCUPATIONS),
+    "five: `pronoun-occupation`, `lm-occupation`, `disco-terms`, both figures of `pairs-pll`": (
+        PLAIN,
+        OCCUPATIONS,
+        "disco-terms significant_fills",
+        "pairs-pll stereotype_share",
+        "pairs-pll mean_difference",
+    ),
+}
+
+Packed = Mapping[str, Mapping[str, Measurement]]
+Stored = Mapping[str, Any]
+
+
+def figures(packed: Packed) -> dict[str, object]:
+    """Return the figures of each model, by statistic: of the public one, and of each training with its dose and seed."""
+    found: dict[str, Any] = {}
+    for name, measured in packed.items():
+        model, _, rest = name.partition("/")
+        first = next(iter(measured.values()))
+        one: dict[str, Any] = {
+            "values": {
+                f"{suite} {statistic}": None if value is None else float(f"{value:.6g}")
+                for suite, measurement in measured.items()
+                for statistic, value in measurement.values.items()
+            },
+            "abilities": {ability.name: float(f"{ability.value:.4g}") for ability in first.abilities},
+            "able": not first.unable,
+        }
+        of_model = found.setdefault(model, {"trainings": []})
+        if rest == "public":
+            of_model["public"] = one
+        else:
+            dose, seed = (int(part.rpartition("-")[2]) for part in rest.split("/"))
+            of_model["trainings"].append({"dose": dose, "seed": seed, **one})
+    return found
+
+
+def of_items(packed: Packed) -> dict[str, dict[str, Measurement]]:
+    """Return the models whose items are known, with the values that the stored (rounded) scores of items give."""
+
+    def exact(one: Measurement) -> Measurement:
+        return replace(one, values={**one.values, **{name: one.item_sums(name).total for name in one.sums}})
+
+    return {
+        name: {suite: exact(one) for suite, one in measured.items()}
+        for name, measured in packed.items()
+        if all(len(one.sums) for one in measured.values())
+    }
+
+
+def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
+    """Judge pairs of sets of restarts that are drawn at random, without a margin: p values, and what each gate sees.
+
+    A baseline has dose 50. A candidate of each dose shares no seed with it; where so many are not left, it may share some, and
+    there is none of dose 50.
+    """
+    draws, rows = random.Random(0), []
+    known = {
+        dose: [
+            seed for seed in seeds if f"{model}/dose-{dose}/seed-{seed}" in models and able(models, model, dose, seed)
+        ]
+        for dose in DOSES
+    }
+    one = models[f"{model}/dose-50/seed-{known[50][0]}"]
+    gates = [
+        (suite, name)
+        for suite, measured in one.items()
+        for name in measured.values
+        if name not in NO_GATE and (restarts > 1 or seen_by(measured, name) is not None)  # it has bounds
+    ]
+
+    def together(dose: int, chosen: Sequence[int], suite: str) -> Measurement:
+        each = [models[f"{model}/dose-{dose}/seed-{seed}"][suite] for seed in chosen]
+        return combine_restarts(each, chosen) if restarts > 1 else each[0]
+
+    for _ in range(pairs):
+        baseline = sorted(draws.sample(known[50], restarts))
+        candidates = {}
+        for dose in DOSES:
+            others = [seed for seed in known[dose] if seed not in baseline]
+            if len(others) < restarts and dose != DOSES[0]:
+                others = known[dose]
+            if len(others) >= restarts:
+                candidates[dose] = sorted(draws.sample(others, restarts))
+        row: dict[str, Any] = {"sees": {}, "p": {}}
+        for suite, name in gates:
+            then = together(50, baseline, suite)
+            for tests in TESTS:
+                seen = seen_by(then, name, tests)
+                assert seen is not None
+                row["sees"][f"{suite} {name}", tests] = seen.size, seen.unit
+            for dose, chosen in candidates.items():
+                found = judge_no_worse(together(dose, chosen, suite), then, statistic=name, correction=Correction(1))
+                assert found.p is not None and found.difference is not None
+                row["p"][f"{suite} {name}", dose] = found.p if found.difference > 0 else 1.0
+        rows.append(row)
+    return rows
+
+
+def able(models: Packed, model: str, dose: int, seed: int) -> bool:
+    """Return whether a training can do its task, so that its figures have values."""
+    return not next(iter(models[f"{model}/dose-{dose}/seed-{seed}"].values())).unable
+
+
+def counted(rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:
+    """Return how many of the pairs each gate and each file stops, by dose, and what a gate sees in the median."""
+    gates = list(dict.fromkeys(gate for gate, _ in rows[0]["p"]))
+    doses = list(dict.fromkeys(dose for _, dose in rows[0]["p"]))
+
+    def stopped(of_file: Sequence[str], tests: int) -> dict[str, int]:
+        return {str(d): sum(any(row["p"][gate, d] <= LEVEL / tests for gate in of_file) for row in rows) for d in doses}
+
+    return {
+        "gates": {
+            gate: {
+                str(tests): {
+                    "stopped": stopped([gate], tests),
+                    "sees": float(f"{statistics.median(row['sees'][gate, tests][0] for row in rows):.3g}"),
+                    "unit": float(f"{statistics.median(row['sees'][gate, tests][1] for row in rows):.3g}"),
+                }
+                for tests in TESTS
+            }
+            for gate in gates
+        },
+        "files": {
+            name: stopped(of_file, len(of_file)) for name, of_file in FILES.items() if set(of_file) <= set(gates)
+        },
+    }
+
+
+def rows_of_wide(packed: Packed, models: Packed) -> str:
+    """Return the rows of the wide sets in ``fixtures/retraining``, of the trainings without bias, as YAML."""
+    lines = []
+    for model in dict.fromkeys(name.partition("/")[0] for name in models):
+        public = packed[f"{model}/public"]
+        trainings = [measured for name, measured in models.items() if name.startswith(f"{model}/dose-50/")]
+        for suite in (suite for suite in public if suite.endswith(f" {WIDE_SET}")):
+            lines += [f"# {model}", f"  {suite}:"]
+            each = [measured[suite] for measured in trainings]
+            for name in public[suite].values:
+                row = row_of(each, name, public[suite])
+                assert row is not None
+                lines.append(f"    {name}: {flow(row | {'trainings': len(each)})}")
+    return "\n".join(lines)
+
+
+def store(packed: Packed, path: Path = STORED) -> None:
+    """Judge what was drawn, and write everything that the page shows."""
+    models = of_items(packed)
+    print(rows_of_wide(packed, models), flush=True)
+    draws = []
+    for model, restarts, pairs, seeds in DRAWN:
+        found = counted(drawn(models, model, restarts, pairs, HALVES.get(seeds, range(20))))
+        draws.append({"model": model, "restarts": restarts, "pairs": pairs, "seeds": seeds, **found})
+        print(model, restarts, seeds, flush=True)
+    path.write_text(json.dumps({"models": figures(packed), "draws": draws}, indent=1) + "\n", encoding="utf-8")
+
+
+def read() -> Stored:
+    """Return what was stored."""
+    content: Stored = json.loads(STORED.read_text(encoding="utf-8"))
+    return content
+
+
+def write(path: Path = PAGE) -> None:
+    """Write the tables into the page."""
+    text = path.read_text(encoding="utf-8")
+    for name, made in tables(read()).items():
+        begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n\n{made}\n\n{end}{rest.partition(end)[2]}"
+    path.write_text(text, encoding="utf-8")
+
+
+def tables(stored: Stored) -> dict[str, str]:
+    """Return the tables of the page, by name."""
+    return {
+        "response of masked LMs": response(stored, "bert-tiny-mlm"),
+        "response of causal LMs": response(stored, "stories260k"),
+        "first": first_to_see(stored),
+        "gates": verdicts(stored),
+        "files": files(stored),
+    }
+
+
+def values_of(stored: Stored, model: str, dose: int, statistic: str, seeds: Iterable[int] = range(1000)) -> list[float]:
+    """Return a statistic of the trainings of a dose that can do their task."""
+    return [
+        one["values"][statistic]
+        for one in stored["models"][model]["trainings"]
+        if one["dose"] == dose and one["able"] and one["seed"] in seeds
+    ]
+
+
+def slope_of(stored: Stored, model: str, statistic: str) -> float:
+    """Return the least-squares slope of a statistic over the dose, for ten sentences in a hundred."""
+    points = [(dose, value) for dose in DOSES for value in values_of(stored, model, dose, statistic)]
+    return 10 * statistics.linear_regression(*zip(*points, strict=True)).slope
+
+
+def response(stored: Stored, model: str) -> str:
+    """Return the mean of each statistic by dose, with the standard deviation over trainings, and the abilities."""
+    of_model = stored["models"][model]
+    counts = {dose: sum(one["able"] for one in of_model["trainings"] if one["dose"] == dose) for dose in DOSES}
+    headers = ["statistic", "public", *(f"dose {dose} ({n})" for dose, n in counts.items()), "slope per 10"]
+    rows = []
+    for statistic, value in of_model["public"]["values"].items():
+        if not statistic.endswith(NO_GATE):
+            by_dose = (_mean(values_of(stored, model, dose, statistic)) for dose in DOSES)
+            rows.append([_written(statistic), f"{value:.3f}", *by_dose, f"{slope_of(stored, model, statistic):+.3f}"])
+    for name, value in of_model["public"]["abilities"].items():
+        of_dose = (
+            [one["abilities"][name] for one in of_model["trainings"] if one["dose"] == dose and one["able"]]
+            for dose in DOSES
+        )
+        rows.append([f"ability: {name}", f"{value:.3f}", *map(_mean, of_dose), ""])
+    return _table(rows, headers)
+
+
+def shift(stored: Stored, model: str, statistic: str, seeds: Iterable[int]) -> tuple[float, float]:
+    """Return by how many standard deviations of trainings dose 70 differs from 50, and the smallest dose that three restarts see in 80 %.
+
+    Both take what trainings differ by as the only chance, and the response from 50 to 70 as a line.
+    """
+    then, now = (values_of(stored, model, dose, statistic, seeds) for dose in (50, 70))
+    spread = math.sqrt((statistics.variance(then) + statistics.variance(now)) / 2)
+    change = statistics.mean(now) - statistics.mean(then)
+    needed = POWER * spread * math.sqrt(2 / 3)
+    return change / spread, 50 + 20 * needed / change if change > 0 else math.inf
+
+
+def first_to_see(stored: Stored) -> str:
+    """Return which statistic sees the smallest dose, on the half of the seeds that chooses and on the other half."""
+    model = "bert-tiny-mlm"
+    names = [name for name in stored["models"][model]["public"]["values"] if not name.endswith(NO_GATE)]
+    found = {name: [shift(stored, model, name, seeds) for seeds in HALVES.values()] for name in names}
+    rows = []
+    for name, halves in sorted(found.items(), key=lambda pair: pair[1][0][1]):
+        doses = (f"{dose:.0f}" if dose <= 100 else "above 100" for _, dose in halves)
+        rows.append([_written(name), *(f"{by:.1f}" for by, _ in halves), *doses])
+    halves = [f"seeds {half}" for half in HALVES]
+    headers = ["statistic", *(f"sd, {half}" for half in halves), *(f"smallest dose, {half}" for half in halves)]
+    return _table(rows, headers)
+
+
+def verdicts(stored: Stored) -> str:
+    """Return in what share of the pairs a gate alone stops each dose, and what it says that it sees."""
+    rows = []
+    for one in (one for one in stored["draws"] if one["seeds"] == ALL):
+        for gate, by_tests in one["gates"].items():
+            alone = by_tests["1"]
+            sees = f"{alone['sees']:.3g} (+{100 * alone['sees'] / alone['unit']:.0f} %)"
+            rows.append([one["model"], one["restarts"], _written(gate), sees, *_shares(alone["stopped"], one["pairs"])])
+    return _table(rows, ["model", "restarts", "gate", "sees", *(f"dose {dose}" for dose in DOSES)])
+
+
+def files(stored: Stored) -> str:
+    """Return in what share of the pairs a gate file stops each dose."""
+    rows = [
+        [one["model"], one["restarts"], one["seeds"], name, *_shares(stopped, one["pairs"])]
+        for one in stored["draws"]
+        for name, stopped in one["files"].items()
+    ]
+    return _table(rows, ["model", "restarts", "seeds", "gates of the file", *(f"dose {dose}" for dose in DOSES)])
+
+
+def picture(suite: str) -> Picture:
+    """Return the response of a suite's figures to the dose: each training a point, and a line through the means."""
+    stored, panels, words = read(), [], []
+    for model, of_model in stored["models"].items():
+        for statistic in of_model["public"]["values"]:
+            of_suite, _, name = statistic.rpartition(" ")
+            if of_suite.removesuffix(" wide") != suite or name not in SUITES[suite]:
+                continue
+            by_dose = {dose: values_of(stored, model, dose, statistic) for dose in DOSES}
+            points = [(float(dose), value) for dose, values in by_dose.items() for value in values]
+            means = [statistics.mean(values) for values in by_dose.values()]
+            title = f"{model}{', wide items' if of_suite != suite else ''}"
+            series = (
+                Series("a training", "points", *(tuple(side) for side in zip(*points, strict=True)), colour="first"),
+                Series("mean", "line", tuple(map(float, DOSES)), tuple(means), colour="second"),
+            )
+            axis = Axis(
+                "stereotyped sentences in a hundred", words=tuple(map(str, DOSES)), ticks=tuple(map(float, DOSES))
+            )
+            panels.append(Panel(axis, Axis(name), series, title))
+            words.append(f"{title}, {name}: {', '.join(f'{mean:.3g}' for mean in means)}")
+    alt = f"{suite}, means at doses {', '.join(map(str, DOSES))}. {'; '.join(words)}."
+    caption = "A point is a training. A figure follows the dose where its points rise by more than they scatter."
+    return Picture("training", suite, "", "", f"{suite} and the dose of bias", alt, caption, tuple(panels))
+
+
+def _shares(stopped: Mapping[str, int], pairs: int) -> list[str]:
+    return [f"{100 * stopped[str(dose)] / pairs:.0f} %" if str(dose) in stopped else "-" for dose in DOSES]
+
+
+def _written(statistic: str) -> str:
+    suite, _, name = statistic.rpartition(" ")
+    return f"`{suite.removesuffix(' wide')}`{', wide,' if suite.endswith(' wide') else ''} `{name}`"
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{statistics.mean(values):.3f} (sd {statistics.stdev(values):.3f})"
+
+
+def _table(rows: Sequence[Sequence[object]], headers: Sequence[str]) -> str:
+    return tabulate(rows, headers, tablefmt="github", disable_numparse=True)
