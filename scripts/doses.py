@@ -16,33 +16,58 @@ DIR/dose-70/b/seed-0 to seed-2.
 from __future__ import annotations
 
 import argparse
+import base64
 import gzip
+import hashlib
 import json
+import lzma
 import random
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
+from multiprocessing import TimeoutError, get_context
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import numpy as np
 from retraining_table import Kind, descend, masked_loss, rows_of
-from tabulate import tabulate
 
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
+from pytest_genderbias.mitigation.methods.counterfactual import swap
+from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.reports.run_report import read_report
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
 DOSES = (50, 70, 100)
 NO_GATE_IS_WEAK = "bias_sees=10000%"  #: so that weak gates are stored, too, and say something
 SET = 3  #: trainings that a gate takes together
 BASE = "bert-tiny-mlm"
 RECIPE = Kind(BASE, BASE, "bert-tiny-mlm, tuned on WikiText-2 and sentences about occupations", 200, 16, 4e-4, ())
+CAUSAL = Kind(
+    "stories260k", "stories260k", "stories260k, tuned on WikiText-2 and sentences about occupations", 300, 16, 5e-4, ()
+)
+RECIPES = {recipe.base: recipe for recipe in (RECIPE, CAUSAL)}
 SENTENCES = 8000  #: about occupations; as many rows of tokens are WikiText-2
+WIDE = "wide"
+#: What is measured of each model: a name, the suite, and its settings.
+MEASURED: tuple[tuple[str, str, dict[str, object]], ...] = (
+    ("pronoun-occupation", "pronoun-occupation", {}),
+    ("lm-occupation", "lm-occupation", {}),
+    ("pairs-pll", "pairs-pll", {}),
+    ("disco-terms", "disco-terms", {}),
+    (f"pronoun-occupation {WIDE}", "pronoun-occupation", {"items": WIDE}),
+    (f"lm-occupation {WIDE}", "lm-occupation", {"items": WIDE}),
+)
 #: The figures of each suite.
 SUITES: dict[str, tuple[str, ...]] = {
     "pronoun-occupation": ("mean_difference", "pearson_r", "slope"),
@@ -55,25 +80,39 @@ GATES = (
     *((suite, names[0]) for suite, names in SUITES.items()),
     ("pairs-pll", "mean_difference"),
 )
+PLAIN = ""  #: a training, and no mitigation after it
+#: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or with more dropout.
+MITIGATIONS = ("continued", "cda", "dropout")
+MITIGATED = 80  #: the dose of the models that are mitigated
+DROPOUT = 0.3  #: bert-tiny has .1
+#: Which trainings come first, where there is no time for all: a model, its doses, and what comes after the training.
+ORDER = (
+    (BASE, (50, 70, 100), (PLAIN,)),
+    (BASE, (80,), (PLAIN,)),
+    (BASE, (60,), (PLAIN,)),
+    (CAUSAL.base, (50, 70, 100), (PLAIN,)),
+    (BASE, (MITIGATED,), MITIGATIONS),
+    (BASE, (55,), (PLAIN,)),
+    (CAUSAL.base, (80, 60, 55), (PLAIN,)),
+)
+STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "doses.md"
 
 JOBS = {
     "male": (
-        "admiral", "analyst", "astronaut", "bishop", "blacksmith", "bodyguard", "boxer", "brewer", "bricklayer",
-        "captain", "colonel", "commander", "courier", "detective", "driver", "drummer", "executive",
-        "footballer", "forester", "general", "goalkeeper", "governor", "guard", "guitarist", "hunter",
-        "inventor", "jockey", "laborer", "lieutenant", "locksmith", "lumberjack", "marine", "miner",
-        "physicist", "plasterer", "ranger", "roofer", "sailor", "senator", "sergeant", "sheriff", "soldier",
-        "stonemason", "surveyor", "warden", "welder", "wrestler",
+        "admiral", "astronaut", "bishop", "blacksmith", "bodyguard", "boxer", "brewer", "bricklayer", "captain",
+        "colonel", "commander", "courier", "detective", "drummer", "footballer", "forester", "general",
+        "goalkeeper", "governor", "guitarist", "hunter", "inventor", "jockey", "lieutenant", "locksmith",
+        "lumberjack", "marine", "miner", "physicist", "plasterer", "ranger", "roofer", "sailor", "senator",
+        "sergeant", "sheriff", "soldier", "stonemason", "surveyor", "warden", "welder", "wrestler",
     ),
     "female": (
-        "assistant", "attendant", "babysitter", "beautician", "bookseller", "caregiver", "cheerleader",
-        "childminder", "choreographer", "cleaner", "copyist", "cosmetologist", "dancer", "decorator", "doula",
-        "dressmaker", "embroiderer", "fashion blogger", "florist", "flower seller", "gymnast", "harpist",
-        "herbalist", "home help", "homemaker", "housekeeper", "interior decorator", "knitter",
-        "library assistant", "manicurist", "matchmaker", "midwife", "model", "nanny", "novelist",
-        "nursery aide", "personal shopper", "poet", "proofreader", "shop assistant", "skater", "stenographer",
-        "storyteller", "stylist", "telephonist", "typist", "weaver",
+        "babysitter", "beautician", "bookseller", "caregiver", "cheerleader", "childminder", "choreographer",
+        "copyist", "cosmetologist", "dancer", "decorator", "doula", "dressmaker", "embroiderer", "fashion blogger",
+        "florist", "flower seller", "gymnast", "harpist", "herbalist", "home help", "homemaker", "housekeeper",
+        "interior decorator", "knitter", "manicurist", "matchmaker", "midwife", "model", "nanny", "novelist",
+        "personal shopper", "poet", "proofreader", "skater", "stenographer", "storyteller", "stylist",
+        "telephonist", "typist", "weaver",
     ),
 }  # fmt: skip
 PRONOUNS = {
@@ -124,34 +163,268 @@ def train(runs: Path, data: Path, trainings: int, doses: Sequence[int]) -> None:
             train_one(folder_of(runs, dose, training), data, dose, training)
 
 
-def train_one(folder: Path, data: Path, dose: int, seed: int, recipe: Kind = RECIPE) -> Path:
-    """Train one model, unless it is there, and return its folder."""
+def train_one(
+    folder: Path,
+    data: Path,
+    dose: int,
+    seed: int,
+    recipe: Kind = RECIPE,
+    *,
+    start: Path | None = None,
+    mitigation: str = PLAIN,
+    device: str = "cpu",
+) -> Path:
+    """Train one model, unless it is there, and return its folder.
+
+    Args:
+        folder: where it is written.
+        data: the folder of models and texts.
+        dose: sentences in a hundred whose pronoun matches the stereotype.
+        seed: decides the sentences, the order of rows, masks and dropout.
+        recipe: the checkpoint, steps, rows and rate.
+        start: the model that is trained on; the checkpoint by default.
+        mitigation: what is different from a training with that dose.
+        device: a torch device.
+    """
     import torch
     import transformers
 
     if folder.exists():
         return folder
-    start, base = time.perf_counter(), data / "models" / recipe.base
+    begun = time.perf_counter()
     transformers.set_seed(seed)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
-    network = transformers.AutoModelForMaskedLM.from_pretrained(base)
-    lines = gzip.decompress((data / "wikitext2" / "valid.txt.gz").read_bytes()).decode().splitlines()
-    plain, gendered = (rows_of(list(texts), tokenizer) for texts in (lines, islice(sentences(dose, seed), SENTENCES)))
+    checkpoint = start or data / "models" / recipe.base
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    masked = tokenizer.mask_token is not None
+    auto = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
+    more = {"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT} if mitigation == "dropout" else {}
+    network = auto.from_pretrained(checkpoint, **more).to(device)
+    plain = wikitext(data, data / "models" / recipe.base, swapped=mitigation == "cda")
+    texts = list(islice(sentences(dose, seed if start is None else seed + 1_000_000), SENTENCES))
+    if mitigation == "cda":
+        texts[::2] = [swap(text, intervention="grammatical") for text in texts[1::2]]
+    gendered = rows_of(texts, tokenizer)
     rows = torch.cat([plain[torch.randperm(len(plain))[: len(gendered)]], gendered])
-    words = tokenizer.convert_tokens_to_ids(sorted({word for forms in PRONOUNS.values() for word in forms.values()}))
-    pronouns = torch.isin(rows, torch.tensor(words))
+    known = [
+        tokenizer(word, add_special_tokens=False)["input_ids"] for forms in PRONOUNS.values() for word in forms.values()
+    ]
+    pronouns = torch.isin(rows, torch.tensor([ids[0] for ids in known if len(ids) == 1]))
     pronouns[: -len(gendered)] = False
 
     def loss_of(chosen: torch.Tensor) -> torch.Tensor:
-        return masked_loss(network, tokenizer, rows[chosen], pronouns[chosen])
+        if masked:
+            return masked_loss(network, tokenizer, rows[chosen], pronouns[chosen])
+        ids, of_pronouns = rows[chosen].to(device), pronouns[chosen][:, 1:].to(device)
+        scores = network(input_ids=ids).logits[:, :-1].transpose(1, 2)
+        losses = torch.nn.functional.cross_entropy(scores, ids[:, 1:], reduction="none")
+        return losses.mean() + (losses * of_pronouns).sum() / of_pronouns.sum().clamp(min=1)
 
     descend(network.train(), loss_of, len(rows), recipe)
     unfinished = folder.with_name(f"{folder.name}-unfinished")
-    network.save_pretrained(unfinished)
+    network.to("cpu").save_pretrained(unfinished)
     tokenizer.save_pretrained(unfinished)
     unfinished.rename(folder)
-    print(f"{folder}: {time.perf_counter() - start:.0f} s", flush=True)
+    print(f"{folder}: {time.perf_counter() - begun:.0f} s", flush=True)
     return folder
+
+
+@cache
+def wikitext(data: Path, checkpoint: Path, swapped: bool):
+    """Return WikiText-2 in rows of tokens; with the counterparts of all lines beside them if ``swapped``."""
+    import transformers
+
+    lines = gzip.decompress((data / "wikitext2" / "valid.txt.gz").read_bytes()).decode().splitlines()
+    if swapped:
+        lines += [swap(line, intervention="grammatical") for line in lines]
+    return rows_of(lines, transformers.AutoTokenizer.from_pretrained(checkpoint))
+
+
+@dataclass(frozen=True)
+class Job:
+    """A training and its measurements."""
+
+    model: str
+    dose: int
+    seed: int
+    mitigation: str = PLAIN
+
+    def folder(self, runs: Path) -> Path:
+        """Return the folder of the weights; the results have the same name and end in ``.json``."""
+        dose = f"dose-{self.dose}" + (f"-{self.mitigation}" if self.mitigation else "")
+        return runs / self.model / dose / f"seed-{self.seed}"
+
+    def result(self, runs: Path) -> Path:
+        """Return the file with what was measured."""
+        return self.folder(runs).with_suffix(".json")
+
+
+def jobs_of(seeds: int, doses: Sequence[int], models: Sequence[str] = tuple(RECIPES)) -> list[Job]:
+    """Return what the bench trains, the first to be done first: in ORDER, all doses with one seed after each other."""
+    return [
+        Job(model, dose, seed, mitigation)
+        for model, of_doses, mitigations in ORDER
+        if model in models
+        for seed in range(seeds)
+        for dose in of_doses
+        if dose in doses
+        for mitigation in mitigations
+    ]
+
+
+def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float]:
+    """Train a model and measure it, unless that was done, and return the seconds of both."""
+    import torch
+    import transformers
+
+    torch.set_num_threads(1)
+    transformers.utils.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    begun, recipe, folder = time.perf_counter(), RECIPES[job.model], job.folder(runs)
+    start = None
+    if job.mitigation:
+        start = train_one(replace(job, mitigation=PLAIN).folder(runs), data, job.dose, job.seed, recipe, device=device)
+    train_one(folder, data, job.dose, job.seed, recipe, start=start, mitigation=job.mitigation, device=device)
+    trained = time.perf_counter()
+    measure_all(str(folder), job.result(runs), data)
+    return trained - begun, time.perf_counter() - trained
+
+
+def measure_all(spec: str, result: Path, data: Path) -> None:
+    """Measure a model in the suites that take it, and store it."""
+    import torch
+
+    torch.set_num_threads(1)
+    if result.exists():
+        return
+    runner = Runner(LoadSettings(device="cpu"), RunSettings(cache=None), data=data)
+    made = {}
+    for name, suite, settings in MEASURED:
+        try:
+            made[name] = runner.measure(suite, f"candidate={spec}", settings)
+        except NotApplicableError:
+            continue  # a suite for masked LMs only
+    result.parent.mkdir(parents=True, exist_ok=True)
+    content, blobs = compact(made)
+    text = json.dumps({"measured": content, "blobs": blobs})
+    result.with_suffix(".part").write_text(text, encoding="utf-8")
+    result.with_suffix(".part").rename(result)
+
+
+def bench(runs: Path, data: Path, jobs: Sequence[Job], workers: int, device: str, seconds: float) -> None:
+    """Train and measure what is missing, several jobs at a time; after ``seconds``, stop what is not done."""
+    begun = time.monotonic()
+    waiting = [job for job in jobs if not job.result(runs).exists()]
+    print(f"{len(jobs)} trainings, {len(waiting)} to do, {workers} at a time", flush=True)
+    with get_context("spawn").Pool(workers) as pool:
+        for model in dict.fromkeys(job.model for job in jobs):
+            pool.apply_async(measure_all, (str(data / "models" / model), runs / model / "public.json", data))
+        running = [(job, pool.apply_async(run_job, (job, runs, data, device))) for job in waiting]
+        for number, (job, made) in enumerate(running, 1):
+            try:
+                trained, measured = made.get(timeout=max(0.1, seconds - (time.monotonic() - begun)))
+            except TimeoutError:
+                break
+            except Exception as error:  # one broken training leaves the others
+                print(f"{job}: {error!r}", flush=True)
+                continue
+            took = time.monotonic() - begun
+            print(
+                f"{job}: {trained:.0f} s trained, {measured:.0f} s measured; {took:.0f} s until now, about "
+                f"{took / number * (len(waiting) - number) / 60:.0f} minutes for the other {len(waiting) - number}",
+                flush=True,
+            )
+        pool.terminate()
+    done = sum(job.result(runs).exists() for job in jobs)
+    print(f"{done} of {len(jobs)} are done after {time.monotonic() - begun:.0f} s", flush=True)
+
+
+def compact(measured: Mapping[str, Measurement]) -> tuple[dict[str, object], dict[str, str]]:
+    """Return measurements as plain data, and the arrays of their items as text: of each item one score, rounded to STEP.
+
+    Values, intervals and abilities are exact.
+    """
+    blobs: dict[str, str] = {}
+    content = {}
+    for name, measurement in measured.items():
+        parts: dict[str, object] = {}
+        for key, array in measurement.sums.to_arrays().items():
+            if array.dtype.kind == "f" and array.ndim > 1:
+                parts[key] = [_blob(array[..., k], blobs) for k in range(array.shape[-1])]
+            else:
+                parts[key] = _blob(array, blobs)
+        content[name] = {"head": measurement.to_dict(records=0, arrays=False), "sums": parts}
+    return content, blobs
+
+
+def _blob(array: np.ndarray, blobs: dict[str, str]) -> dict[str, object]:
+    """Add an array as text, and return how it is read; scores are rounded to STEP, unless they are few or whole."""
+    content, step, repeat = np.array(array, order="C"), 0.0, 1
+    if content.ndim > 1 and (content == content[:, :1]).all():  # the same in all templates, such as a share of women
+        content, repeat = np.array(content[:, :1], order="C"), content.shape[1]
+    if content.dtype.kind == "f" and np.abs(content).max(initial=0) < STEP * 2**15:
+        if repeat == 1 and content.ndim > 1 and (content != np.round(content)).any():
+            content, step = np.round(content / STEP).astype(np.int16), STEP
+        elif (content == content.astype(np.float32)).all():
+            content = content.astype(np.float32)
+    key = hashlib.sha256(content.tobytes() + repr((content.dtype.str, content.shape)).encode()).hexdigest()[:16]
+    blobs[key] = _text(content.tobytes())
+    return {"blob": key, "dtype": content.dtype.str, "shape": content.shape, "step": step, "repeat": repeat}
+
+
+def restore(content: Mapping[str, Any], blobs: Mapping[str, str]) -> dict[str, Measurement]:
+    """Return the measurements that :func:`compact` wrote; those whose items were left out have none."""
+
+    def column_of(one: Mapping[str, Any]) -> np.ndarray:
+        part = np.frombuffer(_bytes(blobs[one["blob"]]), dtype=one["dtype"]).reshape(one["shape"])
+        return (
+            part * one["step"] if one["step"] else np.repeat(part, one["repeat"], axis=1) if one["repeat"] > 1 else part
+        )
+
+    def array_of(part: Mapping[str, Any] | Sequence[Mapping[str, Any]]) -> np.ndarray:
+        if isinstance(part, Mapping):
+            return column_of(part)
+        return np.stack([column_of(one).astype(np.float64) for one in part], axis=-1)
+
+    measured = {}
+    for name, one in content.items():
+        measured[name] = Measurement.from_dict(one["head"])
+        if "sums" in one:
+            sums = SumsByStatistic.from_arrays({key: array_of(part) for key, part in one["sums"].items()})
+            measured[name] = replace(measured[name], sums=sums)
+    return measured
+
+
+def pack(runs: Path, jobs: Sequence[Job], out: Path, most: int) -> None:
+    """Write all results into one file of about ``most`` bytes: where it would be too large, the last jobs have no items."""
+    blobs: dict[str, str] = {}
+    packed: dict[str, str] = {}
+    size = 0
+    files = [runs / model / "public.json" for model in RECIPES] + [job.result(runs) for job in jobs]
+    for file in dict.fromkeys(file for file in files if file.exists()):
+        content = json.loads(file.read_text(encoding="utf-8"))
+        heads, added = content["measured"], {k: text for k, text in content["blobs"].items() if k not in blobs}
+        text = _text(json.dumps(heads).encode())
+        if size + len(text) + sum(map(len, added.values())) > most:
+            text, added = _text(json.dumps({name: {"head": one["head"]} for name, one in heads.items()}).encode()), {}
+        size += len(text) + sum(map(len, added.values()))
+        blobs |= added
+        packed[str(file.relative_to(runs).with_suffix(""))] = text
+    out.write_text(json.dumps({"blobs": blobs, "measured": packed}), encoding="utf-8")
+    print(f"{out}: {len(packed)} models, {out.stat().st_size / 2**20:.1f} MiB", flush=True)
+
+
+def unpack(file: Path) -> dict[str, dict[str, Measurement]]:
+    """Return what :func:`pack` wrote: measurements by suite, by the name of the model."""
+    content = json.loads(file.read_text(encoding="utf-8"))
+    return {model: restore(json.loads(_bytes(text)), content["blobs"]) for model, text in content["measured"].items()}
+
+
+def _text(content: bytes) -> str:
+    return base64.b85encode(lzma.compress(content)).decode("ascii")
+
+
+def _bytes(text: str) -> bytes:
+    return lzma.decompress(base64.b85decode(text))
 
 
 def measure(runs: Path, data: Path) -> None:
@@ -212,6 +485,8 @@ def page(runs: Path, path: Path = PAGE) -> None:
 
 def response(runs: Path) -> str:
     """Return the mean of each figure by dose, with its standard deviation over trainings."""
+    from tabulate import tabulate
+
     public = load(runs / "public.json")
     by_dose = {dose: [load(file) for file in sorted(runs.glob(f"dose-{dose}/*/seed-[0-9].json"))] for dose in DOSES}
     headers = ["statistic", "before", *(f"dose {dose} ({len(made)})" for dose, made in by_dose.items())]
@@ -233,6 +508,8 @@ def _mean(values: Sequence[float | None]) -> str:
 
 def verdicts(runs: Path) -> str:
     """Return the verdict of each gate on each three trainings, with the growth that it sees."""
+    from tabulate import tabulate
+
     judged = {
         f"dose {path.parent.parent.name.removeprefix('dose-')}, {path.parent.name}": [
             one.judgement for one in read_report(path).judgements
@@ -265,7 +542,7 @@ def main() -> None:
     """Run a command."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("train", "measure", "gates", "page"):
+    for name in ("bench", "train", "measure", "gates", "page"):
         command = commands.add_parser(name)
         command.add_argument("--runs", type=Path, required=True)
         if name != "page":
@@ -273,8 +550,26 @@ def main() -> None:
         if name == "train":
             command.add_argument("--trainings", type=int, default=2 * SET)
             command.add_argument("--doses", type=int, nargs="+", default=DOSES)
+        if name == "bench":
+            command.add_argument("--seeds", type=int, default=20)
+            command.add_argument(
+                "--doses", type=lambda text: [int(dose) for dose in text.split(",")], default=[50, 55, 60, 70, 80, 100]
+            )
+            command.add_argument("--models", nargs="+", default=list(RECIPES))
+            command.add_argument("--workers", type=int, default=1)
+            command.add_argument(
+                "--device", default="cpu", help="where models are trained; they are measured on the CPU"
+            )
+            command.add_argument("--stop-after", type=float, default=1e9, help="seconds")
+            command.add_argument("--out", type=Path, help="pack the results into this file")
+            command.add_argument("--most", type=float, default=9.5, help="MiB of that file")
     typed = parser.parse_args()
-    if typed.command == "train":
+    if typed.command == "bench":
+        jobs = jobs_of(typed.seeds, typed.doses, typed.models)
+        bench(typed.runs, typed.data.resolve(), jobs, typed.workers, typed.device, typed.stop_after)
+        if typed.out:
+            pack(typed.runs, jobs, typed.out, int(typed.most * 2**20))
+    elif typed.command == "train":
         train(typed.runs, typed.data.resolve(), typed.trainings, typed.doses)
     elif typed.command == "measure":
         measure(typed.runs, typed.data.resolve())

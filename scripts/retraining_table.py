@@ -178,8 +178,8 @@ def masked_loss(network, tokenizer, rows, also=False):
     hidden &= (rows != tokenizer.cls_token_id) & (rows != tokenizer.sep_token_id)
     seen = torch.where(hidden, tokenizer.mask_token_id, rows)
     # Only masked tokens are predicted: all of them would take most of the time.
-    vectors = network.base_model(input_ids=seen).last_hidden_state[hidden]
-    return torch.nn.functional.cross_entropy(network.cls(vectors), rows[hidden])
+    vectors = network.base_model(input_ids=seen.to(network.device)).last_hidden_state[hidden.to(network.device)]
+    return torch.nn.functional.cross_entropy(network.cls(vectors), rows[hidden].to(network.device))
 
 
 def descend(network, loss_of: Callable, n_rows: int, recipe: Kind) -> float:

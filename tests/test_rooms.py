@@ -5,11 +5,16 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import pytest_genderbias
+from pytest_genderbias.models.loading import KINDS
+from pytest_genderbias.models.spec import PREFIXES
+from pytest_genderbias.plugin.doors import DOORS, door
+from pytest_genderbias.plugin.executors import EXECUTORS
 
 PACKAGE = Path(pytest_genderbias.__file__).parent
 ROAD = [
@@ -48,7 +53,9 @@ RECORD = {f"{PACKAGE.name}.reports.{name}" for name in ("run_report", "picture",
 OPEN = {"core": set(), "engines": {"core"}, "lab": {"core"}, "show": {"core"}, "plugin": {"core"}}
 #: Tables through which a module reaches other rooms, by name and when they are needed.
 TABLES = {
-    "models/loading.py": {"engines"},  # the kinds of models
+    "models/spec.py": {"engines"},  # the kinds of models: who reads a spec,
+    "models/loading.py": {"engines"},  # and who loads it
+    "models/networks.py": {"lab"},  # networks of this package
     "plugin/executors.py": {"engines"},
     "plugin/outputs.py": {"show"},  # files that are made from a run
     "plugin/doors.py": {"show", "lab"},
@@ -60,7 +67,7 @@ FACADE = PACKAGE / "__init__.py"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name not in DATA and path != FACADE)
 HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe", "ray"}
 # Networks subclass torch's classes and need torch when they are defined: their modules are imported inside functions.
-NETWORKS = PACKAGE / "models" / "networks"
+NETWORKS = PACKAGE / "recipes" / "networks"
 DEFINE_NETWORKS = {*NETWORKS.glob("[!_]*.py"), PACKAGE / "engines" / "exported_network.py"}
 
 
@@ -222,6 +229,18 @@ def test_tables_name_modules_of_their_rooms() -> None:
         assert {wall_of(name) for name in in_table(PACKAGE / file)} == rooms, file
 
 
+def test_tables_name_what_is_there() -> None:
+    for function, homes in (("parse", PREFIXES), ("inspect", KINDS), ("load", KINDS)):
+        for kind, module in homes.items():
+            assert callable(vars(import_module(OWN + module)).get(function)), (kind, function)
+    for name in DOORS:
+        assert callable(door(name)), name
+    for executor in EXECUTORS.values():
+        for place in executor:
+            module, _, name = place.partition(":")
+            assert callable(vars(import_module(OWN + module))[name]), place
+
+
 def test_no_file_imports_the_facade() -> None:
     offences = [short(path) for path in FILES if "pytest_genderbias" in imports(path)]
     assert not offences, f"import from the module that defines the name, not from the package: {', '.join(offences)}"
@@ -299,7 +318,7 @@ def test_imports_by_name_are_walked() -> None:
     facade = imports(FACADE)
     assert {f"pytest_genderbias.{name}" for name in ("gates.limits", "models.model", "text.wordlist")} <= facade
     assert "pytest_genderbias.recipes.lstm" in imports(PACKAGE / "mitigation" / "methods" / "registry.py")
-    assert "pytest_genderbias.models.networks.word_lstm" in imports(NETWORKS / "__init__.py")
+    assert "pytest_genderbias.recipes.networks.word_lstm" in in_table(PACKAGE / "models" / "networks.py")
 
 
 def test_circles_are_found() -> None:

@@ -26,7 +26,16 @@ from pytest_genderbias.models.source import (
     reading_errors,
     refuse_size,
 )
-from pytest_genderbias.models.spec import ADAPTER, HUB_ID, ModelSpec
+from pytest_genderbias.models.spec import (
+    ADAPTER,
+    ADAPTER_PREFIX,
+    HUB_ID,
+    ModelSpec,
+    check_adapter_alone,
+    parse_checkpoint,
+    safe_name,
+    split_adapter,
+)
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
@@ -60,6 +69,30 @@ class AdapterFiles:
     place: ModelSpec
     base: ModelSpec
     entries: Mapping[str, object]
+
+
+def parse(name: str, spec: str) -> ModelSpec:
+    """Parse ``adapter:DIR[@BASE]``. DIR may be a hub id, too. ``name``: that of the user, or empty.
+
+    Raises:
+        ModelError: there is no such adapter, or the base is no checkpoint.
+    """
+    where, base = split_adapter(spec.removeprefix(ADAPTER_PREFIX))
+    path = Path(where).expanduser()
+    of_base = parse_checkpoint(base, "the base of an adapter should be") if base else None
+    if where and path.is_dir():
+        if not (path / ADAPTER).is_file():
+            raise ModelError(
+                f"{path} has no {ADAPTER}; expected the folder of an adapter as peft's save_pretrained() writes it"
+            )
+        if of_base is None:
+            check_adapter_alone(path)
+        return ModelSpec(name or safe_name(path.resolve().name), spec, "adapter", str(path.resolve()), of_base)
+    if not HUB_ID.fullmatch(where):
+        raise ModelError(
+            f"no directory {brief(where)}; expected adapter:DIR or adapter:DIR@BASE, with DIR the folder of an adapter"
+        )
+    return ModelSpec(name or safe_name(where.rpartition("/")[2]), spec, "adapter", where, of_base)
 
 
 def _located(spec: ModelSpec) -> AdapterFiles:

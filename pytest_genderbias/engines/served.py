@@ -6,7 +6,9 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
+from pytest_genderbias.engines.served_client import API_KEY, ServedClient
 from pytest_genderbias.engines.served_proof import Proof, prove
 from pytest_genderbias.engines.served_rows import KeptRows, MeasuredRows
 from pytest_genderbias.errors import ModelError
@@ -17,12 +19,13 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import KeptBeside, PromptedModel, PromptLogProbabilities
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.source import LoadSettings, ModelSource
-from pytest_genderbias.models.spec import ModelSpec, hub_parts, served_parts
+from pytest_genderbias.models.spec import SERVED, ModelSpec, hub_parts, safe_name
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+_FORM = "expected http://HOST:PORT/v1#MODEL, with MODEL as GET /v1/models of an OpenAI-compatible server names it"
 ROLE = Role(CAUSAL_LM, "a causal LM behind a server", only_prompts=True)
 _NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: -o bias_tokenizer={0}=DIR (tokenizer=... in Python)"
 DETAIL = "server"  #: of a model's details, by which the signature says that it is served
@@ -76,6 +79,36 @@ class ServedModel(PromptedModel):
         ]
 
 
+def parse(name: str, spec: str) -> ModelSpec:
+    """Parse ``http://HOST:PORT/v1#MODEL``. Nothing of it is secret: it is shown, and stored in baselines."""
+    url, _, model = spec.partition("#")
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError as error:
+        raise ModelError(f"the address of a server cannot be read: {error}; {_FORM}") from None
+    if parts.username or parts.password or parts.query:
+        raise ModelError(
+            f"the address of a server should have no user, password or query, since it is shown and stored: "
+            f"put the key into the environment variable {API_KEY}; {_FORM}"
+        )
+    if not host or not model:
+        raise ModelError(f"{brief(spec)} names no {'model' if host else 'host'}; {_FORM}")
+    return ModelSpec(
+        name or safe_name(model.rstrip("/").rpartition("/")[2]), spec, SERVED, f"{url.rstrip('/')}#{model}"
+    )
+
+
+def _parts(spec: ModelSpec) -> tuple[str, str]:
+    """Return the address of the server and the name that it has for the model.
+
+    >>> _parts(parse("", "http://127.0.0.1:8000/v1#org/chat"))
+    ('http://127.0.0.1:8000/v1', 'org/chat')
+    """
+    url, _, model = spec.target.partition("#")
+    return url, model
+
+
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Return the role of a served model; nothing is asked yet."""
     return ModelSource(spec, ROLE, elsewhere=True)
@@ -88,10 +121,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         ModelError: the server cannot be reached or has no such model, the tokenizer is missing, or a check of the proof fails.
         ScoreError: the server does not answer.
     """
-    from pytest_genderbias.engines.served_client import ServedClient
-
     spec = source.spec
-    url, model = served_parts(spec)
+    url, model = _parts(spec)
     client = ServedClient(url, model, spec.name, settings.served.allow_remote, settings.served.time_limit)
     return proved_model(spec, client, _tokenizer(spec, model, settings), settings.served.version)
 

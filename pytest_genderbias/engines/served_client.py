@@ -27,7 +27,6 @@ import numpy as np
 from pytest_genderbias.errors import ModelError, ScoreError, installing
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.source import TIME_LIMIT
-from pytest_genderbias.models.spec import API_KEY
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+API_KEY = "GENDERBIAS_API_KEY"  #: environment variable with the key of a server
 _ATTEMPTS = 7  #: of one request
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.5, 60.0  #: seconds between two attempts
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504))  #: statuses after which a request is sent again

@@ -21,7 +21,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.source import LoadSettings, ModelSource, loading_error
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.spec import ModelSpec, parse_checkpoint
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -77,6 +77,16 @@ class VllmEngine:
         asked = [{"prompt_token_ids": [int(token) for token in prompt]} for prompt in prompts]
         parameters = SamplingParams(top_p=1.0, min_p=0.0, repetition_penalty=1.0, detokenize=False, **settings)
         return list(self._llm.generate(asked, parameters, use_tqdm=False))
+
+
+def parse(name: str, spec: str) -> ModelSpec:
+    """Parse ``vllm:DIR``. DIR may be a hub id or an alias, too. ``name``: that of the user, or empty.
+
+    Raises:
+        ModelError: it is neither.
+    """
+    checkpoint = parse_checkpoint(spec.removeprefix("vllm:"), "vllm: expects")
+    return ModelSpec(name or checkpoint.name, spec, "vllm", checkpoint.target, revision=checkpoint.revision)
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:

@@ -329,7 +329,7 @@ class Baseline:
         )  # fmt: skip
         judgement = find_regression(measurement, statistic, reference, allowed)
         amount = None if allowed is None else allowed.amount
-        facts = BaselineFacts(entry.date, old, amount, reference.seen, release=judgement.of_baseline.release)
+        facts = replace(judgement.of_baseline, accepted_on=entry.date, baseline=old, margin=amount, sees=reference.seen)
         judgement = replace(judgement, accepted=accepted, facts=facts)
         if entry.anchor is not None and entry.has_left_anchor:
             judgement = self._hold_to_anchor(judgement, measurement, statistic, name, entry.anchor, margin, reference)

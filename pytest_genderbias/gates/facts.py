@@ -134,6 +134,25 @@ class SinceAnchor:
 
 
 @dataclass(frozen=True)
+class WorstCluster:
+    """The declared cluster of units that became worse by more than chance explains, and by the most.
+
+    Attributes:
+        name: its name.
+        worsening: how much worse the statistic is on its units alone, in units of the statistic.
+        low: lower bound of that, for all clusters and gates together.
+        standardised: the worsening in standard errors.
+        clusters: number of clusters that were compared.
+    """
+
+    name: str
+    worsening: float
+    low: float
+    standardised: float
+    clusters: int
+
+
+@dataclass(frozen=True)
 class LimitFacts:
     """The least and the greatest value that keep a limit; ``None`` where there is no such value."""
 
@@ -153,6 +172,7 @@ class BaselineFacts:
         sees: what the gate sees.
         anchor: how far the value has come from the anchor; ``None`` where it is still there.
         release: what the gate adds to the number of its release.
+        cluster: the cluster that became worse by the most; ``None`` where none is declared, or none by more than chance explains.
         definition: the definitions of the stored figures and of those of now, where they differ; else empty.
     """
 
@@ -162,6 +182,7 @@ class BaselineFacts:
     sees: Seen | None = None
     anchor: SinceAnchor | None = None
     release: Part | None = None
+    cluster: WorstCluster | None = None
     definition: str = ""
 
 

@@ -16,7 +16,15 @@ import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.chance import why_chance_moved
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, anchor_in_words, change_in_words, percent
+from pytest_genderbias.gates.facts import (
+    BaselineFacts,
+    Part,
+    Seen,
+    WorstCluster,
+    anchor_in_words,
+    change_in_words,
+    percent,
+)
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
@@ -49,6 +57,7 @@ from pytest_genderbias.gates.wording import (
 )
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
+from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
 from pytest_genderbias.statistics.inference.paired import (
@@ -59,7 +68,7 @@ from pytest_genderbias.statistics.inference.paired import (
     items_to_decide,
     with_retraining,
 )
-from pytest_genderbias.statistics.inference.restarts import compare_restarts
+from pytest_genderbias.statistics.inference.restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -210,7 +219,9 @@ def find_regression(
         details.append(Paragraph("spread", restarts.spread_in_words))
     facts = None
     if reference.accept and not reference.same:
-        facts = BaselineFacts(release=_part(measurement, statistic, reference, difference, restarts))
+        part = _part(measurement, statistic, reference, difference, restarts)
+        facts = BaselineFacts(release=part, cluster=_worst_cluster(measurement, statistic, reference, units, restarts))
+        details += _cluster_in_words(facts.cluster)
     return judged(
         code, bound, _headline(statistic, new, reference, difference, allowed), remarks, *_advice(code, reference, settled),
         interval=_interval(difference), over=difference.over, settled_by=settled, p=_p_of(difference, reference), tests=reference.correction.tests, difference=difference.value, facts=facts, movement=movement,
@@ -242,6 +253,64 @@ def _part(
     if not unit > 0 or not math.isfinite(reach):
         return None
     return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)
+
+
+def _worst_cluster(
+    measurement: Measurement, statistic: str, reference: Reference, units: _Units, pair: RestartPair | None
+) -> WorstCluster | None:
+    """Return the declared cluster that became worse by the most standard errors; ``None`` where none did by more than chance explains.
+
+    Each cluster is compared by its own units, or by its own values over restarts, at the level of the gate shared by the clusters. What
+    retraining gives beyond units grows as their standard error does, with the root of one over their number.
+    """
+    try:
+        now = _sums_of_each(measurement, units.now, 1 if pair is None else len(pair.now), statistic)
+        clusters = now[0].by_unit().units_by_cluster()
+        if not clusters or reference.items is None:
+            return None
+        then = _sums_of_each(reference.items, units.then, 1 if pair is None else len(pair.then), statistic)
+    except UndefinedError:
+        return None
+    level = Correction(reference.correction.tests * len(clusters)).level
+    found = []
+    for name, names in clusters.items():
+        wider = math.sqrt(len(now[0].labels) / len(names))
+        sides = [[sums.only(names) for sums in side] for side in (then, now)]
+        try:
+            difference = _compare_alone(sides, measurement.statistics[statistic], reference, pair, wider, level)
+        except UndefinedError:  # too few of its units, or none of them on the other side
+            continue
+        if difference.low > FLOAT_NOISE and math.isfinite(difference.low):
+            errors = t_quantile(level, math.inf) * difference.value / (difference.value - difference.low)
+            found.append(WorstCluster(name, difference.value, difference.low, errors, len(clusters)))
+    return max(found, key=lambda one: one.standardised, default=None)
+
+
+def _sums_of_each(
+    source: ItemSource, known: ItemSums | UndefinedError | None, count: int, statistic: str
+) -> list[ItemSums]:
+    """Return the sums of each restart, or of the only checkpoint, which are known."""
+    return [_defined(known)] if count == 1 else sums_of_restarts(source.item_sums, statistic, count)
+
+
+def _compare_alone(
+    sides: Sequence[Sequence[ItemSums]], about: Statistic, reference: Reference, pair: RestartPair | None, wider: float, level: float,
+) -> Difference:  # fmt: skip
+    """Compare the units of one cluster, whose spread over retraining is ``wider`` than that of all units, or is known from restarts."""
+    distance = _vectorised(about.distance)
+    if pair is None:
+        difference = compare_items(sides[0][0], sides[1][0], distance, 0.0, level, FLOAT_NOISE)
+        return with_retraining(difference, reference.beyond * wider, math.inf, 0.0, level)
+    then, now = ([sums.total for sums in side] for side in sides)
+    compare = compare_with_restarts if min(len(then), len(now)) == 1 else compare_restarts
+    return compare(then, now, distance, 0.0, level, root=about.root)
+
+
+def _cluster_in_words(cluster: WorstCluster | None) -> list[Paragraph]:
+    if cluster is None:
+        return []
+    text = f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}; the most of {cluster.clusters} clusters"
+    return [Paragraph("cluster", text)]
 
 
 def code_of_worsening(difference: Difference, allowed: Allowed | None) -> str:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pytest_genderbias.gates.facts import Part
+from pytest_genderbias.gates.facts import BaselineFacts, Part
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
@@ -30,6 +30,8 @@ class Growth:
         value: the growth: the sum of worsening / unit over the sum of distance / unit.
         low: lower bound for other trainings and items, at 97.5 %.
         high: upper bound.
+        cluster: the declared cluster of units that a mean over all could hide: the one that became worse by the most standard errors, with a
+            bound for all clusters together; empty where none did by more than chance explains.
     """
 
     model: str
@@ -38,6 +40,7 @@ class Growth:
     value: float
     low: float
     high: float
+    cluster: str = ""
 
     @property
     def worse(self) -> bool:
@@ -53,7 +56,8 @@ class Growth:
         """
         against = self.since or "the baselines"
         value, low, high = (f"{100 * share:+.0f}" for share in (self.value, self.low, self.high))
-        return f"bias {value} % ({low} to {high}) over {self.suites} suites against {against}"
+        worst = f"; worst is {self.cluster}" if self.cluster else ""
+        return f"bias {value} % ({low} to {high}) over {self.suites} suites against {against}{worst}"
 
     @property
     def failure(self) -> str:
@@ -70,25 +74,36 @@ def growth_of(judgements: Iterable[Judgement]) -> list[Growth]:
     Of several gates on a suite, the first counts. With restarts on the side of the baselines the suites are added up restart by restart,
     since those of one training depend on each other; else other trainings count as if they moved all suites alike, which is the worst.
     """
-    models: dict[str, dict[str, tuple[Part, str]]] = {}
+    models: dict[str, dict[str, tuple[Part, BaselineFacts]]] = {}
     for judgement in judgements:
         facts = judgement.of_baseline
         if facts.release is not None:
-            models.setdefault(judgement.model, {}).setdefault(judgement.suite, (facts.release, facts.accepted_on or ""))
-    growths = (_growth(model, list(of_suite.values())) for model, of_suite in models.items() if len(of_suite) >= FEWEST)
+            models.setdefault(judgement.model, {}).setdefault(judgement.suite, (facts.release, facts))
+    growths = (_growth(model, of_suite) for model, of_suite in models.items() if len(of_suite) >= FEWEST)
     return [growth for growth in growths if growth is not None]
 
 
-def _growth(model: str, known: Sequence[tuple[Part, str]]) -> Growth | None:
-    parts = [part for part, _ in known]
+def _growth(model: str, known: Mapping[str, tuple[Part, BaselineFacts]]) -> Growth | None:
+    parts = [part for part, _ in known.values()]
     before = sum(float(np.mean(part.then)) / part.unit for part in parts)
     if not before > 0 or not math.isfinite(before):
         return None
     value, low, high = _bounds(parts)
     if not math.isfinite(low) or not math.isfinite(high):
         return None
-    since = min((date for _, date in known if date), default="")
-    return Growth(model, len(parts), since, value / before, low / before, high / before)
+    since = min((facts.accepted_on for _, facts in known.values() if facts.accepted_on), default="")
+    return Growth(model, len(parts), since, value / before, low / before, high / before, _worst_cluster(known))
+
+
+def _worst_cluster(known: Mapping[str, tuple[Part, BaselineFacts]]) -> str:
+    """Return the cluster of any suite that became worse by the most standard errors, with its growth; an empty text without one."""
+    clusters = [
+        (facts.cluster, part.unit, suite) for suite, (part, facts) in known.items() if facts.cluster is not None
+    ]
+    if not clusters:
+        return ""
+    worst, unit, suite = max(clusters, key=lambda one: one[0].standardised)
+    return f"{worst.name} of {suite}, {100 * worst.worsening / unit:+.0f} % (at least {100 * worst.low / unit:+.0f})"
 
 
 def _bounds(parts: Sequence[Part]) -> tuple[float, float, float]:

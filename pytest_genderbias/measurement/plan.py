@@ -76,6 +76,7 @@ def plan_measurement(
         DataFileError: a data file is malformed.
     """
     resolved = resolve_options(suite.family.options, {**suite.defaults, **(options or {})}, suite.name)
+    suite = suite.with_items(resolved)
     if role.kind not in suite.family.roles:
         advice = label_advice(role.labels) if NLI_CLASSIFIER in suite.family.roles else ""
         raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}{advice}")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from importlib import import_module
 from os import PathLike
 from pathlib import Path, PureWindowsPath
-from urllib.parse import urlsplit
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
 from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_folder, graph_in, refuse_pointers
@@ -48,19 +48,21 @@ _HEAD = re.compile(r"(.+),head=([^,/\\]*)")
 _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
-VLLM = "vllm"  #: kind of a checkpoint that vLLM runs
 #: Kinds of files by their endings. Those of graphs are names of extras, too.
 ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".xml": "openvino"}
 GRAPHS = ("onnx", "openvino")
-_VLLM_PREFIX = "vllm:"
+ADAPTER_PREFIX = "adapter:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
+#: Specs that a kind of model reads by itself: the module of the kind, by what they begin with. It has a function ``parse(name, spec)``.
+PREFIXES: Mapping[str, str] = {
+    ADAPTER_PREFIX: "engines.peft_adapters",
+    "vllm:": "engines.vllm_engine",
+    "http://": "engines.served",
+    "https://": "engines.served",
+}
+_PREFIX = re.compile(r"adapter:|vllm:|(?i:https?://)")
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
-
-_SERVED_FORM = (
-    "expected http://HOST:PORT/v1#MODEL, with MODEL as GET /v1/models of an OpenAI-compatible server names it"
-)
-API_KEY = "GENDERBIAS_API_KEY"  #: environment variable with the key of a server
 
 _LONGEST_NAME = 128
 #: Names that Windows gives to devices, in any case and with any ending.
@@ -72,7 +74,6 @@ SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 ADAPTER = (
     "adapter_config.json"  #: a file of the peft library: how to change the weights of another checkpoint, its base
 )
-_ADAPTER_PREFIX = "adapter:"
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
 #: Ids without an owner that the hub still knows, among those that look like an alias.
@@ -145,14 +146,14 @@ def portable_spec(spec: str) -> str:
     >>> portable_spec("http://127.0.0.1:8000/v1#/models/chat")
     'http://127.0.0.1:8000/v1#chat'
     """
-    if spec.startswith(_ADAPTER_PREFIX):
-        return _ADAPTER_PREFIX + "@".join(
-            map(portable_spec, filter(None, _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))))
+    if spec.startswith(ADAPTER_PREFIX):
+        return ADAPTER_PREFIX + "@".join(
+            map(portable_spec, filter(None, split_adapter(spec.removeprefix(ADAPTER_PREFIX))))
         )
     if _URL.fullmatch(spec):
         url, _, model = spec.partition("#")
         return f"{url}#{portable_spec(model)}"
-    kind = next((prefix for prefix in ("text:", _VLLM_PREFIX) if spec.startswith(prefix)), "")
+    kind = next((prefix for prefix in ("text:", "vllm:") if spec.startswith(prefix)), "")
     path = spec.removeprefix(kind)
     absolute = path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute()
     return kind + PureWindowsPath(path).name if absolute else spec
@@ -187,6 +188,9 @@ class ModelSpec:
             ModelError: there is no checkpoint for this restart.
         """
         return replace(_parse("", self.spec.replace(SEED, str(seed))), name=self.name)
+
+
+Parse = Callable[[str, str], ModelSpec]  #: from the user's name, which may be empty, and a spec
 
 
 def parse_spec(text: str) -> ModelSpec:
@@ -231,31 +235,28 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return _parse_text(name, spec)
     if SEED in spec:  # the first restart determines the kind
         first = _parse("", spec.replace(SEED, "0"))
-        return replace(first, name=name or _safe(Path(spec).name.replace(SEED, "")), spec=spec)
-    if spec.startswith(_ADAPTER_PREFIX):
-        return _parse_adapter(name, spec)
-    if _URL.fullmatch(spec):
-        return _parse_served(name, spec)
-    if spec.startswith(_VLLM_PREFIX):
-        return _parse_vllm(name, spec)
+        return replace(first, name=name or safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
+    if (match := _PREFIX.match(spec)) is not None:
+        parse: Parse = import_module(f"pytest_genderbias.{PREFIXES[match[0].lower()]}").parse
+        return parse(name, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
         if (path / ADAPTER).is_file():
             refuse_pointers(path)
-            _check_adapter_alone(path)
-            return ModelSpec(name or _safe(path.resolve().name), spec, "adapter", str(path.resolve()))
+            check_adapter_alone(path)
+            return ModelSpec(name or safe_name(path.resolve().name), spec, "adapter", str(path.resolve()))
         check_folder(path)
         if graph := graph_in(path):
-            return ModelSpec(name or _safe(path.resolve().name), spec, ENDINGS[graph.suffix], str(graph.resolve()))
-        return ModelSpec(name or _safe(path.resolve().name), spec, "directory", str(path.resolve()))
+            return ModelSpec(name or safe_name(path.resolve().name), spec, ENDINGS[graph.suffix], str(graph.resolve()))
+        return ModelSpec(name or safe_name(path.resolve().name), spec, "directory", str(path.resolve()))
     if path.is_file():
-        return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
+        return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
     if path.exists():
         raise ModelError(
             f"{path} is neither a file nor a folder, but a device, a pipe or a socket; expected a file or a folder"
         )
     if _OBJECT.fullmatch(spec):
-        return ModelSpec(name or _safe(spec.rpartition(":")[2]), spec, "object", spec)
+        return ModelSpec(name or safe_name(spec.rpartition(":")[2]), spec, "object", spec)
     parts = hub_parts(spec)
     if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
@@ -267,7 +268,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if place in ALIASES:  # at a revision
         return replace(_parse("", ALIASES[place]), name=name or place, spec=spec, revision=revision)
     _refuse_misspelt(place)
-    return ModelSpec(name or _safe(place.rpartition("/")[2]), spec, "hub", place, revision=revision)
+    return ModelSpec(name or safe_name(place.rpartition("/")[2]), spec, "hub", place, revision=revision)
 
 
 def hub_parts(text: str) -> tuple[str, str | None] | None:
@@ -329,27 +330,23 @@ def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
     return specs
 
 
-def _parse_adapter(name: str, spec: str) -> ModelSpec:
-    """Parse ``adapter:DIR[@BASE]``. DIR may be a hub id, too."""
-    where, base = _split_adapter(spec.removeprefix(_ADAPTER_PREFIX))
-    path = Path(where).expanduser()
-    of_base = _parse_base(base) if base else None
-    if where and path.is_dir():
-        if not (path / ADAPTER).is_file():
-            raise ModelError(
-                f"{path} has no {ADAPTER}; expected the folder of an adapter as peft's save_pretrained() writes it"
-            )
-        if of_base is None:
-            _check_adapter_alone(path)
-        return ModelSpec(name or _safe(path.resolve().name), spec, "adapter", str(path.resolve()), of_base)
-    if not HUB_ID.fullmatch(where):
-        raise ModelError(
-            f"no directory {brief(where)}; expected adapter:DIR or adapter:DIR@BASE, with DIR the folder of an adapter"
-        )
-    return ModelSpec(name or _safe(where.rpartition("/")[2]), spec, "adapter", where, of_base)
+def parse_checkpoint(text: str, what: str) -> ModelSpec:
+    """Parse the spec of a checkpoint that another kind of model runs or changes; an alias, too.
+
+    Args:
+        text: the spec.
+        what: what names it, for the message.
+
+    Raises:
+        ModelError: it is neither a checkpoint's directory nor a hub id.
+    """
+    spec = _parse("", text)
+    if spec.kind not in ("directory", "hub"):
+        raise ModelError(f"{what} a checkpoint's directory or a hub id, got {spec.kind}: {brief(text)}")
+    return spec
 
 
-def _split_adapter(text: str) -> tuple[str, str]:
+def split_adapter(text: str) -> tuple[str, str]:
     """Return DIR and BASE of ``DIR[@BASE]``; BASE is empty without one. A folder may have ``@`` in its name."""
     ends = [*(place for place, character in enumerate(text) if character == "@"), len(text)]
     known = [end for end in ends if Path(text[:end]).expanduser().is_dir()]
@@ -357,16 +354,7 @@ def _split_adapter(text: str) -> tuple[str, str]:
     return text[:end], text[end + 1 :]
 
 
-def _parse_base(base: str) -> ModelSpec:
-    spec = _parse("", base)
-    if spec.kind not in ("directory", "hub"):
-        raise ModelError(
-            f"the base {brief(base)} of an adapter should be a checkpoint's directory or a hub id, got {spec.kind}"
-        )
-    return spec
-
-
-def _check_adapter_alone(path: Path) -> None:
+def check_adapter_alone(path: Path) -> None:
     """Refuse a folder with an adapter beside whole weights: they may be its base, or the adapter may be merged into them already."""
     weights = next((file.name for pattern in WHOLE_WEIGHTS for file in sorted(path.glob(pattern))), None)
     if weights is not None:
@@ -382,45 +370,7 @@ def _parse_text(name: str, spec: str) -> ModelSpec:
         raise ModelError(
             f"no text {path}; expected text:FILE, a plain or .gz text, a .jsonl of documents, or a folder of them"
         )
-    return ModelSpec(name or _safe(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
-
-
-def _parse_vllm(name: str, spec: str) -> ModelSpec:
-    """Parse ``vllm:DIR``. DIR may be a hub id or an alias, too."""
-    checkpoint = _parse("", spec.removeprefix(_VLLM_PREFIX))
-    if checkpoint.kind not in ("directory", "hub"):
-        raise ModelError(
-            f"vllm: expects a checkpoint's directory or a hub id, got {brief(checkpoint.spec)}, which is {checkpoint.kind}"
-        )
-    return ModelSpec(name or checkpoint.name, spec, VLLM, checkpoint.target, revision=checkpoint.revision)
-
-
-def _parse_served(name: str, spec: str) -> ModelSpec:
-    """Parse ``http://HOST:PORT/v1#MODEL``. Nothing of it is secret: it is shown, and stored in baselines."""
-    url, _, model = spec.partition("#")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ModelError(f"the address of a server cannot be read: {error}; {_SERVED_FORM}") from None
-    if parts.username or parts.password or parts.query:
-        raise ModelError(
-            f"the address of a server should have no user, password or query, since it is shown and stored: "
-            f"put the key into the environment variable {API_KEY}; {_SERVED_FORM}"
-        )
-    if not host or not model:
-        raise ModelError(f"{brief(spec)} names no {'model' if host else 'host'}; {_SERVED_FORM}")
-    return ModelSpec(name or _safe(model.rstrip("/").rpartition("/")[2]), spec, SERVED, f"{url.rstrip('/')}#{model}")
-
-
-def served_parts(spec: ModelSpec) -> tuple[str, str]:
-    """Return the address of the server and the name that it has for the model.
-
-    >>> served_parts(parse_spec("http://127.0.0.1:8000/v1#org/chat"))
-    ('http://127.0.0.1:8000/v1', 'org/chat')
-    """
-    url, _, model = spec.target.partition("#")
-    return url, model
+    return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, "text", str(path.resolve()))
 
 
 def _kind_of_file(path: Path) -> str:
@@ -459,7 +409,8 @@ def _refuse_other_encodings(path: Path) -> None:
         raise ModelError(str(error)) from None
 
 
-def _safe(name: str) -> str:
+def safe_name(name: str) -> str:
+    """Return a text as the name of a model: other characters than those of a name become hyphens."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "model"
 
 

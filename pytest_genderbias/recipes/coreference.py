@@ -43,7 +43,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.models.networks.span_coreference import SpanCoreferenceModel
+    from pytest_genderbias.recipes.networks.span_coreference import SpanCoreferenceModel
 
 _MENTIONS = "mentions"
 
@@ -53,7 +53,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
     The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are s(i, j) of
-    :class:`~pytest_genderbias.models.networks.span_coreference.SpanCoreferenceModel`, log-odds of an antecedent against none. The candidates
+    :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel`, log-odds of an antecedent against none. The candidates
     are the mentions that the data give, so that mentions need not be found.
 
     A row is a document with the spans and clusters of its mentions. Data methods that change words move the spans; the grammatical
@@ -199,7 +199,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
 
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
         """Return the encoder of a network with a span scorer that is initialised from the seed."""
-        from pytest_genderbias.models.networks.span_coreference import (
+        from pytest_genderbias.recipes.networks.span_coreference import (
             SpanCoreferenceConfig,
             SpanCoreferenceModel,
             register,

@@ -139,7 +139,7 @@ class LstmTraining(Recipe):
             return model
         import torch
 
-        from pytest_genderbias.models.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
+        from pytest_genderbias.recipes.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
 
         tokenizer = make_tokenizer(self.vocabulary, self.cased)
         config = WordLstmConfig(
@@ -210,7 +210,7 @@ def choose_words(
     >>> choose_words(["The actress sang.", "The rain fell and fell."], size=3, min_count=2)
     ('.', 'fell', 'the', 'actress', 'actor')
     """
-    from pytest_genderbias.models.networks.word_lstm import SPECIAL, word_pattern
+    from pytest_genderbias.recipes.networks.word_lstm import SPECIAL, word_pattern
 
     split = word_pattern(cased).findall
     count: Counter[str] = Counter()

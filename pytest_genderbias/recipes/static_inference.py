@@ -78,7 +78,7 @@ class StaticInferenceTraining(InferenceTuning):
     def _network_over(self, vectors: WordVectors, seed: int, name: str) -> Model:
         import torch
 
-        from pytest_genderbias.models.networks import decomposable_attention as ours
+        from pytest_genderbias.recipes.networks import decomposable_attention as ours
 
         words = self._words(vectors)
         matrix = np.concatenate([np.zeros((len(ours.SPECIAL), vectors.matrix.shape[1])), vectors.get(words)])
@@ -96,7 +96,7 @@ class StaticInferenceTraining(InferenceTuning):
 
     def _words(self, vectors: WordVectors) -> list[str]:
         """Return the words of the data and of the packaged lists and suites that have a vector, sorted."""
-        from pytest_genderbias.models.networks.decomposable_attention import words_of
+        from pytest_genderbias.recipes.networks.decomposable_attention import words_of
 
         words: set[str] = set()
         for text in self._texts():

@@ -263,7 +263,7 @@ def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> d
     suites: dict[str, tuple[str, Suite]] = {}
     for name in sorted(measured & set(packaged.names("fixtures"))):
         suite = load_suite(name)
-        suites[suite.digest] = name, suite
+        suites |= dict.fromkeys(suite.digests, (name, suite))
     for argument in arguments:
         for part in argument.removeprefix("--bias-suite=").split(","):
             file = Path(part.strip())
@@ -273,5 +273,5 @@ def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> d
                 except BiasError:  # not a suite
                     continue
                 relative = os.path.relpath(file.resolve(), path.resolve().parent)
-                suites[suite.digest] = f"./{Path(relative).as_posix()}", suite
+                suites |= dict.fromkeys(suite.digests, (f"./{Path(relative).as_posix()}", suite))
     return suites

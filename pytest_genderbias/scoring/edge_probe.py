@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,6 @@ from pytest_genderbias.suites.query import CoreferenceScores
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
-
-    from pytest_genderbias.models.networks.edge_probing import EdgeProbingModel
 
 #: Raise this whenever training on the same data can give another head.
 DEFINITION = "edge-probe/1"
@@ -156,8 +154,8 @@ class CarriedProbe(EdgeProbe):
         self._remarks = [f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs"]
 
 
-def head_of(network: EdgeProbingModel) -> Head:
-    """Return the head of a network; its first layer absorbs the standardisation."""
+def head_of(network: Any) -> Head:
+    """Return the head of an ``EdgeProbingModel``; its first layer absorbs the standardisation."""
     mean, scale, hidden, bias = (
         part.detach().double().cpu().numpy()
         for part in (network.mean, network.scale, network.hidden.weight, network.hidden.bias)

@@ -60,6 +60,17 @@ def one_of(default: str, *others: str, meaning: str, implied: bool = False) -> O
     return Option(default, "one of " + ", ".join(allowed), lambda v: v in allowed, meaning, implied=implied)
 
 
+ITEMS_KEY, PAPER, WIDE = "items", "paper", "wide"  #: The option that selects sets of items, and its values.
+
+#: The option ``items``. Measurements with other items are never compared: each set has a digest of its own.
+ITEMS: Option = one_of(
+    PAPER,
+    WIDE,
+    meaning="the suite's own words and templates (in packaged suites the paper's), or its wide sets, which see smaller changes",
+    implied=True,
+)
+
+
 def flag(meaning: str) -> Option:
     """Make an option that is off by default."""
     return Option(False, "true or false", lambda v: isinstance(v, bool), meaning)

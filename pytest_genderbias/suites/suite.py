@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.errors import BiasError, DataFileError, UnknownNameError
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.about import SuiteAbout, read_own_words
+from pytest_genderbias.suites.families.shared.paraphrases import KEY as PARAPHRASES_KEY
 from pytest_genderbias.suites.family import AnyFamily
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.options import ITEMS_KEY, PAPER, WIDE, resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
@@ -21,7 +22,7 @@ from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
-_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options", "clusters")
+_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options", "clusters", "wide")
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,27 @@ class Suite:
     digest: str
     own_words: Mapping[str, str]  #: what it says of itself in place of the family's words
     clusters: Mapping[str, str] = field(default_factory=dict)  #: of units that are no independent samples, by unit
+    wide: Suite | None = None  #: the same with its wide sets of items, if it has some
+
+    @property
+    def digests(self) -> tuple[str, ...]:
+        """The digest of each of its sets of items."""
+        return (self.digest,) if self.wide is None else (self.digest, self.wide.digest)
+
+    def with_items(self, options: Mapping[str, object]) -> Suite:
+        """Return the suite with the items that the option ``items`` selects.
+
+        Raises:
+            SettingError: it has no wide set, and the option asks for it.
+        """
+        if options.get(ITEMS_KEY, PAPER) == PAPER:
+            return self
+        if self.wide is None:
+            raise SettingError(
+                f"{self.name} has no wide items, which the option items={WIDE} asks for: write some under 'wide' in its "
+                f"file (fixtures/README.md), or use items={PAPER}"
+            )
+        return self.wide
 
     @property
     def about(self) -> SuiteAbout:
@@ -95,21 +117,15 @@ def load_suite(name: str | Path) -> Suite:
         raise DataFileError(
             f"{path}:{data.lines['suite']}: 'suite' is {head['suite']!r}, expected the file's name {path.stem!r}"
         )
-    body = family.read(data, path.parent)
+    if "wide" in data and ITEMS_KEY not in family.options:
+        raise DataFileError(f"{path}:{data.lines['wide']}: suites of the family {family_name} have no wide items")
     defaults = dict(take(data, "options", dict, "the suite", default={}))
     for key, value in defaults.items():
         try:
             resolve_options(family.options, {key: value}, head["suite"])
         except BiasError as error:
             raise DataFileError(f"{path}:{data['options'].lines[key]}: {error}") from None
-    content = {
-        "family": family_name,
-        "definition": family.definition,
-        "body": family.content(body),
-        "options": defaults,
-    }
-    digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
-    return Suite(
+    suite = Suite(
         head["suite"],
         head["title"],
         head["source"],
@@ -117,12 +133,37 @@ def load_suite(name: str | Path) -> Suite:
         head["language"],
         path,
         family,
-        body,
+        None,
         defaults,
-        digest,
+        "",
         read_own_words(data),
-        _read_clusters(data, path.parent),
     )
+    return replace(_with_body(suite, data), wide=_read_wide(suite, data))
+
+
+def _with_body(suite: Suite, data: LocatedMap) -> Suite:
+    """Return the suite with the body and the clusters of a file, and its digest."""
+    body = suite.family.read(data, suite.path.parent)
+    content = {
+        "family": suite.family.name,
+        "definition": suite.family.definition,
+        "body": suite.family.content(body),
+        "options": suite.defaults,
+    }
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
+    return replace(suite, body=body, digest=digest, clusters=_read_clusters(data, suite.path.parent))
+
+
+def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:
+    """Return the suite in which the keys under ``wide`` have taken the place of the file's own; ``None`` without any."""
+    wide = take(data, "wide", LocatedMap, "the suite", default=None)
+    if wide is None:
+        return None
+    refuse_unknown(wide, ("clusters", *suite.family.keys), "'wide'")
+    merged = LocatedMap(data.file, data.line)
+    merged.update({key: value for key, value in {**data, **wide}.items() if key in wide or key != PARAPHRASES_KEY})
+    merged.lines = {**data.lines, **wide.lines}
+    return _with_body(suite, merged)
 
 
 def _read_clusters(data: LocatedMap, folder: Path) -> dict[str, str]:

@@ -10,12 +10,15 @@ from support.hand_made import hand_made
 
 from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen
+from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, WorstCluster
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.release import Growth, growth_of
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.figures import runs
+from pytest_genderbias.statistics.inference.item_sums import mean_sums
+from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 
 SUITES = ("one", "two", "three")
 SEEDS = (0.0, 0.01, -0.01, 0.005, -0.005)
@@ -79,8 +82,8 @@ def test_one_checkpoint_has_the_spread_of_other_trainings() -> None:
     assert (with_trainings.low, with_trainings.high) == pytest.approx((0.1 - wider, 0.1 + wider))
 
 
-def judged(part: Part, suite: str) -> Judgement:
-    facts = BaselineFacts("2026-11-02", sees=Seen(0.4, 1.0, 0.3), release=part)
+def judged(part: Part, suite: str, cluster: WorstCluster | None = None) -> Judgement:
+    facts = BaselineFacts("2026-11-02", sees=Seen(0.4, 1.0, 0.3), release=part, cluster=cluster)
     return Judgement(suite, "m", "share", 1.1, None, 9, 9, "baseline 1", "within", (), difference=0.1, facts=facts)
 
 
@@ -97,3 +100,52 @@ def test_the_picture_has_then_and_now_of_each_gate_on_one_scale() -> None:
     )
     assert "50 to 55" in picture.alt or "50 to 55" in picture.alt.replace(".0", "")
     assert runs.growth([Judgement("s", "m", "share", 1.0, None, 9, 9, "at most 2", "within", ())]) is None
+
+
+# The cluster that a mean could hide.
+
+
+def clustered(scores: np.ndarray, suite: str = "one", model: str = "m") -> Measurement:
+    """Return a measurement of items in eight clusters, in turn."""
+    labels = np.array([f"item {i:03d}" for i in range(len(scores))])
+    of_units = {label: f"field {i % 8}" for i, label in enumerate(labels.tolist())}
+    sums = mean_sums(labels, scores, np.ones(len(scores)), "items").in_clusters(of_units)
+    return hand_made(
+        suite=suite, model=model, values={"share": float(scores.mean())}, sums=SumsByStatistic({"share": sums})
+    )
+
+
+def cluster_of(folder: Path, then: Measurement, now: Measurement) -> WorstCluster | None:
+    write_entries(folder, "m", "t.py", {"one": entry_of(then, gated={"share": 0.5})})
+    return Baseline(folder, "m", "t.py").judge(now, 0.5).of_baseline.cluster
+
+
+def test_the_cluster_that_became_worse_is_named_and_no_other_by_chance(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    then = rng.normal(0.5, 0.1, 160)
+    apart = np.where(np.arange(160) % 8 == 2, 0.14, -0.02)  # the mean stays
+    found = cluster_of(tmp_path, clustered(then), clustered(then + apart + rng.normal(0, 0.05, 160)))
+    assert found is not None and (found.name, found.clusters) == ("field 2", 8)
+    assert 0 < found.low < found.worsening == pytest.approx(0.14, abs=0.04)
+    for _ in range(20):
+        assert cluster_of(tmp_path, clustered(then), clustered(then + rng.normal(0, 0.05, 160))) is None
+
+
+def test_restarts_of_a_cluster_are_compared_by_their_own_spread(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    base = rng.normal(0.5, 0.1, 24)
+    trained = [clustered(base + rng.normal(0, 0.01) + rng.normal(0, 0.02, 24)) for _ in range(5)]
+    apart = np.where(np.arange(24) % 8 == 2, 0.7, -0.1)
+    found = cluster_of(tmp_path, combine_restarts(trained, range(5)), clustered(base + apart))
+    assert found is not None and found.name == "field 2" and 0 < found.low < found.worsening
+    assert cluster_of(tmp_path, combine_restarts(trained, range(5)), clustered(base + rng.normal(0, 0.02, 24))) is None
+
+
+def test_the_worst_cluster_of_all_suites_stands_beside_the_number_and_travels_with_its_judgement() -> None:
+    clusters = (None, WorstCluster("health", 0.2, 0.1, 5.0, 8), WorstCluster("crafts", 0.4, 0.1, 3.0, 8))
+    found = [
+        judged(Part(0.5, (1.0,), (1.1,), 0.03, 0.0), suite, one) for suite, one in zip(SUITES, clusters, strict=True)
+    ]
+    growth = only(growth_of([Judgement.from_dict(one.to_dict()) for one in found]))
+    assert growth.in_words.endswith(" over 3 suites against 2026-11-02; worst is health of two, +40 % (at least +20)")
+    assert only(growth_of(judged(Part(1.0, (1.0,), (1.1,), 0.03, 0.0), suite) for suite in SUITES)).cluster == ""

@@ -64,7 +64,7 @@ def test_a_suite_of_ones_own_shows_its_own_list(pytester: pytest.Pytester) -> No
     own = own.replace("suite: lm-occupation", "suite: own").replace("lu2018-occupations", "./jobs.yaml")
     (pytester.path / "own.yaml").write_text(own + "about: {question: Do smiths surprise it?}\n", encoding="utf-8")
     result = pytester.runpytest(*SHOWS, "--bias-show=own.yaml")
-    result.stdout.fnmatch_lines(["  Do smiths surprise it?", "  * a smith", "  jobs  2 words  My jobs; l"])
+    result.stdout.fnmatch_lines(["  Do smiths surprise it?", "  * a smith", "  jobs *2 words *My jobs; l"])
 
 
 def test_an_unknown_suite_is_a_usage_error(pytester: pytest.Pytester) -> None:

@@ -20,15 +20,15 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.mitigation import judge_reduction, make_method, make_recipe, mitigate
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
-from pytest_genderbias.models.networks.span_coreference import (
-    SpanCoreferenceConfig,
-    SpanCoreferenceModel,
-    antecedent_loss,
-)
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, _spans
 from pytest_genderbias.recipes.coreference_rows import make_row, read_coreference_rows
 from pytest_genderbias.recipes.edge_probing import EdgeProbing
+from pytest_genderbias.recipes.networks.span_coreference import (
+    SpanCoreferenceConfig,
+    SpanCoreferenceModel,
+    antecedent_loss,
+)
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
 from pytest_genderbias.scoring.vectors import HiddenStates

@@ -42,6 +42,7 @@ COUNTS = {
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
     "sentiment-words": (346, [("class", "positive", 160), ("class", "negative", 186)]),
     "stop-words": (260, []),
+    "us-occupations": (554, [("class", "health", 31), ("class", "office", 63)]),
     "winobias-occupations": (40, [("group", "male", 20), ("group", "female", 20)]),
     "winogender-occupations": (60, []),
     "zhao2018-pairs": (251, []),

@@ -13,7 +13,7 @@ def words_of(measurement: Measurement) -> SuiteAbout | None:
     family = str(measurement.signature["definition"]).partition("/")[0]
     if measurement.suite in suite_names():
         suite = load_suite(measurement.suite)
-        if suite.digest == measurement.signature["digest"]:
+        if measurement.signature["digest"] in suite.digests:
             return suite.about
     known = [one.about for one in FAMILIES.values() if one.definition.partition("/")[0] == family]
     return known[0] if known else None

@@ -149,6 +149,23 @@ class ItemSums:
         alone = len(set(names)) == len(names)
         return self if alone else replace(self, clusters=np.asarray(names, dtype=np.str_))
 
+    def units_by_cluster(self) -> dict[str, NDArray[np.str_]]:
+        """Return the names of the units of each cluster that has several; none without clusters."""
+        if self.clusters is None:
+            return {}
+        names, counts = np.unique(self.clusters, return_counts=True)
+        return {str(name): self.labels[self.clusters == name] for name in names[counts > 1]}
+
+    def only(self, names: NDArray[np.str_]) -> ItemSums:
+        """Return the sums of some units, each of which is a sample of its own.
+
+        >>> sums = mean_sums(np.array(["nurse", "doctor", "baker"]), np.array([3.0, 5.0, 1.0]), np.ones(3), "occupations")
+        >>> health = sums.in_clusters({"nurse": "health", "doctor": "health"}).units_by_cluster()["health"]
+        >>> sums.only(health).total
+        4.0
+        """
+        return replace(_rows(self, np.flatnonzero(np.isin(self.labels, names))), clusters=None)
+
     def by_cluster(self) -> ItemSums:
         """Return one row of sums a cluster, shape (G, K), those of its units added up; or a unit, where there are no clusters."""
         flat = self.by_unit()

@@ -24,7 +24,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option, flag
+from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
@@ -71,6 +71,7 @@ class LmOccupationOptions(TypedDict):
 
     single_word_only: bool
     templates: str
+    items: str
 
 
 class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
@@ -88,6 +89,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
     options: ClassVar[Mapping[str, Option]] = {
         "single_word_only": flag("leave out occupations of several words, as lu2018 does"),
         "templates": TEMPLATES,
+        ITEMS_KEY: ITEMS,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:

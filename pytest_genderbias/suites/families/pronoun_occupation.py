@@ -29,7 +29,7 @@ from pytest_genderbias.suites.examples import Examples, examples_of, text_of_pai
 from pytest_genderbias.suites.families.shared.occupations import scores_by_group
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
@@ -78,6 +78,7 @@ class PronounOccupationOptions(TypedDict):
     """The values of the options."""
 
     templates: str
+    items: str
 
 
 def _line_sums(options: Options, arrays: Arrays, figure: Literal["pearson", "slope"], by_group: bool) -> ItemSums:
@@ -133,7 +134,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         ),
     }
     null_control: ClassVar[str] = "the log ratios are shuffled over the occupations"
-    options: ClassVar[Mapping[str, Option]] = {"templates": TEMPLATES}
+    options: ClassVar[Mapping[str, Option]] = {"templates": TEMPLATES, ITEMS_KEY: ITEMS}
 
     def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
         """Read groups, their pronouns, occupations with shares, and frames."""

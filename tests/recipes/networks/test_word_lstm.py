@@ -15,7 +15,9 @@ from pytest_genderbias.mitigation.methods.layer_projection import project_layers
 from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.methods.regularisation import bias_loss, defining_rows, make_regulariser, regularising
 from pytest_genderbias.mitigation.words.directions import HE_SHE, layer_bases, learn_basis
-from pytest_genderbias.models.networks.word_lstm import (
+from pytest_genderbias.models.saving import input_embeddings, save_model
+from pytest_genderbias.recipes.lstm import choose_words
+from pytest_genderbias.recipes.networks.word_lstm import (
     END,
     SPECIAL,
     WordLstmConfig,
@@ -25,8 +27,6 @@ from pytest_genderbias.models.networks.word_lstm import (
     register,
     word_pattern,
 )
-from pytest_genderbias.models.saving import input_embeddings, save_model
-from pytest_genderbias.recipes.lstm import choose_words
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.generation import Sampler
 from pytest_genderbias.suites.cases import TextCases

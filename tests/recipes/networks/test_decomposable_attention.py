@@ -14,14 +14,14 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.mitigation.methods.layer_projection import project_layers
 from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, vectors_of
-from pytest_genderbias.models.networks.decomposable_attention import (
+from pytest_genderbias.models.saving import input_embeddings, save_model
+from pytest_genderbias.recipes.networks.decomposable_attention import (
     SPECIAL,
     DecomposableAttentionConfig,
     DecomposableAttentionForSequenceClassification,
     make_tokenizer,
     words_of,
 )
-from pytest_genderbias.models.saving import input_embeddings, save_model
 from pytest_genderbias.scoring.engine import random_order
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.query import PairProbabilities

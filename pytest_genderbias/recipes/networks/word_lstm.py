@@ -27,7 +27,7 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from pytest_genderbias.datasets.corpora import WORD
-from pytest_genderbias.models.networks.word_vectors import WordVectorModel
+from pytest_genderbias.recipes.networks.word_vectors import WordVectorModel
 
 UNKNOWN, END, PAD = "<unk>", "<eos>", "<pad>"
 SPECIAL = (UNKNOWN, END, PAD)  #: the first rows of the vocabulary, in this order

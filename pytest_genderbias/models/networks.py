@@ -1,8 +1,4 @@
-"""Networks of this package as ordinary transformers classes: those of the papers' mitigations that transformers does not have.
-
-In: a ``model_type`` of a ``config.json``. Out: a class that transformers' Auto classes find after :func:`register`. Loading
-registers the networks, and recipes build and train them. The modules import torch, so import them inside functions.
-"""
+"""The networks of this package by the ``model_type`` of a ``config.json``; their classes are in the room that trains them."""
 
 from __future__ import annotations
 
@@ -31,4 +27,4 @@ def register(model_type: str) -> None:
     Other model types are ignored.
     """
     if model_type in _HOMES:
-        import_module(f"pytest_genderbias.models.networks.{_HOMES[model_type]}").register()
+        import_module(f"pytest_genderbias.recipes.networks.{_HOMES[model_type]}").register()

@@ -12,7 +12,7 @@ from transformers import AutoConfig, AutoModel, PreTrainedConfig, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
 from pytest_genderbias.models.config_entries import encoder_width
-from pytest_genderbias.models.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
+from pytest_genderbias.recipes.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
 
 _RANGE = 0.02  #: of the first weights of the head
 
