@@ -21,6 +21,7 @@ from tabulate import tabulate
 from pytest_genderbias.gates.comparison import judge_no_worse
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.sensitivity import seen_by
+from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
@@ -44,13 +45,13 @@ HALVES = {"0 to 9": range(10), "10 to 19": range(10, 20)}
 ALL = "all"
 #: What is drawn: a model, restarts on each side, pairs, and of which seeds.
 DRAWN = (
-    ("bert-tiny-mlm", 3, 120, ALL),
-    ("bert-tiny-mlm", 3, 60, "0 to 9"),
-    ("bert-tiny-mlm", 3, 60, "10 to 19"),
-    ("stories260k", 3, 100, ALL),
-    ("bert-tiny-mlm", 5, 60, ALL),
-    ("bert-tiny-mlm", 1, 60, ALL),
-    ("stories260k", 1, 60, ALL),
+    ("bert-tiny-mlm", 3, 100, ALL),
+    ("bert-tiny-mlm", 3, 50, "0 to 9"),
+    ("bert-tiny-mlm", 3, 50, "10 to 19"),
+    ("stories260k", 3, 80, ALL),
+    ("bert-tiny-mlm", 5, 50, ALL),
+    ("bert-tiny-mlm", 1, 50, ALL),
+    ("stories260k", 1, 50, ALL),
 )
 PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
 OCCUPATIONS = "lm-occupation aggregate_bias"
@@ -114,6 +115,8 @@ def of_items(packed: Packed) -> dict[str, dict[str, Measurement]]:
 def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable[int]) -> list[dict[str, Any]]:
     """Judge pairs of sets of restarts that are drawn at random, without a margin: p values, and what each gate sees.
 
+    The p value of a gate that fails without one is 0.
+
     A baseline has dose 50. A candidate of each dose shares no seed with it; where so many are not left, it may share some, and
     there is none of dose 50.
     """
@@ -154,8 +157,8 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
                 row["sees"][f"{suite} {name}", tests] = seen.size, seen.unit
             for dose, chosen in candidates.items():
                 found = judge_no_worse(together(dose, chosen, suite), then, statistic=name, correction=Correction(1))
-                assert found.p is not None and found.difference is not None
-                row["p"][f"{suite} {name}", dose] = found.p if found.difference > 0 else 1.0
+                p = found.p if found.p is not None else float(passes(found.code))  # 0: worse at its task
+                row["p"][f"{suite} {name}", dose] = p if (found.difference or 0.0) > 0 or not p else 1.0
         rows.append(row)
     return rows
 
@@ -215,8 +218,8 @@ def store(packed: Packed, path: Path = STORED) -> None:
     for model, restarts, pairs, seeds in DRAWN:
         found = counted(drawn(models, model, restarts, pairs, HALVES.get(seeds, range(20))))
         draws.append({"model": model, "restarts": restarts, "pairs": pairs, "seeds": seeds, **found})
+        path.write_text(json.dumps({"models": figures(packed), "draws": draws}, indent=1) + "\n", encoding="utf-8")
         print(model, restarts, seeds, flush=True)
-    path.write_text(json.dumps({"models": figures(packed), "draws": draws}, indent=1) + "\n", encoding="utf-8")
 
 
 def read() -> Stored:
