@@ -30,7 +30,7 @@ from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_o
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.text.normal_form import is_plain, normal_form
-from pytest_genderbias.text.plain_files import expand, is_regular, open_unpacked, unreadable
+from pytest_genderbias.text.plain_files import expand, is_regular, open_regular, open_unpacked, unreadable
 from pytest_genderbias.text.printable import brief
 
 Tokenise = Callable[[str], list[str]]
@@ -152,6 +152,8 @@ def corpus_files(path: str | Path) -> list[Path]:
             raise DataFileError(f"{path}: no corpus in this folder; expected files that end in {', '.join(SUFFIXES)}")
         return files
     if not is_regular(path):
+        if path.exists():  # a device, or a pipe
+            open_regular(path)
         raise DataFileError(f"{path}: no such file; expected a text (.txt, .jsonl, also with .gz), or a folder of them")
     return [path]
 

@@ -9,7 +9,7 @@ from copy import deepcopy
 from dataclasses import replace
 from functools import reduce
 from importlib import import_module
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, TypeGuard
 
 from pytest_genderbias.errors import BiasError, ModelError
@@ -47,6 +47,7 @@ from pytest_genderbias.models.roles import (
 )
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec, check_name
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -242,6 +243,10 @@ def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, lab
 def _refuse_mistaken(target: object) -> None:
     if isinstance(target, type):
         raise ModelError(f"{target.__name__} is a class; expected an object of that class")
+    if isinstance(target, (str, PurePath)):
+        raise ModelError(
+            f"{brief(target)} is no model; expected an object with the methods of one: give a path itself as SPEC"
+        )
     for base in type(target).__mro__:
         instead = _INSTEAD.get(f"{base.__module__.partition('.')[0]}.{base.__name__}")
         if instead is not None:

@@ -22,7 +22,7 @@ from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
 from pytest_genderbias.models.quantised import QUANTISED
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.models.spec import GRAPHS, ModelSpec
+from pytest_genderbias.models.spec import ALIASES, GRAPHS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief, brief_list
 
@@ -254,10 +254,13 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
     if spec.kind == "hub" and (refusal := refusal_of_hub(error, spec)) is not None:
         return ModelError(f"the {part} of {spec.name} cannot be read: {refusal}")
     if spec.kind == "hub" and part == "config" and isinstance(error, OSError):
-        reason = "the hub has none of that name" if has_answer(error) else "the hub cannot be reached"
+        from huggingface_hub import constants
+
+        offline = ", since HF_HUB_OFFLINE is set" if constants.is_offline_mode() else ""
+        reason = "the hub has none of that name" if has_answer(error) else f"the hub cannot be reached{offline}"
+        alias = "" if spec.spec in ALIASES else ", or an alias such as bert-base or demo"
         return ModelError(
-            f"no model {spec.target!r} in the local cache, and {reason}; give a path, --bias-model={spec.name}=/path/to/checkpoint, "
-            "or an alias such as bert-base or demo"
+            f"no model {spec.target!r} in the local cache, and {reason}; give a path, --bias-model={spec.name}=/path/to/checkpoint{alias}"
         )
     return ModelError(
         f"the {part} of {spec.name} ({spec.target}) cannot be read ({type(error).__name__}: {text:.300}); "

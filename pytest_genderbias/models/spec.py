@@ -251,6 +251,10 @@ def _parse(name: str, spec: str) -> ModelSpec:
         return ModelSpec(name or safe_name(path.resolve().name), spec, "directory", str(path.resolve()))
     if path.is_file():
         return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
+    if path.exists():
+        raise ModelError(
+            f"{path} is neither a file nor a folder, but a device, a pipe or a socket; expected a file or a folder"
+        )
     if _OBJECT.fullmatch(spec):
         return ModelSpec(name or safe_name(spec.rpartition(":")[2]), spec, "object", spec)
     parts = hub_parts(spec)
@@ -259,6 +263,8 @@ def _parse(name: str, spec: str) -> ModelSpec:
             f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION), module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
         )
     place, revision = parts
+    if place in DEMOS:
+        raise ModelError(f"{place} comes with the package and has no revisions; leave out @{revision}")
     if place in ALIASES:  # at a revision
         return replace(_parse("", ALIASES[place]), name=name or place, spec=spec, revision=revision)
     _refuse_misspelt(place)

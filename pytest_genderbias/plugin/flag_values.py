@@ -68,6 +68,8 @@ def suites(texts: list[str], origin: Origin) -> SuiteSelection:
     packaged_names = packaged.names("fixtures")
     otherwise = "expected 'all', the path of a .yaml file, or one of"
     parts = [part.strip() for text in texts for part in text.split(",") if part.strip()]
+    if texts and not parts:
+        raise origin.error("no suite is named; expected 'all', or names such as lm-occupation")
     names: list[str] = []
     for part in parts:
         if part.endswith((".yaml", ".yml")):

@@ -133,6 +133,10 @@ def _parse(text: str, file: str) -> object:
     except yaml.YAMLError as error:
         mark = error.problem_mark if isinstance(error, yaml.MarkedYAMLError) else None
         problem = error.problem if isinstance(error, yaml.MarkedYAMLError) else None
+        if mark is not None and any(
+            line[mark.column :].startswith("\t") for line in text.splitlines()[mark.line :][:1]
+        ):
+            problem = "a tab; indent with spaces"
         raise DataFileError(f"{file}:{mark.line + 1 if mark else 1}: not valid YAML: {problem or str(error)}") from None
     finally:
         loader.dispose()
@@ -230,7 +234,9 @@ class _Document:
             )
         key = self._part(event, depth).value
         if not isinstance(key, str):
-            raise self._error(event, f"expected a text as key, got {brief(key)}; put it in quotes")
+            number = isinstance(key, (int, float)) and not isinstance(key, bool)
+            advice = " (a decimal comma is a point in YAML: 0.3)" if number else ""
+            raise self._error(event, f"expected a text as key, got {brief(key)}; put it in quotes{advice}")
         return key
 
     def _sequence(self, event: yaml.Event, depth: int) -> _Part:

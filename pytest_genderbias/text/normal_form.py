@@ -47,7 +47,7 @@ IGNORED = CharacterKind(
 APOSTROPHES = CharacterKind(
     "apostrophes: curly, modifier letters, prime, acute accent by itself, full-width, and those of Windows-1252 read as Latin-1",
     _each(
-        "\u0091\u0092\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u055a\u05f3\u07f4\u2018\u2019\u201b\u2032\ua78b\ua78c\uff07"
+        "\u0091\u0092\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u02ca\u02cb\u055a\u05f3\u07f4\u2018\u2019\u201b\u2032\u2035\u275b\u275c\ua78b\ua78c\uff07"
     ),
     "'",
 )
@@ -59,7 +59,10 @@ HYPHENS = CharacterKind(
     _each("\u058a\u1806\u2010\u2011\u2212\ufe63\uff0d"),
     "-",
 )
-SPACES = CharacterKind("spaces: non-breaking, thin, ideographic and others", (), " ", "General_Category Zs, Zl or Zp")
+SPACES = CharacterKind(
+    "spaces: non-breaking, thin, ideographic, the blank of Braille and others",
+    _each("\u2800"), " ", "General_Category Zs, Zl or Zp, and U+2800",
+)  # fmt: skip
 COMPATIBLE = CharacterKind(
     "other forms of a letter or sign: full-width, ligatures, mathematical alphabets, circled letters",
     (), "their letters", "a compatibility decomposition, except of superscripts, subscripts and fractions",
@@ -72,7 +75,7 @@ _APART = frozenset(("<super>", "<sub>", "<fraction>"))  #: "woman²" is the word
 _STARTS = [first for first, _ in IGNORED.ranges]
 _FIXED = {
     code: kind.matched_as
-    for kind in (APOSTROPHES, QUOTES, HYPHENS)
+    for kind in (APOSTROPHES, QUOTES, HYPHENS, SPACES)
     for code in chain.from_iterable(range(first, last + 1) for first, last in kind.ranges)
 }
 
@@ -93,6 +96,8 @@ def _matched_as(code: int) -> str:
         return _FIXED[code]
     if unicodedata.category(character) in ("Zs", "Zl", "Zp"):
         return " "
+    if (composed := unicodedata.normalize("NFC", character)) != character:  # another code point for the same
+        return normal_form(composed)
     kind = unicodedata.decomposition(character).partition(" ")[0]
     if not kind.startswith("<") or kind in _APART:
         return character

@@ -1,7 +1,9 @@
 """Checkpoints that cannot be measured are refused with the cause, and those whose labels or head are written otherwise are read."""
 
 import json
+import os
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from support.tiny_checkpoints import CAUSAL, make_network, save_checkpoint, toke
 from pytest_genderbias import measure
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.loading import inspect, load_model
+from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, classifier_role, label_advice
 from pytest_genderbias.models.source import LoadSettings
@@ -76,6 +79,29 @@ def test_a_pointer_in_the_place_of_data_is_named(tmp_path, read):
         (tmp_path / name).write_text(POINTER)
         with pytest.raises((ModelError, DataFileError), match="is a Git LFS pointer"):
             read(tmp_path / name)
+
+
+# What is no model
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_pipes_and_devices_are_not_missing(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/zero"):
+        assert "is neither a file nor a folder, but a device, a pipe or a socket" in refused(place)
+        with pytest.raises(DataFileError, match=r"expected a file, got a (pipe|device)"):
+            measure("corpus-cooccurrence", f"x=text:{place}", cache=None)
+
+
+@pytest.mark.parametrize("target", ["/models/bert", Path("bert")])
+def test_a_path_that_a_callable_returns_is_no_model(target):
+    with pytest.raises(ModelError, match="is no model; expected an object with the methods of one: give a path itself"):
+        wrap(target)
+
+
+def test_demo_models_have_no_revisions():
+    with pytest.raises(ModelError, match="demo-lm comes with the package and has no revisions; leave out @v1"):
+        load_model("demo-lm@v1")
 
 
 # Other encodings

@@ -17,6 +17,7 @@ from pytest_genderbias.plugin.options import SETTINGS
     [
         (["--bias-model=./nowhere"], "--bias-model: no directory ./nowhere*"),
         (["--bias-suite=nothing"], "--bias-suite: no suite 'nothing'*"),
+        (["--bias-suite= ,"], "--bias-suite: no suite is named; expected 'all', or names such as lm-occupation"),
         (["--bias-suite=./nothing.yaml"], "--bias-suite: no file *nothing.yaml"),
         (["--bias-limit=0"], "--bias-limit: expected a whole number of at least 1, got '0'"),
         (["--bias-dtype=float8"], "--bias-dtype: expected one of *"),

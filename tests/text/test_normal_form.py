@@ -44,7 +44,7 @@ DISGUISES = {
 disguised = pytest.mark.parametrize("disguise", list(DISGUISES.values()), ids=list(DISGUISES))
 APOSTROPHES = [chr(first) for first, _ in KINDS[1].ranges]
 HYPHENS = [chr(first) for first, _ in KINDS[3].ranges]
-SPACES = [c for c in map(chr, range(sys.maxunicode)) if unicodedata.category(c) == "Zs"]
+SPACES = ["\u2800", *(c for c in map(chr, range(sys.maxunicode)) if unicodedata.category(c) == "Zs")]
 
 
 def test_every_character_without_a_glyph_is_left_out() -> None:
@@ -54,6 +54,14 @@ def test_every_character_without_a_glyph_is_left_out() -> None:
     assert all(normal_form(f"wo{c}man") == "woman" for c in left_out | formats | controls)
     visible = {c for c in map(chr, range(0x3000)) if unicodedata.category(c)[0] in "LNPS"} - left_out
     assert not any(map(is_ignored, visible))
+
+
+def test_every_character_keeps_its_normal_form() -> None:
+    """Also those that Unicode has twice, as the Greek numeral sign, which is a prime."""
+    for code in range(sys.maxunicode):
+        if not 0xD800 <= code < 0xE000:
+            found = normal_form(chr(code))
+            assert normal_form(found) == found, hex(code)
 
 
 @given(st.text())
