@@ -330,8 +330,8 @@ def _error_of_restarts(measurement: Measurement, statistic: str) -> float | None
 
 
 def _jackknife(sums: ItemSums) -> float:
-    """Return the standard error of a statistic from its values without each unit (Efron 1982, section 3)."""
-    rows = sums.by_unit()
+    """Return the standard error of a statistic from its values without each unit, or cluster of units (Efron 1982, section 3)."""
+    rows = sums.by_cluster()
     without = rows.value(np.asarray(rows.sums, dtype=np.float64).sum(axis=0) - rows.sums)
     return float(np.sqrt((len(without) - 1) * np.var(without)))
 
