@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 from pytest_genderbias.escaping import printable
 
 #: Where the package is installed from: a clone, in the folder where one types. No package index has it, and who registered its name there could
@@ -105,3 +107,12 @@ class BiasWarning(UserWarning):
     def __str__(self) -> str:
         """Return the message with its lines."""
         return printable(super().__str__(), keep="\n")
+
+
+def through_error(error: Exception) -> str:
+    """Return where an error arose, what it says, and what to do; to be put behind "was not written" or "was not drawn"."""
+    place = traceback.extract_tb(error.__traceback__)[-1]
+    return (
+        f"through an error in {place.filename}:{place.lineno}: {type(error).__name__}: {error}; everything else was. "
+        "Please report it with the file of --bias-json"
+    )

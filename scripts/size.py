@@ -29,19 +29,19 @@ from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from test_rooms import FACADE, FILES, MODULES, PACKAGE, ROOM_OF, imports, room_of, tree_of
+from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, tree_of, wall_of
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
     "lines of code": (53_300, 42_000),
     "lines of core and plugin": (35_600, 23_000),
-    "modules": (474, 310),
+    "modules": (468, 310),
     "classes": (696, 520),
     "dataclasses": (380, 280),
     "own imports of a module, mean": (6.2, 4.5),
     "own imports of a module, 95th percentile": (18, 12),
-    "file names used twice or more": (44, 10),
-    "modules of one printed row": (190, 100),
+    "file names used twice or more": (38, 10),
+    "modules of one printed row": (178, 100),
     "functions of one printed row": (1_550, 600),
     "deepest stack of one printed row": (38, 18),
 }
@@ -88,7 +88,7 @@ def measure() -> dict[str, float]:
     """Return the figures of the checkout by name."""
     by_room: Counter[str] = Counter()
     for path in FILES:
-        by_room[ROOM_OF[room_of(path)]] += code_lines(path.read_text(encoding="utf-8"))
+        by_room[wall_of(module_of(path))] += code_lines(path.read_text(encoding="utf-8"))
     classes = [node for path in FILES for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
     own = [len(imports(path) & MODULES.keys()) for path in FILES]
     names = Counter(path.name for path in FILES if path.name != "__init__.py")

@@ -27,8 +27,8 @@ _MODULES: Mapping[str, str] = {
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {
-    "resilience": "mitigation.command",
-    "paper": "papers.command",
+    "resilience": "mitigation.resilience_command",
+    "paper": "papers.paper_command",
 }
 _INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C
 

@@ -38,7 +38,6 @@ from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
-from pytest_genderbias.plugin.pictures import draw_run
 from pytest_genderbias.plugin.run_failures import count_failures
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
@@ -448,10 +447,10 @@ class Ledger:
             tests=tuple(self._finished.values()),
             selections=self._selections(),
         )
-        of_run = draw_run(report)
-        for line in dict.fromkeys((*chain.from_iterable(self._undrawn.values()), *of_run.failures)):
+        pictures, undrawn = door("pictures of a run")(report)
+        for line in dict.fromkeys((*chain.from_iterable(self._undrawn.values()), *undrawn)):
             self._messages.add(line, "yellow")
-        return replace(report, pictures=(*report.pictures, *of_run.pictures))
+        return replace(report, pictures=(*report.pictures, *pictures))
 
     def _selections(self) -> tuple[SelectionRow, ...]:
         """Return the impact ratios of the files of predictions of the run, for an audit."""

@@ -15,6 +15,7 @@ from pytest_genderbias.gates.unjudged import Unjudged
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
+from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.finished import finished_test
 from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.junit import PROPERTY, add_judgement, add_measurement
@@ -22,7 +23,6 @@ from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
-from pytest_genderbias.plugin.pictures import Drawn, draw_measurements
 from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
 
@@ -328,7 +328,7 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
     key, with_files = book_of(item), needs_report(settings)
     is_last_word = report.when != "teardown" or report.failed
     model = key.model if measures(item) or recorded else ""
-    drawn = draw_measurements(outcome.measurements) if with_files else Drawn()
+    pictures, undrawn = door("pictures of measurements")(outcome.measurements) if with_files else ((), ())
     reported = ReportedOutcome(
         module=key.module,
         model=model,
@@ -339,8 +339,8 @@ def attach(item: pytest.Item, report: pytest.TestReport) -> None:
         refused=frozenset(outcome.baseline.refused if outcome.baseline else ()),
         entries=_proposed_entries(outcome) if settings.update != "no" else {},
         unjudged=outcome.unjudged,
-        pictures=drawn.pictures,
-        undrawn=drawn.failures,
+        pictures=pictures,
+        undrawn=undrawn,
         finished=finished_test(item, report, model, outcome.seconds) if with_files and is_last_word else None,
     )
     setattr(report, ATTRIBUTE, reported.to_dict())

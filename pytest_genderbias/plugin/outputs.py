@@ -5,7 +5,6 @@ To add a file, add a function ``write(report, path)`` to the room ``reports``, a
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, WriteError, installing
+from pytest_genderbias.errors import BiasError, WriteError, installing, through_error
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Origin
@@ -182,15 +181,6 @@ def _trouble(report: RunReport, output: Output, path: Path | str, flag: str) -> 
     ) as error:  # of a library that draws or writes: the run keeps its summary, its baselines and its other files
         return printable(f"{flag}: {path} was not written, {through_error(error)}")
     return ""
-
-
-def through_error(error: Exception) -> str:
-    """Return where an error arose, what it says, and what to do; to be put behind "was not written" or "was not drawn"."""
-    place = traceback.extract_tb(error.__traceback__)[-1]
-    return (
-        f"through an error in {place.filename}:{place.lineno}: {type(error).__name__}: {error}; everything else was. "
-        "Please report it with the file of --bias-json"
-    )
 
 
 def _plain(error: BiasError, path: Path | str) -> str:

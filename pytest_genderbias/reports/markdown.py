@@ -22,14 +22,16 @@ from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REA
 from pytest_genderbias.gates.wording import direction_in_words, format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.baseline_history import baseline_history
-from pytest_genderbias.reports.comparison import HEADERS as COMPARED
-from pytest_genderbias.reports.comparison import comparison_cells
-from pytest_genderbias.reports.grid import grid_tables
-from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.run_tables import (
+    COMPARED,
+    VARIANCES,
+    comparison_cells,
+    grid_tables,
+    reduction_rows,
+    variance_rows,
+)
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.reports.variance import HEADERS as VARIANCES
-from pytest_genderbias.reports.variance import variance_rows
 from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 

@@ -8,11 +8,14 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from pytest_genderbias.errors import through_error
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports import history
 from pytest_genderbias.reports.figures import runs
 from pytest_genderbias.reports.picture import Picture
+from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite, suite_names
@@ -108,3 +111,35 @@ def _groups(things: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T
     for thing in things:
         by_key.setdefault(key(thing), []).append(thing)
     return list(by_key.values())
+
+
+# Without what a library cannot draw.
+
+
+#: Pictures, and a line for each attempt that failed.
+Drawn = tuple[tuple[Picture, ...], tuple[str, ...]]
+
+
+def draw_measurements(measurements: Iterable[Measurement]) -> Drawn:
+    """Return the pictures of measurements that have all their records and item statistics."""
+    return _draw(
+        (f"the pictures of {m.suite} on {m.model} were not drawn", partial(pictures_of, m)) for m in measurements
+    )
+
+
+def draw_run(report: RunReport) -> Drawn:
+    """Return the pictures that several measurements and judgements of a run make together."""
+    return _draw(("a picture of several measurements was not drawn", make) for make in makers(report))
+
+
+def _draw(attempts: Iterable[tuple[str, Callable[[], tuple[Picture, ...]]]]) -> Drawn:
+    pictures: list[Picture] = []
+    failures: list[str] = []
+    for failure, make in attempts:
+        try:
+            pictures += make()
+        except (
+            Exception
+        ) as error:  # of a library that computes or draws: the test keeps its verdict, and the run its files
+            failures.append(printable(f"{failure}, {through_error(error)}"))
+    return tuple(pictures), tuple(failures)

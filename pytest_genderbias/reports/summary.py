@@ -12,14 +12,18 @@ from pytest_genderbias.gates.unjudged import INAPPLICABLE, NO_DATA, NO_MODEL, OT
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
 from pytest_genderbias.gates.wording import exact_number
 from pytest_genderbias.reports.baseline_history import baseline_history
-from pytest_genderbias.reports.comparison import HEADERS as COMPARED
-from pytest_genderbias.reports.comparison import comparison_cells, comparison_notes
-from pytest_genderbias.reports.grid import grid_tables
 from pytest_genderbias.reports.overview import Line, overview
-from pytest_genderbias.reports.reduction import reduction_rows
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
-from pytest_genderbias.reports.variance import HEADERS as VARIANCES
-from pytest_genderbias.reports.variance import variance_notes, variance_rows
+from pytest_genderbias.reports.run_tables import (
+    COMPARED,
+    VARIANCES,
+    comparison_cells,
+    comparison_notes,
+    grid_tables,
+    reduction_rows,
+    variance_notes,
+    variance_rows,
+)
 from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
 from pytest_genderbias.text.paragraphs import paragraph

@@ -33,8 +33,8 @@ from pytest_genderbias.gates.policy import Correction, Policy, Referee, correcti
 from pytest_genderbias.gates.regression import _from_to
 from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.reports.comparison import comparison_cells
 from pytest_genderbias.reports.overview import overview
+from pytest_genderbias.reports.run_tables import comparison_cells
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import fewest_items

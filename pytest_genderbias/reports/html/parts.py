@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pytest_genderbias.gates.comparison import Comparison
-from pytest_genderbias.reports import comparison, reduction, variance
+from pytest_genderbias.reports import run_tables
 from pytest_genderbias.reports.html.suites import make_overview
 from pytest_genderbias.reports.html.tables import (
     PageCell,
@@ -76,14 +76,14 @@ def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePar
     if report.comparisons or report.not_compared:
         rows = [_compared(one) for one in report.comparisons]
         table = make_table("comparisons-table", _TITLES["comparisons"], _COMPARED, rows) if rows else None
-        yield _part("comparisons", table, comparison.comparison_notes(report.comparisons, report.not_compared))
-    headers, reductions = reduction.reduction_rows(report.judgements)
+        yield _part("comparisons", table, run_tables.comparison_notes(report.comparisons, report.not_compared))
+    headers, reductions = run_tables.reduction_rows(report.judgements)
     if reductions:
         yield _part("mitigations", _table("mitigations", headers, reductions))
     if report.variances:
-        shares = variance.variance_rows(report.variances)
-        table = _table("variances", variance.HEADERS, shares) if shares else None
-        notes = [*(variance.NOTES if shares else ()), *variance.variance_reasons(report.variances)]
+        shares = run_tables.variance_rows(report.variances)
+        table = _table("variances", run_tables.VARIANCES, shares) if shares else None
+        notes = [*(run_tables.VARIANCE_NOTES if shares else ()), *run_tables.variance_reasons(report.variances)]
         yield _part("variances", table, notes)
 
 
@@ -102,7 +102,7 @@ def make_not_judged(tests: Sequence[NotJudged]) -> PagePart | None:
 
 
 def _compared(one: Comparison) -> PageRow:
-    texts = dict(zip(comparison.HEADERS, comparison.comparison_cells(one), strict=True))
+    texts = dict(zip(run_tables.COMPARED, run_tables.comparison_cells(one), strict=True))
     bounds = tuple(filter(None, (texts["95 % bounds"], f"over {texts['over']}" if texts["over"] else "")))
     return PageRow(
         (

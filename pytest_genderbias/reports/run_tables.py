@@ -1,0 +1,179 @@
+"""The tables of a run as headers, rows of texts and lines below: models against each other, mitigations, grids and sources of variance."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_genderbias.gates.choice import TriedGrid
+from pytest_genderbias.gates.comparison import Comparison, LeftOut
+from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.reports.verdict import gate_name
+
+COMPARED = (
+    "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
+)  # fmt: skip
+
+
+def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftOut]) -> list[str]:
+    """Return the lines below the table: how to read it, and one line a reason why suites are not in it."""
+    corrected = sum(comparison.p_holm is not None for comparison in comparisons)
+    others = any(comparison.p is not None and comparison.p_holm is None for comparison in comparisons)
+    lines = []
+    if corrected:
+        lines.append(
+            f"p: two-sided, corrected (Holm) for {corrected} comparison{'s' * (corrected > 1)} of main statistics, all of this table; "
+            "better: at 5 %. Bounds are for other items of the same kind, not corrected."
+        )
+    if others:
+        lines.append("In brackets: other statistics, whose p is not corrected; read it as a hint.")
+    if any(comparison.exact for comparison in comparisons):
+        lines.append(
+            "exact: the values are compared as they are, for the suite's own cases; this says nothing about other items."
+        )
+    unbounded = [(row.method.removeprefix("none: "), row.suite) for row in comparisons if _is_unbounded(row)]
+    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in _by_reason(unbounded)]
+    missing = [(suite.reason, f"{suite.suite} on {', '.join(suite.models)}") for suite in left_out]
+    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in _by_reason(missing)]
+    return lines
+
+
+def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
+    """Return the names that have the same reason together, each once."""
+    names: dict[str, dict[str, None]] = {}
+    for reason, name in pairs:
+        names.setdefault(reason, {})[name] = None
+    return [(reason, list(same)) for reason, same in names.items()]
+
+
+def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
+    """Return the texts of a row, one for each of ``COMPARED``, as they are."""
+    p, better = comparison.p_holm, comparison.better
+    shown = "" if p is None else f"{p:.2g}"
+    if comparison.p is not None and p is None:
+        shown, better = f"({comparison.p:.2g})", f"({better})"
+    return (
+        comparison.suite, comparison.statistic, comparison.other, _number(comparison.other_value), comparison.first,
+        _number(comparison.first_value), _number(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
+    )  # fmt: skip
+
+
+def _bounds(comparison: Comparison) -> str:
+    if comparison.exact:
+        return "exact"
+    if comparison.p is not None and not comparison.moved:
+        return comparison.method
+    return "" if comparison.low is None else f"{comparison.low:.4f} to {comparison.high:.4f}"
+
+
+def _is_unbounded(comparison: Comparison) -> bool:
+    return comparison.low is None and comparison.worsening is not None
+
+
+# What mitigations did: before, after, in the control, and what it cost.
+
+_REDUCED = (
+    "suite", "model", "statistic", "before", "after", "control", "gone", "95 % bounds", "over", "task", "comes back", "seeds", "asked",
+    "verdict",
+)  # fmt: skip
+_ALWAYS = 7  #: number of columns that are shown even if they are empty
+
+
+def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
+    """Return the headers of the table and the texts of its rows, as they are; columns that are empty everywhere are left out."""
+    rows = sorted(
+        (_cells(settled) for settled in judgements if settled.judgement.of_reduction is not None),
+        key=lambda r: (r[1], r[0]),
+    )
+    last = len(_REDUCED) - 2
+    shown = [i for i in range(len(_REDUCED)) if i < _ALWAYS or i >= last or any(row[i] for row in rows)]
+    return [_REDUCED[i] for i in shown], [[row[i] for i in shown] for row in rows]
+
+
+def _cells(settled: SettledJudgement) -> tuple[str, ...]:
+    judgement, facts = settled.judgement, settled.judgement.of_reduction
+    assert facts is not None  # others have no row
+    low, high = facts.reduction_bounds or (None, None)
+    task = [f"{name} {format_number(one.before)} to {format_number(one.after)}" for name, one in facts.budget.items()]
+    seeds = len(facts.seeds)
+    return (
+        gate_name(judgement), judgement.model, judgement.statistic,
+        _number(facts.before), _number(facts.after), _number(facts.control), _share(facts.reduction),
+        "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.over, "; ".join(task),
+        "" if facts.superficial is None else _share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
+        judgement.bound, settled.verdict,
+    )  # fmt: skip
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{100 * value:.3g} %"
+
+
+# Every point of a grid, its figures, and which one was chosen.
+
+
+@dataclass(frozen=True)
+class GridTable:
+    """A grid as texts: its title, what was chosen and on which seeds, and a row a point."""
+
+    title: str
+    note: str
+    headers: list[str]
+    rows: list[list[str]]
+
+
+def grid_tables(judgements: Iterable[SettledJudgement]) -> list[GridTable]:
+    """Return a table for each grid that a mitigation was chosen from, once for all judgements of the same grid."""
+    tables: dict[str, GridTable] = {}
+    for judgement in (settled.judgement for settled in judgements):
+        if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
+            grid = TriedGrid.from_dict(tried)
+            headers, rows = grid.rows()
+            table = GridTable(f"Grid of {judgement.model}", f"Judged is {grid.in_words()}.", headers, rows)
+            tables.setdefault(repr((judgement.model, tried)), table)
+    return list(tables.values())
+
+
+# What a value hangs on.
+
+VARIANCES = ("suite", "model", "statistic", "source", "levels", "variance", "share", "share of the value's variance")
+VARIANCE_NOTES = (
+    "share: of the variance of a single score (one item in one template). Share of the value's variance: how far another sample of this source "
+    "would move the value, a mean over all levels; more of the source with the largest share makes it surer.",
+    "Components below 0 are estimated as 0, and said so; with few levels all of them are rough.",
+)
+
+
+def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
+    """Return the texts of the rows, one for each of ``VARIANCES``, as they are."""
+    return [
+        [
+            one.suite, one.model, one.statistic, share.source, f"{share.levels:,}",
+            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", _percent(share.share), _percent(share.share_of_value),
+        ]
+        for one in variances
+        for share in one.shares
+    ]  # fmt: skip
+
+
+def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:
+    """Return the lines below the table: how to read it, and why values have no row."""
+    reasons = variance_reasons(variances)
+    if any(one.shares for one in variances):
+        return [*VARIANCE_NOTES, *reasons]
+    return reasons or ["bias_variance: nothing was measured"]
+
+
+def variance_reasons(variances: Sequence[ValueVariance]) -> list[str]:
+    """Return a line for each value without known sources, which says why."""
+    return [f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares]
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
