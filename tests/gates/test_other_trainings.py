@@ -247,3 +247,18 @@ def test_what_moves_a_share_as_a_whole_is_known_by_its_log_odds() -> None:
     assert near.beyond == pytest.approx((0.6 - expit(logit(0.6) - both * row["log_odds"])) / both)
     low, high = at(0.02, 0.01).beyond, at(0.99, 0.01).beyond
     assert low is not None and high is not None and both * low < 0.02 and high < 0.006
+
+
+def test_the_error_of_restarts_is_that_of_clusters(masked: Measurement) -> None:
+    """Each item is there four times: as many items again say nothing new, if they are one cluster."""
+    labels = np.array([f"{item}-{copy}" for item in range(50) for copy in range(4)])
+    values, ones = np.repeat(np.random.default_rng(0).normal(size=50), 4), np.ones(200)
+    alone = mean_sums(labels, values, ones, "items")
+    together = alone.in_clusters({label: label.partition("-")[0] for label in labels.tolist()})
+    errors = []
+    for sums in (alone, together):
+        one = replace(masked, sums=SumsByStatistic({masked.main: sums}), values={masked.main: values.mean()})
+        restarts = combine_restarts([one] * 3, range(3))
+        errors.append(standard_error(restarts, masked.main))
+    assert errors[1] == pytest.approx(values[::4].std(ddof=1) / np.sqrt(50))
+    assert errors[1] == pytest.approx(2 * errors[0], rel=0.02)
