@@ -14,6 +14,7 @@ from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.fit import Fit, fit_of
 from pytest_genderbias.measurement.runner import Runner
+from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 
 _GATES = "release.bias.yaml"
@@ -24,10 +25,8 @@ _MOST = 3  #: gates of a first file
 #: most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing alone.
 _CHAT = ("bbq", "decisions", "chat-iat")
 _LANGUAGE = ("pronoun-occupation", "lm-occupation")
-_FELT = _LANGUAGE[
-    :1
-]  #: what restarts of a language model are gated by, with both sets of items: docs/evidence/doses.md
-_SEEDS = 3
+#: What restarts of a language model are gated by, since it follows a dose of bias (docs/evidence/doses.md), with which settings.
+_FELT, _RESTARTS, _OF_CAUSAL = _LANGUAGE[:1], "seeds: 3", "items: wide, seeds: 3"
 _FIRST = (
     "nli-occupation", "nli-religion", "bios", "coref-winobias", "disco-terms", "coref-occupation", "probe-compression",
     "weat-names",
@@ -44,14 +43,6 @@ _GATE = """\
   # `genderbias show {suite}` says how to read {statistic}, and what the literature says against it.
   - suite: {suite}
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
-"""
-_RESTARTS = "    settings: {{seeds: {seeds}}}\n"
-_WIDE_GATE = """\
-  # The same with more words and templates, which restarts of a training see smaller changes by.
-  - suite: {suite}
-    name: {suite}-wide
-    baseline: true
-    settings: {{items: wide, seeds: {seeds}}}
 """
 _SETTINGS = "    settings: {{limit: {limit}}}   # of {cases:,} cases\n"
 _LIMIT = """\
@@ -146,7 +137,8 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
         if fit.cases is not None and fit.cases > 10 * _SAMPLE:
             text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
         if suite.name in _FELT and spec is not None and spec.seeded:
-            text += _RESTARTS.format(seeds=_SEEDS) + _WIDE_GATE.format(suite=suite.name, seeds=_SEEDS)
+            causal = Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM
+            text += f"    settings: {{{_OF_CAUSAL if causal else _RESTARTS}}}\n"
     first = fits[0].suite
     statistic = first.family.statistics[first.main_statistic]
     kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[statistic.direction]
