@@ -8,8 +8,8 @@ from typing import Any
 
 #: Modules and functions, by what they do for a run or a command.
 DOORS: Mapping[str, str] = {
-    "summary of a run": "reports.summary:summary_lines",
-    "report in words": "reports.summary:report_in_words",
+    "summary of a run": "reports.run_summary:summary_lines",
+    "report in words": "reports.run_summary:report_in_words",
     "annotations": "reports.github:annotation_lines",
     "summary of a job": "reports.github:append_summary",
     "pictures of measurements": "reports.run_pictures:draw_measurements",

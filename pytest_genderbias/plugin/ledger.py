@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.unjudged import OTHER_MODELS, Unjudged
+from pytest_genderbias.gates.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     DIFFERENT,
