@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -17,16 +17,9 @@ if TYPE_CHECKING:
             """End the workers."""
 
 
-class _Home(NamedTuple):
-    """Where an executor is: its module and class, and what checks an address."""
-
-    made_by: str
-    checks: str
-
-
-#: Executors by their name in ``--bias-executor``, which is that of their package and of its extra, too.
-EXECUTORS: Mapping[str, _Home] = {
-    "ray": _Home("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
+#: The class of each executor, and what checks an address, by its name in ``--bias-executor``, which is that of its package and extra, too.
+EXECUTORS: Mapping[str, tuple[str, str]] = {
+    "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
 }
 
 
@@ -53,7 +46,7 @@ def make_executor(name: str, address: str, workers: tuple[int, int] | None, conf
     if name not in EXECUTORS:
         return None
     count, threads = workers or (None, 1)
-    executor: _Closed = _named(EXECUTORS[name].made_by)(address, count, threads, share=xdist_workers())
+    executor: _Closed = _named(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
     config.pluginmanager.register(_AtTheEnd(executor), "genderbias-executor")
     return executor
 
@@ -64,7 +57,7 @@ def check_address(name: str, address: str) -> str:
     Raises:
         SettingError: it does not.
     """
-    return str(_named(EXECUTORS[name].checks)(address))
+    return str(_named(EXECUTORS[name][1])(address))
 
 
 def _named(place: str) -> Any:

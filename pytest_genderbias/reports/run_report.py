@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError
@@ -221,10 +221,6 @@ class RunSummary:
     variances: Sequence[ValueVariance] | None = None
     failed: int = 0
     next: str = ""
-
-    def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
-        """Return the summary of a run that compares models."""
-        return replace(self, comparisons=comparisons, not_compared=not_compared)
 
 
 def read_report(path: Path) -> RunReport:
