@@ -446,10 +446,17 @@ def row_of(trainings: Sequence[Measurement], statistic: str, public: Measurement
         "paired": figure(paired / scale) if items else None,
         "beyond": figure(beyond / scale),
     }
+    if error is not None and items and beyond > paired and is_share(trainings[0], values, statistic):
+        row |= {"log_odds": figure((np.log(values) - np.log1p(-values)).std(ddof=1))}
     row |= {"items": items or None, "value": figure(float(values.mean()))}
     known = float(values.mean()) if public is None else public.values.get(statistic)
     unit = 0.0 if known is None else float(trainings[0].statistics[statistic].distance(known))
     return row | {"unit": figure(unit) if unit > 0 else None}
+
+
+def is_share(measurement: Measurement, values: np.ndarray, statistic: str) -> bool:
+    """Tell whether a statistic lies from 0 to 1, and no training is at an end."""
+    return measurement.statistics[statistic].range == (0.0, 1.0) and values.min() > 0 and values.max() < 1
 
 
 def standard_error(trainings: Sequence[Measurement], statistic: str) -> float | None:

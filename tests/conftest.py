@@ -27,6 +27,10 @@ def pytest_configure(config):
     if config.getoption("dist", "no") == "no":
         gc.disable()  # until all tests are collected: nearly all that is made by then stays
         config.pluginmanager.import_plugin("support.fixtures")
+        if "slow" in config.option.markexpr:
+            from hypothesis import settings
+
+            settings.load_profile("slow")
 
 
 @pytest.hookimpl(trylast=True)
@@ -53,6 +57,9 @@ def pytest_collection_modifyitems(config, items):
             "To measure a model without them, run pytest in another folder, such as that of your project"
         )
     if "slow" in config.option.markexpr:
+        for item in items:
+            if getattr(getattr(item, "function", None), "is_hypothesis_test", False):
+                item.add_marker(pytest.mark.slow)  # with many new examples
         return
     for item in items:
         if item.get_closest_marker("slow"):

@@ -265,7 +265,7 @@ def _worst_cluster(
     """
     try:
         now = _sums_of_each(measurement, units.now, 1 if pair is None else len(pair.now), statistic)
-        clusters = now[0].by_unit().units_by_cluster()
+        clusters = now[0].units_by_cluster()
         if not clusters or reference.items is None:
             return None
         then = _sums_of_each(reference.items, units.then, 1 if pair is None else len(pair.then), statistic)

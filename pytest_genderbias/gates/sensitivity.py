@@ -234,7 +234,8 @@ class _Table:
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """Return how much a statistic would differ after another training of the same model.
 
-    A suite without a row takes the default of its kind of model; another kind of model, the median of the defaults.
+    A suite without a row takes the default of its kind of model; another kind of model, the median of the defaults. What moves a share as
+    a whole is known by its log odds: the standard error over items of one checkpoint is no yardstick of it.
 
     Args:
         measurement: of one checkpoint or of restarts.
@@ -253,10 +254,27 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         figures = table.default
     scale = 1.0 if row.get("absolute") else standard_error(measurement, statistic)
     spread, paired, beyond = (_times(scale, figures[name]) for name in FIGURES)
+    if (log_odds := row.get("log_odds")) is not None and measurement.values[statistic] is not None:
+        spread = beyond = _moved_share(measurement, statistic, log_odds)
     if table is not None and table.cases and beyond is not None and spread is not None:
         growth = max(1.0, measurement.n / table.cases)
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
     return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row))
+
+
+def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> float:
+    """Return how far another training moves a share to the worse side, as a standard deviation in units.
+
+    ``log_odds`` is the standard deviation of its log odds over trainings, so that no bound passes the end of the range. It is taken at the
+    bound of a difference of two trainings at 97.5 %.
+    """
+    value, about = measurement.values[statistic], measurement.statistics[statistic]
+    assert value is not None  # the caller knows
+    least = 1e-9
+    odds = math.log(max(value, least)) - math.log(max(1 - value, least))
+    reach = NORMAL * math.sqrt(2) * log_odds
+    ends = [1 / (1 + math.exp(-(odds + side * reach))) for side in (-1, 1)]
+    return max(float(about.distance(end)) - float(about.distance(value)) for end in ends) / NORMAL / math.sqrt(2)
 
 
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:

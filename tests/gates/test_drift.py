@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulations.drift import CASES, simulate
 from support.hand_made import ITEMS, hand_made
@@ -200,7 +200,6 @@ def test_the_stored_value_of_an_earlier_version_is_the_anchor(tmp_path: Path) ->
     )
 
 
-@settings(deadline=None, max_examples=30)
 @given(st.lists(st.floats(-0.03, 0.03), min_size=1, max_size=6))
 def test_no_row_of_updates_without_a_reason_moves_a_value_beyond_the_margin(
     tmp_path_factory: pytest.TempPathFactory, steps: list[float]

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.wide_suites import CLASSIFIERS, TOTAL, WORDS, write_suites
 
@@ -110,7 +110,6 @@ def test_an_estimate_is_rounded_up_to_two_figures(number: int) -> None:
 # A limit: the whole suite, a sample of it, other items.
 
 
-@settings(max_examples=25)
 @given(st.floats(0.01, 1))
 def test_a_whole_suite_decides_every_limit(whole: Measurement, limit: float) -> None:
     value = whole.values["net_neutral"]
@@ -119,7 +118,6 @@ def test_a_whole_suite_decides_every_limit(whole: Measurement, limit: float) -> 
     assert (found.over, found.settled_by) == ("the suite's cases, all of them", "")
 
 
-@settings(max_examples=25)
 @given(st.floats(0.01, 1))
 def test_a_sample_is_judged_by_its_bounds(sampled: Measurement, limit: float) -> None:
     bounds = sampled.bounds["net_neutral"]

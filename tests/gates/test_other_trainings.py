@@ -12,14 +12,18 @@ from types import ModuleType
 import numpy as np
 import pytest
 import yaml
+from scipy.special import expit, logit
+from support.hand_made import hand_made
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.gates.sensitivity import FIGURES, kind_of, retraining_of, standard_error
+from pytest_genderbias.gates.sensitivity import FIGURES, Retraining, kind_of, retraining_of, standard_error
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
@@ -212,3 +216,24 @@ def test_three_trainings_differ_as_the_table_says(script: ModuleType, shared_dat
         spread = np.std([one.values[statistic] for one in measured], ddof=1)
         packaged_spread = np.mean([retraining_of(one, statistic).spread for one in measured])
         assert packaged_spread / 8 < spread < 3 * packaged_spread, statistic
+
+
+def test_what_moves_a_share_as_a_whole_is_known_by_its_log_odds() -> None:
+    """The standard error over items of one checkpoint does not matter, and no bound passes the end of the range."""
+    statistics = {"net_neutral": Statistic("lower", 1.0, "mean probability of neutral", least=0.0, most=1.0)}
+    row = TABLES[NLI_CLASSIFIER]["suites"]["nli-demonym"]["net_neutral"]
+
+    def at(value: float, reach: float) -> Retraining:
+        interval = {"net_neutral": Interval(value - reach, value + reach, 0.95, "items", "by hand", 25)}
+        signature = {**hand_made().signature, "definition": "nli/1"}
+        sums = SumsByStatistic({"net_neutral": hand_made().item_sums("share")})
+        content = {"values": {"net_neutral": value}, "statistics": statistics, "intervals": interval, "sums": sums}
+        return retraining_of(hand_made(suite="nli-demonym", signature=signature, **content), "net_neutral")
+
+    near, far = at(0.6, 0.01), at(0.6, 0.03)
+    assert near.beyond == far.beyond == near.spread and near.paired is not None
+    assert far.paired == pytest.approx(3 * near.paired), "items are those of the checkpoint"
+    both = 1.96 * np.sqrt(2)
+    assert near.beyond == pytest.approx((0.6 - expit(logit(0.6) - both * row["log_odds"])) / both)
+    low, high = at(0.02, 0.01).beyond, at(0.99, 0.01).beyond
+    assert low is not None and high is not None and both * low < 0.02 and high < 0.006

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from statsmodels.stats.weightstats import ttost_paired
 from support.hand_made import ITEMS, hand_made
@@ -106,7 +106,6 @@ def test_a_change_of_the_margin_is_seldom_decided(side: int) -> None:
     assert found.count("too_few") >= 260
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6), st.sampled_from(DIRECTIONS), st.floats(0.001, 0.3))
 def test_which_of_two_models_is_the_copy_does_not_matter(seed: int, direction: str, margin: float) -> None:
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.answered_suites import CASES, make_case, measurement_of
 
@@ -80,7 +80,6 @@ def test_arrays_are_compared_bit_for_bit() -> None:
     array=st.lists(st.floats(), max_size=5),
     labels=st.lists(st.text(alphabet=st.characters(exclude_characters="\0", exclude_categories=["Cs"])), max_size=3),
 )
-@settings(deadline=None, max_examples=60)
 def test_no_number_or_text_is_lost(small: Measurement, values: list, record: dict, array: list, labels: list) -> None:
     intervals = {f"s{i}": Interval(-np.inf, v or 0.0, 0.95, "items", "t") for i, v in enumerate(values)}
     statistics = dict.fromkeys(intervals, small.statistics[small.main])

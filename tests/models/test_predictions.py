@@ -10,7 +10,7 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias import load_model, measure
@@ -113,7 +113,6 @@ def test_csv_and_json_lines_are_equal_but_for_their_bytes(tmp_path):
     assert table.fingerprint == renamed.fingerprint
 
 
-@settings(max_examples=30, deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4), st.sampled_from(["F", "m", "x"])), min_size=1, max_size=8)
 )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
@@ -160,7 +160,6 @@ def test_windows_line_ends_and_byte_order_mark(tmp_path):
     np.testing.assert_array_equal(read_vectors(path).matrix, MATRIX)
 
 
-@settings(max_examples=40, deadline=None)
 @given(
     st.lists(
         st.text(st.characters(blacklist_categories=("Cs",), blacklist_characters=" \n\r\ufeff"), min_size=1),

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from simulations.agreement_coverage import POPULATIONS, covered
@@ -85,7 +85,6 @@ def test_blocks_of_resamples_hold_the_draws_in_order(monkeypatch):
     assert rs == pytest.approx(np.array(expected), abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.floats(-2, 2), st.floats(0.1, 100), st.floats(-50, 50))
 def test_r_and_its_bounds_stay_when_axes_are_swapped_or_rescaled(seed, slope, scale, shift):
     x, y = figures(seed, slope)
@@ -100,7 +99,6 @@ def test_r_and_its_bounds_stay_when_axes_are_swapped_or_rescaled(seed, slope, sc
     assert rescaled.slope_bounds.high == pytest.approx(-found.slope_bounds.low / scale, rel=1e-6, abs=1e-9)
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.floats(-2, 2))
 def test_bounds_hold_the_estimate_and_those_of_r_squared_follow_from_those_of_r(seed, slope):
     found = agreement(METHODS, *figures(seed, slope), resamples=99)

@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from scipy.spatial.distance import cosine
@@ -57,7 +57,6 @@ def test_effect_size_needs_words_that_differ(x, y):
         effect_size(x, y)
 
 
-@settings(max_examples=50, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 6), st.integers(1, 6), st.floats(1e-3, 1e3))
 def test_properties_of_the_effect_size(seed, n_x, n_y, scale):
     rng = np.random.default_rng(seed)

@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
@@ -228,7 +228,6 @@ def test_without_a_test_set_the_accuracy_is_of_the_last_block():
 
 
 @given(n=st.integers(100, 5000))
-@settings(max_examples=50, deadline=None)
 def test_portions_grow_and_end_with_all(n):
     sizes = portion_sizes(n)
     assert sizes[0] >= 2
@@ -242,7 +241,6 @@ def test_portions_grow_and_end_with_all(n):
 
 
 @given(groups=st.lists(st.sampled_from("abcdef"), min_size=1, max_size=40), seed=st.integers(0, 99))
-@settings(max_examples=50, deadline=None)
 def test_groups_stay_together(groups, seed):
     order = coding_order(len(groups), seed, groups)
     in_order = np.array(groups)[order]
@@ -266,7 +264,6 @@ def test_held_out_examples_of_a_group_in_training_do_not_count_where_others_do()
 
 
 @given(size=st.integers(1, 200), epoch=st.integers(1, 50))
-@settings(max_examples=50, deadline=None)
 def test_an_epoch_reads_each_example_once(size, epoch):
     assert sorted(epoch_order(size, epoch).tolist()) == list(range(size))
 
@@ -292,7 +289,6 @@ def test_no_batch_is_cut_at_the_end_of_an_earlier_portion():
 
 
 @given(st.lists(st.lists(st.floats(-1e4, 1e4), min_size=3, max_size=3), min_size=1, max_size=5))
-@settings(max_examples=50, deadline=None)
 def test_cross_entropy_against_scipy(logits):
     z = np.array(logits)
     y = np.arange(len(z)) % 3

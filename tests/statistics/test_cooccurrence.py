@@ -5,7 +5,7 @@ from math import log
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.statistics import cooccurrence_counts
@@ -70,7 +70,6 @@ def test_counts_by_hand(context, expected):
     assert found.words.tolist() == [1, 2, 2, 1, 1]
 
 
-@settings(max_examples=60, deadline=None)
 @given(documents, context_names)
 def test_counts_against_the_slow_loop(docs, name):
     context, weight = CONTEXTS[name]
@@ -83,7 +82,6 @@ def test_counts_against_the_slow_loop(docs, name):
     assert found.groups.tolist() == [sum(word < 6 and LABELS[word] == g for word in tokens) for g in (1, 2, 3)]
 
 
-@settings(max_examples=60, deadline=None)
 @given(documents, context_names, st.integers(1, 12), st.integers(1, 9))
 def test_pieces_of_any_size_give_the_counts_of_the_whole(docs, name, piece, block):
     context, whole = CONTEXTS[name][0], count(docs, CONTEXTS[name][0])
@@ -184,7 +182,6 @@ counts_of_two = st.lists(st.tuples(st.integers(0, 50), st.integers(0, 50)), min_
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(counts_of_two, st.integers(1, 99), st.integers(1, 99))
 def test_swapping_the_groups_flips_the_sign(rows, first, second):
     pairs, keep = np.array(rows, dtype=float), [True] * len(rows)

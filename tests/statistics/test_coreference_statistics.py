@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulations.coreference_coverage import POPULATIONS, RESTARTS, cell, restarts_held, simulate, truth
 from sklearn.metrics import precision_recall_fscore_support
@@ -134,7 +134,6 @@ def partitions(draw):
     return sides
 
 
-@settings(max_examples=80, deadline=None)
 @given(partitions())
 def test_counts_against_slow_computations(sides):
     key, response = sides
@@ -142,7 +141,6 @@ def test_counts_against_slow_computations(sides):
     np.testing.assert_allclose(document_counts(key, response), slow, atol=1e-12)
 
 
-@settings(max_examples=50, deadline=None)
 @given(partitions())
 def test_swapping_the_sides_swaps_precision_and_recall(sides):
     key, response = sides
@@ -233,7 +231,6 @@ def test_clusters_that_are_none(key, response, said):
 # Pairs and professions
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000))
 def test_pairs_against_scikit_learn(seed):
     rng = np.random.default_rng(seed)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
@@ -86,7 +86,6 @@ def test_a_class_that_a_group_is_missing_from_has_no_gap():
 distributions = hnp.arrays(float, (2, 4), elements=st.floats(0.01, 1)).map(lambda a: a / a.sum(axis=1, keepdims=True))
 
 
-@settings(max_examples=50, deadline=None)
 @given(distributions)
 def test_distances_of_distributions_against_scipy(pair):
     p, q = pair
@@ -104,7 +103,6 @@ tables_of_counts = hnp.arrays(
 )
 
 
-@settings(max_examples=50, deadline=None)
 @given(tables_of_counts.filter(np.any), st.sampled_from(sorted(FUNCTIONS)), st.integers(1, 5))
 def test_properties_of_all_three(tables, which, times):
     found = FUNCTIONS[which](tables)

@@ -4,7 +4,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -50,7 +50,6 @@ def test_paired_squared_gaps_are_unbiased_too(answers):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(4, 40))
-@settings(max_examples=60, deadline=None)
 def test_units_give_what_totals_give(seed, classes, units):
     rng = np.random.default_rng(seed)
     trials = rng.integers(0, 4, (units, 2, classes))
@@ -99,7 +98,6 @@ def test_a_class_with_one_person_of_a_group_is_left_out():
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 5), st.integers(3, 30))
-@settings(max_examples=60, deadline=None)
 def test_totals_of_pairs_give_what_pairs_give(seed, classes, pairs):
     rng = np.random.default_rng(seed)
     trials = (rng.random((pairs, 2, classes)) < 0.8).astype(float)

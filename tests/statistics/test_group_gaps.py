@@ -5,7 +5,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from simulations.correlation_coverage import plain_bootstrap, simulate_classes, simulate_sums, tables_of
@@ -115,7 +115,6 @@ def test_gaps_against_fairlearn():
 small_cases = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2), st.integers(0, 1)), min_size=1, max_size=25)
 
 
-@settings(max_examples=100, deadline=None)
 @given(small_cases, st.sampled_from(RATES))
 def test_gaps_of_few_persons_against_a_slow_loop(cases, rate):
     predictions, gold, groups = np.asarray(cases).T
@@ -134,7 +133,6 @@ def test_gaps_of_few_persons_against_a_slow_loop(cases, rate):
     assert set(found.left_out) == set(rates) - set(expected)
 
 
-@settings(max_examples=40, deadline=None)
 @given(small_cases, st.sampled_from(RATES))
 def test_exchanging_the_groups_turns_the_gaps(cases, rate):
     predictions, gold, groups = np.asarray(cases).T
@@ -337,7 +335,6 @@ def test_equal_groups_have_zero_in_the_interval_though_their_sum_is_not_zero():
     assert gap_sum_interval(gaps).low == 0.0
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(9, 60)), min_size=1, max_size=12))
 def test_the_sum_is_inside_and_a_higher_level_is_wider(cells):
     women, men, trials = np.asarray(cells).T

@@ -4,7 +4,7 @@ from itertools import permutations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -69,7 +69,6 @@ def test_an_exchange_of_the_persons_turns_the_sign():
     assert np.array_equal(one.chosen, other.chosen)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(2, 12), st.integers(0, 2**32 - 1))
 def test_with_equal_numbers_the_gap_is_a_mean_of_differences(clusters, seed):
     from scipy import stats

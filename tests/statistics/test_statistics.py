@@ -5,7 +5,7 @@ from math import comb
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
@@ -109,7 +109,6 @@ def test_the_example_of_the_definitions():
     assert round(float(fisher_exact([5, 0], [20, 20])), 3) == 0.047
 
 
-@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=5), st.randoms())
 def test_chi_square_does_not_care_about_the_order_of_groups_nor_which_row_is_which(pairs, random):
     pairs = [(min(a, n), n) for a, n in pairs]
@@ -226,7 +225,6 @@ def disco_cases(draw):
     return fills, groups
 
 
-@settings(max_examples=60, deadline=None)
 @given(disco_cases(), st.randoms())
 def test_disco_does_not_depend_on_the_order_of_persons(case, random):
     fills, groups = case
@@ -235,7 +233,6 @@ def test_disco_does_not_depend_on_the_order_of_persons(case, random):
     assert float(significant_fills(fills, groups)) == float(significant_fills(fills[order], groups[order]))
 
 
-@settings(max_examples=60, deadline=None)
 @given(disco_cases())
 def test_disco_does_not_depend_on_which_group_is_which_nor_on_token_ids(case):
     fills, groups = case
@@ -245,7 +242,6 @@ def test_disco_does_not_depend_on_which_group_is_which_nor_on_token_ids(case):
     assert value == float(significant_fills(fills[..., ::-1], groups))
 
 
-@settings(max_examples=60, deadline=None)
 @given(disco_cases())
 def test_disco_lies_within_its_bounds(case):
     fills, groups = case
@@ -307,7 +303,6 @@ simplex = st.lists(st.lists(st.floats(0.001, 1), min_size=3, max_size=3), min_si
 )
 
 
-@settings(max_examples=60, deadline=None)
 @given(simplex)
 def test_neutrality_lies_within_its_bounds_and_the_thresholds_below_the_fraction(p):
     net, fraction = neutrality.net_neutral(p), neutrality.fraction_neutral(p)
@@ -316,7 +311,6 @@ def test_neutrality_lies_within_its_bounds_and_the_thresholds_below_the_fraction
     assert 0 <= more <= half <= fraction <= 1
 
 
-@settings(max_examples=60, deadline=None)
 @given(simplex)
 def test_neutrality_does_not_tell_entailment_from_contradiction(p):
     assert neutrality.net_neutral(p) == pytest.approx(neutrality.net_neutral(p[:, ::-1]))
@@ -340,7 +334,6 @@ def test_score_bias_against_loops():
 scores = hnp.arrays(np.float64, st.tuples(st.integers(1, 10), st.integers(1, 4)), elements=st.floats(-50, 0))
 
 
-@settings(max_examples=60, deadline=None)
 @given(scores, st.floats(-5, 5))
 def test_swapping_the_groups_turns_the_sign_and_a_constant_cancels(male, shift):
     female = np.roll(male, 1, axis=0)

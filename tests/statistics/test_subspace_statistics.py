@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ortho_group
 from sklearn.decomposition import PCA
@@ -46,7 +46,6 @@ def test_ratios_that_were_planted():
     assert cosine_with(columns[1], found.component) == pytest.approx(0, abs=1e-9)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 2**32), st.integers(5, 12), st.integers(4, 8), st.floats(1e-3, 1e3), st.booleans())
 def test_properties_of_the_ratios(seed, words, dim, scale, normalised):
     rng = np.random.default_rng(seed)

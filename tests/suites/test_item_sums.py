@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 import pytest
 import scipy.stats
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulations.paired_coverage import own_sums
 from support.answered_suites import CASES, Answered, make_case
@@ -415,7 +415,6 @@ def test_fills_of_counts_are_those_of_persons():
     assert both[0] == significant_fills(fills, groups) and np.isnan(both[1])
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.tuples(*[st.integers(0, 40)] * 4))
 def test_fisher_is_that_of_scipy(table):
     a, b, c, d = table

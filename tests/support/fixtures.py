@@ -40,8 +40,10 @@ WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
-settings.register_profile("any machine", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
-settings.load_profile("any machine")
+_ANY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("command", _ANY_MACHINE, max_examples=25, derandomize=True)  # the same examples in each run
+settings.register_profile("slow", _ANY_MACHINE, max_examples=500)
+settings.load_profile("command")
 
 
 @pytest.fixture(scope="session")

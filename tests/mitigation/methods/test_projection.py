@@ -138,7 +138,6 @@ def test_case_forms_are_named():
 # Arrays
 
 
-@settings(max_examples=25, deadline=None)
 @given(st.integers(0, 10_000), st.integers(1, 5), st.sampled_from([np.float16, np.float32, np.float64]))
 def test_projection_leaves_nothing_in_the_subspace_and_the_rest_alone(seed, k, dtype):
     rng = np.random.default_rng(seed)

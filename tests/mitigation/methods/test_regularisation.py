@@ -29,7 +29,6 @@ def slow(w, pairs, strength, share, normalised):
     ), k
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([0.3, 0.5, 0.9]), st.booleans(), st.sampled_from([0.001, 1.0]))
 def test_the_loss_is_that_of_a_slow_loop(seed, share, normalised, strength):
     w = np.random.default_rng(seed).standard_normal((15, 6))

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import statsmodels.api as sm
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from simulations import coverage_simulation
@@ -168,7 +168,6 @@ def test_bounds_cut_the_interval_and_nothing_else():
 cells = st.lists(st.tuples(st.floats(-100, 100), st.integers(1, 50)), min_size=2, max_size=20)
 
 
-@settings(max_examples=30, deadline=None)
 @given(cells, st.randoms())
 def test_the_interval_does_not_depend_on_the_order_of_clusters(pairs, random):
     found = clustered_mean_interval(*zip(*pairs, strict=True), "items")
@@ -179,7 +178,6 @@ def test_the_interval_does_not_depend_on_the_order_of_clusters(pairs, random):
     np.testing.assert_allclose([found.low, found.high], [again.low, again.high], rtol=1e-6, atol=1e-6)
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.integers(0, 1000), st.integers(8, 40), st.floats(0.1, 10), st.floats(-5, 5))
 def test_the_interval_moves_with_the_scale_and_the_origin(seed, groups, scale, shift):
     _, _, sums, counts = clusters(np.random.default_rng(seed), groups)

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 from simulations.share_coverage import shown_able
@@ -36,7 +36,6 @@ def test_the_bound_is_the_quantile_of_drawn_weights(clusters, most):
 answers = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 4)).map(sorted), min_size=1, max_size=6)
 
 
-@settings(max_examples=40)
 @given(answers, st.integers(1, 5))
 def test_bounds_enclose_the_share_and_know_neither_order_nor_unit_nor_empty_clusters(pairs, unit):
     right, counts = np.asarray(pairs, dtype=float).T
@@ -50,7 +49,6 @@ def test_bounds_enclose_the_share_and_know_neither_order_nor_unit_nor_empty_clus
     assert found.low == pytest.approx(1 - share_interval(counts - right, counts, "clusters").high, abs=1e-9)
 
 
-@settings(max_examples=40)
 @given(answers)
 def test_one_more_right_answer_never_lowers_the_bound(pairs):
     right, counts = np.asarray(pairs, dtype=float).T

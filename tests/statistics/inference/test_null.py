@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.statistics.inference.null import summarise_null
@@ -65,7 +65,6 @@ def test_the_same_sum_in_another_order_is_a_tie():
 
 
 @given(st.lists(st.floats(-9, 9), min_size=1, max_size=30), st.floats(-9, 9), st.sampled_from([higher, lower, away]))
-@settings(max_examples=60, deadline=None)
 def test_place_is_a_share_that_falls_as_the_value_gets_worse(drawn, value, direction):
     found = summarise_null(value, drawn, direction, "labels")
     assert 1 / (1 + len(drawn)) <= found.p_value <= 1.0

@@ -284,7 +284,6 @@ def over_items(value, below, above, p=0.5, p_better=0.5):
     )
 
 
-@settings(max_examples=50, deadline=None)
 @given(
     st.floats(-3, 3), st.floats(0, 3), st.floats(0, 3), st.floats(0.01, 3), st.sampled_from([1.5, 4, 30, np.inf]),
     st.floats(0, 1), st.sampled_from([0.95, 0.975, 0.996]),
@@ -411,7 +410,6 @@ def test_holm_is_that_of_statsmodels(number):
     assert holm(p) == pytest.approx(multipletests(p, method="holm")[1])
 
 
-@settings(max_examples=30, deadline=None)
 @given(st.lists(st.integers(0, 100), min_size=1, max_size=12))
 def test_holm_steps_down(percents):
     """One by one from the smallest, with as many tests as are left; never below one before it."""

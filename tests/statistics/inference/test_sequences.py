@@ -5,7 +5,7 @@ from math import log, sqrt
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from simulations.sequence_coverage import (
     DISTANCES,
@@ -111,7 +111,6 @@ def test_wealth_is_that_of_the_authors_code(monkeypatch):
         assert wealth(seen, population)(m) == pytest.approx(np.mean(each, axis=0), rel=1e-9)
 
 
-@settings(max_examples=60, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(0, 300), st.floats(0, 1), st.floats(0, 1))
 def test_wealth_never_rises_with_the_candidate(scores, more, one, other):
     """The algebra behind the search: whatever is rejected as a mean, all that is lower is."""
@@ -164,7 +163,6 @@ def test_the_mean_stays_inside_where_all_that_is_left_is_0(population):
         assert mean_bounds(1 - x[:n], population)[1] >= float((1 - x).mean())
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.sampled_from([0.0, 0.1, 0.5, 0.9, 1.0]), min_size=2, max_size=80), st.integers(1, 500), st.data())
 def test_a_longer_prefix_never_widens(scores, more, data):
     """Whatever the order, even one that no chance makes: bounds that would cross stay where they were."""
@@ -181,7 +179,6 @@ def test_prefixes_of_a_long_run_are_nested():
     assert np.all(np.diff(found[:, 1]) <= 0)
 
 
-@settings(max_examples=40, deadline=None)
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=60), st.integers(1, 500))
 def test_other_ends_of_the_scale_are_mirrored(scores, more):
     x = np.array(scores)

@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from support.tiny_checkpoints import CAUSAL, MASKED, save_checkpoint
 
@@ -202,7 +202,6 @@ def longest_runs(first, second, at=(0, 0)):
 
 
 @given(*[st.lists(st.integers(0, 3), max_size=9)] * 2)
-@settings(max_examples=100, deadline=None)
 def test_shared_positions_are_the_longest_runs(first, second):
     in_first, in_second = shared_positions(first, second)
     assert list(zip(in_first.tolist(), in_second.tolist(), strict=True)) == longest_runs(first, second)
