@@ -29,6 +29,11 @@ DOORS: Mapping[str, str] = {
 
 def door(name: str) -> Callable[..., Any]:
     """Return a function or class of another room, by its name in :data:`DOORS`."""
-    module, _, function = DOORS[name].partition(":")
-    made: Callable[..., Any] = vars(import_module(f"pytest_genderbias.{module}"))[function]
-    return made
+    return reach(DOORS[name])
+
+
+def reach(place: str) -> Callable[..., Any]:
+    """Import a function or class of another room: ``MODULE:NAME``, as the tables of the plugin have it."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = vars(import_module(f"pytest_genderbias.{module}"))[name]
+    return found

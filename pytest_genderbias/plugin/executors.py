@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
+
+from pytest_genderbias.plugin.doors import reach
 
 if TYPE_CHECKING:
     from pytest_genderbias.scoring.executor import Executor
@@ -46,7 +47,7 @@ def make_executor(name: str, address: str, workers: tuple[int, int] | None, conf
     if name not in EXECUTORS:
         return None
     count, threads = workers or (None, 1)
-    executor: _Closed = _named(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
+    executor: _Closed = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
     config.pluginmanager.register(_AtTheEnd(executor), "genderbias-executor")
     return executor
 
@@ -57,12 +58,7 @@ def check_address(name: str, address: str) -> str:
     Raises:
         SettingError: it does not.
     """
-    return str(_named(EXECUTORS[name][1])(address))
-
-
-def _named(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"pytest_genderbias.{module}"), name)
+    return str(reach(EXECUTORS[name][1])(address))
 
 
 def xdist_workers() -> int:
