@@ -8,7 +8,7 @@ The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one answer a line, in any
     The id of the question, unique in the file. BBQ: the category's file name and the ``example_id``, ``Religion-17``.
 ``answer``
     The text of the option that was picked, without its letter. Case, white space around it and a full stop at its end do not count, nor
-    does how its characters are written (:mod:`~pytest_genderbias.text.normal_form`): ``can’t`` is ``can't``.
+    does how its characters are written (:mod:`~pytest_genderbias.text.normal_form`): ``can’t`` is ``can't``. An empty text is no option.
 
 Other keys are ignored.
 """
@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.files import read_rows, read_text, refuse_repeats
+from pytest_genderbias.datasets.files import Row, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
@@ -40,12 +40,9 @@ def read_stored_answers(path: Path) -> StoredAnswers:
     """Read a file of answers; see the module for the format.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty answer; a duplicate id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an answer that is no text; a duplicate id.
     """
-    rows = [
-        (row[0], read_text(path, row, "id"), read_text(path, row, "answer"))
-        for row in read_rows(path, ("id", "answer"))
-    ]
+    rows = [(row[0], read_text(path, row, "id"), _answer(path, row)) for row in read_rows(path, ("id", "answer"))]
     refuse_repeats(path, ((line, name) for line, name, _ in rows))
     return StoredAnswers(path, {name: answer for _, name, answer in rows})
 
@@ -75,6 +72,11 @@ def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequenc
         [[float(_same(stored.answers[name], option)) for option in options] for name, options in wanted],
         dtype=np.float64,
     )
+
+
+def _answer(path: Path, row: Row) -> str:
+    answer = row[1]["answer"]
+    return "" if isinstance(answer, str) and not answer.strip() else read_text(path, row, "answer")
 
 
 def _same(answer: str, option: str) -> bool:

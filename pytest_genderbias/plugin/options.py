@@ -259,8 +259,21 @@ def refuse_misspelt_flags(unknown: Iterable[str]) -> None:
             raise pytest.UsageError(printable(f"unrecognized arguments: {argument}; {expected_instead(name, flags)}"))
 
 
+def _refuse_misspelt_keys(config: pytest.Config) -> None:
+    """Refuse a key of the ini file that nearly is one of ours: pytest only warns of it, and what it should set is not set."""
+    names = [flag.ini_key for flag in FLAGS.values() if flag.has_ini]
+    for key in config.inicfg:
+        if key in names or not key.startswith(("bias_", "bias-")):
+            continue
+        if near := [name for name in close_names(key, names) if name.startswith("bias_")]:
+            raise pytest.UsageError(
+                printable(f"unknown key {key!r:.80} in the ini file; {expected_instead(key, near)}")
+            )
+
+
 def read_settings(config: pytest.Config) -> Settings:
     """Return all settings, or raise a usage error that names the flag."""
+    _refuse_misspelt_keys(config)
     project = config.invocation_params.dir if taken_for_test_path(config) else config.rootpath
     values = {field: flag.read(config, project) for field, flag in FLAGS.items()}
     settings = Settings(**values)  # type: ignore[arg-type]  # each flag's parser returns the type of its field

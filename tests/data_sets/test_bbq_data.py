@@ -194,7 +194,7 @@ def test_answers_are_compared_without_case_and_full_stop(tmp_path):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ('{"id": "a-1", "answer": ""}', "expected a text in column 'answer'"),
+        ('{"id": "a-1", "answer": null}', "expected a text in column 'answer'"),
         ('{"id": "a", "answer": "x"}\n{"id": "a", "answer": "y"}', "'a'"),
     ],
 )

@@ -25,3 +25,25 @@ def test_paths_in_the_ini_file_start_at_the_root_directory(
         model(project, "good"), "--rootdir", str(project.path), "-c", str(project.path / "tox.ini")
     ).assert_outcomes(passed=1)
     assert (project.path / "report.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("key", "said"),
+    [
+        ("bias_strct", "did you mean bias_strict?"),
+        ("bias-strict", "did you mean bias_strict?"),
+        ("bias_modle", "bias_model"),
+    ],
+)
+def test_a_misspelt_key_is_refused(project: pytest.Pytester, key: str, said: str) -> None:
+    """With pytest's warning alone a run would be less strict than its ini file says."""
+    project.makeini(f"[pytest]\n{key} = true")
+    result = project.runpytest()
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines([f"ERROR: unknown key '{key}' in the ini file; *{said}*"])
+    assert "Traceback" not in result.stderr.str()
+
+
+def test_a_key_that_is_like_none_of_ours_is_left_to_pytest(project: pytest.Pytester) -> None:
+    project.makeini("[pytest]\nbias_of_the_night = true\nbiased = true")
+    project.runpytest("--collect-only").stdout.no_fnmatch_line("*unknown key*")

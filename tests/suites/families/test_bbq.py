@@ -74,14 +74,15 @@ def counted(rows, key):
     }  # fmt: skip
 
 
-def test_answers_that_are_no_option_are_not_right(tmp_path):
+@pytest.mark.parametrize("reply", ["both of them", "", " \u200b\n"])
+def test_answers_that_are_no_option_are_not_right(tmp_path, reply):
     rows = bbq_rows(12, 2)
     answers = [row[f"ans{row['label']}"] for row in rows]
     lost = set(range(0, len(rows), 7))
     path = tmp_path / "answers.jsonl"
     path.write_text(
         "".join(
-            json.dumps({"id": f"Gender_identity-{i}", "answer": "both of them" if i in lost else answer}) + "\n"
+            json.dumps({"id": f"Gender_identity-{i}", "answer": reply if i in lost else answer}) + "\n"
             for i, answer in enumerate(answers)
         )
     )
