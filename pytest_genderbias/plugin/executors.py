@@ -24,17 +24,6 @@ EXECUTORS: Mapping[str, tuple[str, str]] = {
 }
 
 
-class _AtTheEnd:
-    """Closes an executor when pytest ends, be it with a result, an error or Ctrl-C."""
-
-    def __init__(self, executor: _Closed) -> None:
-        self._executor = executor
-
-    def pytest_unconfigure(self) -> None:
-        """End the workers."""
-        self._executor.close()
-
-
 def make_executor(name: str, address: str, workers: tuple[int, int] | None, config: pytest.Config) -> Executor | None:
     """Return the executor of a name; ``None`` for the process itself. Nothing is started yet.
 
@@ -48,7 +37,7 @@ def make_executor(name: str, address: str, workers: tuple[int, int] | None, conf
         return None
     count, threads = workers or (None, 1)
     executor: _Closed = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
-    config.pluginmanager.register(_AtTheEnd(executor), "genderbias-executor")
+    config.add_cleanup(executor.close)
     return executor
 
 
