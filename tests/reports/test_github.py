@@ -51,7 +51,7 @@ def test_no_text_ends_a_command_or_begins_another() -> None:
         command, _, message = line.removeprefix("::").partition("::")
         values = dict(part.split("=", 1) for part in command.partition(" ")[2].split(","))
         assert set(values) in ({"file", "line", "title"}, {"title"})
-        assert "\n\\x3a:error::x" in unquote(message) or "::error::x" in unquote(values["title"])
+        assert "\\x3a:error::x" in f"{unquote(message)} {unquote(values['title'])}"
 
 
 def test_the_summary_is_appended(tmp_path: Path) -> None:
