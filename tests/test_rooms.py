@@ -106,6 +106,9 @@ def named_by_calls(tree: ast.AST, own_name: str, modules: Iterable[str] = MODULE
     strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     ends = sorted(string.partition(":")[0] for string in strings)
     for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and last_name(node.func) == "reach":  # of plugin/doors.py
+            start = OWN + (prefix_of(node.args[0], own_name) if isinstance(node.args[0], ast.JoinedStr) else "")
+            yield from (start + end for end in ends if start + end in modules)
         if not (isinstance(node, ast.Call) and last_name(node.func) == "import_module"):
             continue
         if isinstance(node.args[0], ast.Constant):

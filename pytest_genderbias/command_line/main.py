@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Mapping, Sequence
 
 import pytest
 
 from pytest_genderbias.command_line.arguments import USAGE_ERROR, Typed, make_parser
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.plugin.doors import reach
 
 #: Commands by the module of this room that carries them out: ``carry_out(typed)`` returns the exit status.
 _MODULES: Mapping[str, str] = {
@@ -27,8 +27,8 @@ _MODULES: Mapping[str, str] = {
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {
-    "resilience": "mitigation.resilience_command",
-    "paper": "papers.paper_command",
+    "resilience": "mitigation.resilience_command:carry_out",
+    "paper": "papers.paper_command:carry_out",
 }
 _INTERRUPTED = 130  #: exit status, as a shell has it for Ctrl-C
 
@@ -46,8 +46,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     typed = Typed.of(make_parser(), sys.argv[1:] if arguments is None else arguments)
     try:
         if typed.command in _ELSEWHERE:
-            return _carry_out(_ELSEWHERE[typed.command])(typed.values)
-        return _carry_out(f"command_line.{_MODULES[typed.command]}")(typed)
+            return int(reach(_ELSEWHERE[typed.command])(typed.values))
+        return int(reach(f"command_line.{_MODULES[typed.command]}:carry_out")(typed))
     except (BiasError, pytest.UsageError) as error:
         print(f"genderbias {typed.command}: {printable(str(error))}", file=sys.stderr)
         return USAGE_ERROR
@@ -58,8 +58,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # as of `genderbias list | head`
         sys.stderr.close()
         return USAGE_ERROR
-
-
-def _carry_out(module: str) -> Callable[..., int]:
-    carry_out: Callable[..., int] = vars(import_module(f"pytest_genderbias.{module}"))["carry_out"]
-    return carry_out

@@ -102,12 +102,14 @@ class ChatPrompts:
         """
         texts = self._rendered([[{"role": "user", "content": message}] for message in messages], True)
         for message, text in zip(messages, texts, strict=True):
-            word = max(_WORD.findall(message), key=len, default="")
             if not text.strip():
                 raise _unusable(self._name, "it writes nothing")
-            if word not in text:
+            written, words = text.casefold(), _WORD.findall(message)
+            left_out = [word for word in words if word.casefold() not in written]
+            if left_out:
+                part = "the message" if len(left_out) == len(words) else "a part of the message"
                 raise _unusable(
-                    self._name, f"it leaves out the message: the word {brief(word)} is not in {brief(text)}"
+                    self._name, f"it leaves out {part}: the word {brief(left_out[0])} is not in {brief(text)}"
                 )
         return texts
 

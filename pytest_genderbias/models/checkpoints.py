@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.errors import BiasWarning, ModelError, installing
 from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.config import name_head, role_of_config, role_of_gguf, settled_role
+from pytest_genderbias.models.config import likely_heads, name_head, role_of_config, role_of_gguf, settled_role
 from pytest_genderbias.models.config_entries import promised_positions
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import (
@@ -40,6 +40,7 @@ from pytest_genderbias.models.source import (
     refuse_outside,
     refuse_size,
     settle_outputs,
+    weight_names,
 )
 from pytest_genderbias.models.spec import HEADS, ModelSpec
 from pytest_genderbias.models.transformers_logging import quiet_transformers
@@ -70,9 +71,10 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
             settle_outputs(config, Path(spec.target), spec.name, settings.labels)
             role = role_of_config(config)
         if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
+            heads = likely_heads(config, weight_names(Path(spec.target)) if spec.kind == "directory" else ()) or HEADS
             raise ModelError(
                 f"{spec.name} has no head that can be scored: its config names no architectures; name the head after the checkpoint: "
-                f"{spec.name}={spec.spec:.300},head=masked-lm (or one of {', '.join(HEADS[1:])}), or add architectures to config.json"
+                f"{spec.name}={spec.spec:.300},head={heads[0]} (or one of {', '.join(heads[1:])}), or add architectures to config.json"
             )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 

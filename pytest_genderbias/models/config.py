@@ -22,6 +22,21 @@ from pytest_genderbias.models.roles import (
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
+#: How the names of the weights of heads for words begin, in several architectures.
+_HEADS_OF_LMS = frozenset(
+    (
+        "cls",
+        "lm_head",
+        "predictions",
+        "generator_predictions",
+        "generator_lm_head",
+        "vocab_transform",
+        "decoder",
+        "head",
+        "pred_layer",
+    )
+)
+
 
 def role_of_config(config: PreTrainedConfig) -> Role:
     """Return the role of a model by the architectures and labels of its config.
@@ -50,6 +65,34 @@ def role_of_config(config: PreTrainedConfig) -> Role:
     return role
 
 
+def _networks_by_head() -> dict[str, Mapping[str, str | Sequence[str]]]:
+    from transformers.models.auto import modeling_auto as auto
+
+    return {
+        "masked-lm": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        "causal-lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
+        "encoder": auto.MODEL_MAPPING_NAMES,
+    }
+
+
+def likely_heads(config: PreTrainedConfig, weights: Iterable[str]) -> list[str]:
+    """Return the heads that transformers has for a type of network, the likeliest first.
+
+    Args:
+        config: its config.
+        weights: names of the weights of the checkpoint; without any the order is that of the heads.
+    """
+    heads = [head for head, networks_of in _networks_by_head().items() if config.model_type in networks_of]
+    first = {name.partition(".")[0] for name in weights}
+    likely = "masked-lm" if "masked-lm" in heads else "causal-lm"
+    if first & {"classifier", "classification_head", "score"}:
+        likely = "classifier"
+    elif first and "masked-lm" in heads and not first & _HEADS_OF_LMS:
+        likely = "encoder"
+    return sorted(heads, key=lambda head: head != likely)
+
+
 def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
     """Write the architecture with a head into a config that names none. A config that names one of the same role is left as it is.
 
@@ -61,14 +104,6 @@ def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
     Raises:
         ModelError: the config names an architecture of another role, or transformers has none with this head.
     """
-    from transformers.models.auto import modeling_auto as auto
-
-    mappings: dict[str, Mapping[str, str | Sequence[str]]] = {
-        "masked-lm": auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES,
-        "causal-lm": auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-        "classifier": auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-        "encoder": auto.MODEL_MAPPING_NAMES,
-    }
     if config.architectures:
         role = role_of_config(config)
         if role.kind != head and not (head == "classifier" and role.labels):
@@ -77,7 +112,7 @@ def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
                 "leave head= out, or correct architectures in config.json"
             )
         return
-    known = mappings[head].get(config.model_type)
+    known = _networks_by_head()[head].get(config.model_type)
     if known is None:
         raise ModelError(
             f"{name} is of the type {config.model_type}, of which transformers has no network for head={head}"

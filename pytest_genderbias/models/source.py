@@ -157,6 +157,18 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
         config.label2id = {label: number for number, label in enumerate(named)}
 
 
+def weight_names(folder: Path) -> list[str]:
+    """Return the names of the weights of a checkpoint in safetensors; empty where there are none that can be read."""
+    from safetensors import SafetensorError, safe_open
+
+    names: list[str] = []
+    with suppress(OSError, ValueError, SafetensorError):
+        for path in sorted(folder.glob("model*.safetensors")):
+            with safe_open(path, "np") as file:
+                names += file.keys()
+    return names
+
+
 def head_outputs(folder: Path) -> int | None:
     """Return how many outputs the head of a classifier's checkpoint has, from the header of its weights; ``None`` if that does not say it."""
     from safetensors import SafetensorError, safe_open

@@ -8,8 +8,8 @@ from typing import Any
 
 #: Modules and functions, by what they do for a run or a command.
 DOORS: Mapping[str, str] = {
-    "summary of a run": "reports.summary:summary_lines",
-    "report in words": "reports.summary:report_in_words",
+    "summary of a run": "reports.run_summary:summary_lines",
+    "report in words": "reports.run_summary:report_in_words",
     "annotations": "reports.github:annotation_lines",
     "summary of a job": "reports.github:append_summary",
     "pictures of measurements": "reports.run_pictures:draw_measurements",
@@ -29,6 +29,11 @@ DOORS: Mapping[str, str] = {
 
 def door(name: str) -> Callable[..., Any]:
     """Return a function or class of another room, by its name in :data:`DOORS`."""
-    module, _, function = DOORS[name].partition(":")
-    made: Callable[..., Any] = vars(import_module(f"pytest_genderbias.{module}"))[function]
-    return made
+    return reach(DOORS[name])
+
+
+def reach(place: str) -> Callable[..., Any]:
+    """Import a function or class of another room: ``MODULE:NAME``, as the tables of the plugin have it."""
+    module, _, name = place.partition(":")
+    found: Callable[..., Any] = vars(import_module(f"pytest_genderbias.{module}"))[name]
+    return found

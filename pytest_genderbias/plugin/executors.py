@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
+
+from pytest_genderbias.plugin.doors import reach
 
 if TYPE_CHECKING:
     from pytest_genderbias.scoring.executor import Executor
@@ -17,28 +18,10 @@ if TYPE_CHECKING:
             """End the workers."""
 
 
-class _Home(NamedTuple):
-    """Where an executor is: its module and class, and what checks an address."""
-
-    made_by: str
-    checks: str
-
-
-#: Executors by their name in ``--bias-executor``, which is that of their package and of its extra, too.
-EXECUTORS: Mapping[str, _Home] = {
-    "ray": _Home("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
+#: The class of each executor, and what checks an address, by its name in ``--bias-executor``, which is that of its package and extra, too.
+EXECUTORS: Mapping[str, tuple[str, str]] = {
+    "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
 }
-
-
-class _AtTheEnd:
-    """Closes an executor when pytest ends, be it with a result, an error or Ctrl-C."""
-
-    def __init__(self, executor: _Closed) -> None:
-        self._executor = executor
-
-    def pytest_unconfigure(self) -> None:
-        """End the workers."""
-        self._executor.close()
 
 
 def make_executor(name: str, address: str, workers: tuple[int, int] | None, config: pytest.Config) -> Executor | None:
@@ -53,8 +36,8 @@ def make_executor(name: str, address: str, workers: tuple[int, int] | None, conf
     if name not in EXECUTORS:
         return None
     count, threads = workers or (None, 1)
-    executor: _Closed = _named(EXECUTORS[name].made_by)(address, count, threads, share=xdist_workers())
-    config.pluginmanager.register(_AtTheEnd(executor), "genderbias-executor")
+    executor: _Closed = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
+    config.add_cleanup(executor.close)
     return executor
 
 
@@ -64,12 +47,7 @@ def check_address(name: str, address: str) -> str:
     Raises:
         SettingError: it does not.
     """
-    return str(_named(EXECUTORS[name].checks)(address))
-
-
-def _named(place: str) -> Any:
-    module, _, name = place.partition(":")
-    return getattr(import_module(f"pytest_genderbias.{module}"), name)
+    return str(reach(EXECUTORS[name][1])(address))
 
 
 def xdist_workers() -> int:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.unjudged import OTHER_MODELS, Unjudged
+from pytest_genderbias.gates.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     DIFFERENT,
@@ -475,7 +475,7 @@ class Ledger:
         if self._settings.variance:
             summary = replace(summary, variances=self._variances())
         if self._settings.compare:
-            summary = summary.with_comparisons(self._comparisons, self._not_compared)
+            summary = replace(summary, comparisons=self._comparisons, not_compared=self._not_compared)
         terminalreporter.write_sep("=", "bias")
         detail = max(0, self._config.get_verbosity())
         for text, markup in door("summary of a run")(summary, terminal_width(self._config), detail):

@@ -262,7 +262,7 @@ def refuse_misspelt_flags(unknown: Iterable[str]) -> None:
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
     """Refuse a key of the ini file that nearly is one of ours: pytest only warns of it, and what it should set is not set."""
     names = [flag.ini_key for flag in FLAGS.values() if flag.has_ini]
-    for key in config.inicfg:
+    for key in getattr(config, "_inicfg", {}):  # inicfg is deprecated, and nothing public names unknown keys
         if key in names or not key.startswith(("bias_", "bias-")):
             continue
         if near := [name for name in close_names(key, names) if name.startswith("bias_")]:

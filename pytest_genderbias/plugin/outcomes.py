@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
-from pytest_genderbias.gates.unjudged import Unjudged
+from pytest_genderbias.gates.reasons import Unjudged
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey

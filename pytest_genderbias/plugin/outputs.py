@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_genderbias.errors import BiasError, WriteError, installing, through_error
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin import flag_values as parse
+from pytest_genderbias.plugin.doors import reach
 from pytest_genderbias.plugin.flags import Origin
 
 if TYPE_CHECKING:
@@ -72,12 +72,7 @@ class Output:
             OSError: it cannot be written.
             BiasError: what is there cannot be changed.
         """
-        _named(self.writer)(report, path)
-
-
-def _named(function: str) -> Callable[..., None]:
-    module, _, name = function.partition(":")
-    return cast("Callable[..., None]", getattr(import_module(f"pytest_genderbias.reports.{module}"), name))
+        reach(f"reports.{self.writer}")(report, path)
 
 
 #: In the order in which they are written. The last two say how the run ended, and are written once.
@@ -133,7 +128,7 @@ def check_destinations(files: Iterable[tuple[Output, Path | str]]) -> None:
             raise pytest.UsageError(f"--to: needs {output.package}; install with: {installing(output.package)}")
         if output.check:
             try:
-                _named(output.check)(path)
+                reach(f"reports.{output.check}")(path)
             except BiasError as error:
                 raise pytest.UsageError(printable(f"--to: {_plain(error, path)}")) from None
 

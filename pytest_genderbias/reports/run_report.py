@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.unjudged import Unjudged
+from pytest_genderbias.gates.reasons import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
 from pytest_genderbias.measurement.variance import ValueVariance
@@ -221,10 +221,6 @@ class RunSummary:
     variances: Sequence[ValueVariance] | None = None
     failed: int = 0
     next: str = ""
-
-    def with_comparisons(self, comparisons: Sequence[Comparison], not_compared: Sequence[LeftOut]) -> RunSummary:
-        """Return the summary of a run that compares models."""
-        return replace(self, comparisons=comparisons, not_compared=not_compared)
 
 
 def read_report(path: Path) -> RunReport:

@@ -11,7 +11,7 @@ from support.wide_suites import gates
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.plugin.workers import _OF_FILES
 from pytest_genderbias.reports.run_report import RunSummary
-from pytest_genderbias.reports.summary import summary_lines
+from pytest_genderbias.reports.run_summary import summary_lines
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.columns import columns_of
 

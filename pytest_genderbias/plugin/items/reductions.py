@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -14,28 +14,6 @@ from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import BiasSession, bias_session
 from pytest_genderbias.plugin.unjudged import for_other_models, judging, without_model
 from pytest_genderbias.text.located_yaml import LocatedMap
-
-if TYPE_CHECKING:
-    from pytest_genderbias.gates.judgement import Judgement
-    from pytest_genderbias.suites.suite import Suite
-
-
-class Reduction(Protocol):
-    """What a test knows of a :class:`~pytest_genderbias.mitigation.harness.file.DeclaredReduction`."""
-
-    suite: Suite
-    optional: bool
-    line: int
-
-    @property
-    def needs_model(self) -> bool:
-        """Whether it mitigates a model of the run."""
-
-    def judge(self, spec: ModelSpec | None, mitigations: Any) -> Judgement:
-        """Mitigate, or take the run of an earlier test, and judge."""
-
-    def why_idle(self, models: Sequence[str]) -> str:
-        """Return why it is for none of these models."""
 
 
 def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item]:
@@ -49,10 +27,13 @@ def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item
 
 
 class ReductionItem(BiasItem):
-    """One reduction on one model. All reductions of a mitigation share its run."""
+    """One reduction on one model. All reductions of a mitigation share its run.
+
+    ``reduction``: a :class:`~pytest_genderbias.mitigation.harness.file.DeclaredReduction`.
+    """
 
     def __init__(
-        self, *, name: str, parent: pytest.Collector, reduction: Reduction, spec: ModelSpec | None, shared: BiasSession
+        self, *, name: str, parent: pytest.Collector, reduction: Any, spec: ModelSpec | None, shared: BiasSession
     ) -> None:
         super().__init__(name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.line)
         self.reduction, self._shared = reduction, shared
@@ -60,7 +41,7 @@ class ReductionItem(BiasItem):
     @property
     def optional(self) -> bool:
         """Whether the file allows a skip."""
-        return self.reduction.optional
+        return bool(self.reduction.optional)
 
     def runtest(self) -> None:
         """Mitigate, or reuse the run of an earlier test, and judge."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_genderbias.reports.figures.data import counted, cut, numbers
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
-from pytest_genderbias.statistics.agreement import Agreement
 
 #: Colour and fill of the methods in their order; the models before stand apart in grey.
 _MARKS = tuple((colour, hollow) for hollow in (False, True) for colour in ("first", "second", "third", "fourth"))
@@ -15,55 +14,20 @@ _OF_NO_METHOD, _OF_FURTHER = ("muted", False), ("muted", True)
 _FURTHER = "further methods"
 
 
-class Point(Protocol):
-    """A model of a study: one method with one seed."""
-
-    @property
-    def method(self) -> str: ...  # noqa: D102 - the name of the method
-
-    @property
-    def seed(self) -> int: ...  # noqa: D102
-
-    @property
-    def is_mitigated(self) -> bool:
-        """Whether a method was applied."""
-
-
-class Row(Protocol):
-    """How two figures agree, before or after retraining."""
-
-    @property
-    def intrinsic(self) -> str: ...  # noqa: D102 - names of the two figures
-
-    @property
-    def extrinsic(self) -> str: ...  # noqa: D102
-
-    @property
-    def head(self) -> str:
-        """``before retraining`` or ``after retraining``."""
-
-    @property
-    def agreement(self) -> Agreement | None:
-        """The least-squares line; ``None`` where there is none, for the ``reason``."""
-
-    @property
-    def reason(self) -> str: ...  # noqa: D102
-
-    @property
-    def insignificant(self) -> int:
-        """How many points are left out."""
-
-
 class Study(Protocol):
-    """What is drawn of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`."""
+    """What is drawn of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`.
+
+    A point is a model: a ``method`` with a ``seed``, and ``is_mitigated``. A row is how two figures agree, ``before retraining`` or ``after
+    retraining`` (``head``).
+    """
 
     @property
-    def points(self) -> Sequence[Point]: ...  # noqa: D102
+    def points(self) -> Sequence[Any]: ...  # noqa: D102
 
     @property
-    def rows(self) -> Sequence[Row]: ...  # noqa: D102
+    def rows(self) -> Sequence[Any]: ...  # noqa: D102
 
-    def pairs(self, intrinsic: str, extrinsic: str, head: str = ..., /) -> Sequence[tuple[Point, float, float]]:
+    def pairs(self, intrinsic: str, extrinsic: str, head: str = ..., /) -> Sequence[tuple[Any, float, float]]:
         """Return the points with both figures."""
 
 
@@ -104,11 +68,11 @@ def agreement(study: Study, intrinsic: str, extrinsic: str) -> Picture | None:
     return Picture("agreement", suite, "", statistic, f"{cut(extrinsic, 60)} and {cut(intrinsic, 60)}", alt, caption, panels)  # fmt: skip
 
 
-def _by_method(pairs: Sequence[tuple[Point, float, float]], methods: list[str], mitigated: list[str]) -> list[Series]:
+def _by_method(pairs: Sequence[tuple[Any, float, float]], methods: list[str], mitigated: list[str]) -> list[Series]:
     """Return the points of each method; those beyond eight methods share one mark."""
     marks = dict(zip(mitigated, _MARKS, strict=False))
     marks |= {method: _OF_NO_METHOD for method in methods if method not in mitigated}
-    groups: dict[str, list[tuple[Point, float, float]]] = {m: [] for m in methods if m in marks}
+    groups: dict[str, list[tuple[Any, float, float]]] = {m: [] for m in methods if m in marks}
     for pair in pairs:
         groups.setdefault(pair[0].method if pair[0].method in marks else _FURTHER, []).append(pair)
     return [
@@ -122,7 +86,7 @@ def _by_method(pairs: Sequence[tuple[Point, float, float]], methods: list[str], 
     ]  # fmt: skip
 
 
-def _line(row: Row, pairs: Sequence[tuple[Point, float, float]]) -> list[Series]:
+def _line(row: Any, pairs: Sequence[tuple[Any, float, float]]) -> list[Series]:
     """Return the least-squares line between the outermost points."""
     if row.agreement is None:
         return []
@@ -131,14 +95,14 @@ def _line(row: Row, pairs: Sequence[tuple[Point, float, float]]) -> list[Series]
     return [Series("least squares", "line", numbers(ends), numbers(heights), colour="text")]
 
 
-def _title(row: Row, several: bool) -> str:
+def _title(row: Any, several: bool) -> str:
     figures = _in_words(row)
     if not several:
         return figures
     return f"{row.head.capitalize()}: {figures}"
 
 
-def _in_words(row: Row) -> str:
+def _in_words(row: Any) -> str:
     """Return R squared with its bounds, and r."""
     if row.agreement is None:
         return f"R squared is undefined: {row.reason}"
