@@ -74,21 +74,21 @@ def test_two_measurements_cannot_claim_one_entry(tmp_path: Path) -> None:
 
 
 def test_a_margin_is_absolute_and_float_noise_is_none(tmp_path: Path) -> None:
-    old = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
-    write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of(old)})
+    old = measure("nli-occupation", Neutral(0.5), limit=100, cache=None)
+    write_entries(tmp_path, "m", "t.py", {"nli-occupation": entry_of(old)})
     baseline = Baseline(tmp_path, "m", "t.py")
     assert (
         assert_no_regression(
-            measure("nli-religion", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline, margin=0.0
+            measure("nli-occupation", Neutral(0.5 - 5e-7), limit=100, cache=None), baseline, margin=0.0
         ).code
         == "unchanged"
     )
-    worse = measure("nli-religion", Neutral(0.45), limit=100, cache=None)
+    worse = measure("nli-occupation", Neutral(0.45), limit=100, cache=None)
     assert assert_no_regression(worse, baseline, margin=0.051).code == "within"
-    with pytest.raises(GateFailure, match=r"0\.05 worse \(95 %: 0\.0255 to 0\.05\), allowed 0\.02"):
+    with pytest.raises(GateFailure, match=r"0\.05 worse \(95 %: 0\.0397 to 0\.05\), allowed 0\.02"):
         assert_no_regression(worse, baseline, margin=0.02)
     assert (
-        assert_no_regression(measure("nli-religion", Neutral(0.6), limit=100, cache=None), baseline, margin=0.05).code
+        assert_no_regression(measure("nli-occupation", Neutral(0.6), limit=100, cache=None), baseline, margin=0.05).code
         == "better"
     )
     with pytest.raises(GateError, match="margin"):
