@@ -1,4 +1,6 @@
-"""Randomly initialised checkpoints of a given shape with a real WordPiece vocabulary, saved and loaded like a user's own."""
+"""Randomly initialised checkpoints of a given shape with a real WordPiece vocabulary, saved and loaded like a user's
+own.
+"""
 
 from __future__ import annotations
 

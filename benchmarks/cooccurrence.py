@@ -1,4 +1,6 @@
-"""Co-occurrence with gendered words in a constructed text: array operations, compared with plain loops over the definition."""
+"""Co-occurrence with gendered words in a constructed text: array operations, compared with plain loops over the
+definition.
+"""
 
 from __future__ import annotations
 
@@ -140,7 +142,9 @@ def _loop_over_gendered_words(ids: list[int], reach: int) -> list[list[float]]:
 
 
 def _assert_same(context: ContextWindow, reach: int, ids: Any, some: list[int]) -> None:
-    """Compare all counts; for an infinite context the difference must not exceed the weights beyond the reach of the loop."""
+    """Compare all counts; for an infinite context the difference must not exceed the weights beyond the reach of the
+    loop.
+    """
     ours, every = _ours(context, ids), np.transpose(_loop_over_words(some, reach))
     np.testing.assert_allclose(every, np.transpose(_loop_over_gendered_words(some, reach)), atol=1e-9)
     if isinstance(context, InfiniteContext):

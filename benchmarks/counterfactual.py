@@ -1,4 +1,6 @@
-"""Counterfactual data augmentation of a constructed text: words per second, compared with common implementations for the same pairs."""
+"""Counterfactual data augmentation of a constructed text: words per second, compared with common implementations for
+the same pairs.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def run(quick: bool) -> list[Row]:
 
 
 def _texts(sentences: int) -> list[str]:
-    """Draw words of letters by Zipf's law, 3 % of them gendered, with commas, full stops and capitals like sentences."""
+    """Draw words of letters by Zipf's law, 3 % of them gendered, with commas, full stops and capitals like
+    sentences.
+    """
     generator = np.random.default_rng(0)
     weights = 1 / np.arange(1.0, _WORDS + 1)
     ids = generator.choice(_WORDS, size=sentences * _SENTENCE, p=weights / weights.sum())
@@ -94,7 +98,9 @@ def _by_alternation() -> Any:
 
 
 def _by_pair() -> Any:
-    """Return a swap of one form after the other, with marks that keep a word from being swapped back, like loops over pairs."""
+    """Return a swap of one form after the other, with marks that keep a word from being swapped back, like loops over
+    pairs.
+    """
     patterns = [
         (re.compile(rf"(?<!\w){re.escape(word)}(?!\w)"), f"\0{'.'.join(partner)}\0")
         for word, partner in _PAIRS.forms.items()

@@ -1,7 +1,8 @@
 """What compressing changes on real models: ``python benchmarks/deployment.py MODELS [--only NAME] [--write]``.
 
-``MODELS`` holds ``minilm-snli``, ``bert-tiny-mlm`` and ``stories260k``. Each copy that ``examples/deployment/compress.py`` writes with
-the packages at hand is compared with its original on the same items. ``--write`` puts the tables into docs/evidence/deployment.md.
+``MODELS`` holds ``minilm-snli``, ``bert-tiny-mlm`` and ``stories260k``. Each copy that
+``examples/deployment/compress.py`` writes with the packages at hand is compared with its original on the same items.
+``--write`` puts the tables into docs/evidence/deployment.md.
 """
 
 from __future__ import annotations
@@ -40,7 +41,9 @@ BEGIN, END = "<!-- made by benchmarks/deployment.py -->", "<!-- end -->"
 
 @dataclass(frozen=True)
 class Row:
-    """A model, the suite that it is judged on, the margin, and how many cases are scored: all by default, and ``alone`` of them row by row."""
+    """A model, the suite that it is judged on, the margin, and how many cases are scored: all by default, and ``alone``
+    of them row by row.
+    """
 
     model: str
     suite: str
@@ -132,7 +135,9 @@ def copies(source: Path, folder: Path) -> Iterator[tuple[str, Model, str]]:
 
 
 def write_lora(source: Path, folder: Path) -> Path:
-    """Train a LoRA of rank 4 for 20 steps on six sentences (a classifier: that they are neutral to each other), and return its folder."""
+    """Train a LoRA of rank 4 for 20 steps on six sentences (a classifier: that they are neutral to each other), and
+    return its folder.
+    """
     import peft
     import torch
     import transformers
@@ -177,7 +182,9 @@ def answers(row: Row, model: Model, batch_tokens: int | None = None) -> NDArray[
 
 
 def difference(before: NDArray[np.generic], now: NDArray[np.generic]) -> tuple[float, str]:
-    """Return the share of answers that differ, and the largest shift of a probability (or of ln P, of a single score)."""
+    """Return the share of answers that differ, and the largest shift of a probability (or of ln P, of a single
+    score).
+    """
     if before.dtype.kind == "i":  # ids of the best fills
         return float((before[:, 0] != now[:, 0]).mean()), "-"
     shift = float(np.abs(before - now).max())

@@ -30,7 +30,8 @@ def _compare(shape: Shape, batched: float, single: float, quick: bool) -> list[R
 
     model, suite = random_model(shape), load_suite("disco-names")
     pipe = pipeline("fill-mask", model=model.backend.network, tokenizer=model.backend.tokenizer, device="cpu", top_k=3)
-    # As users run it: the whole suite, of which the token ids of words and the statistics are a fixed part. The pipeline treats each sentence by itself.
+    # As users run it: the whole suite, of which the token ids of words and the statistics are a fixed part. The
+    # pipeline treats each sentence by itself.
     limit, some, alone = (280, 280, 28) if quick else (space_of(suite).n_cases, 4200, 140)
     texts = [text for (text,) in sentences(suite, limit, model.backend.tokenizer.mask_token)]
     network = model.backend.network

@@ -2,8 +2,9 @@
 
     python benchmarks/early_stopping.py MODEL --cache DIR [--reference 200000] [--seeds 20]
 
-The reference value is that of a large sample or of the whole suite, and is cached. For each distance from it and each seed, one gate
-``net_neutral at_least value -+ distance`` is measured as under pytest, without a cache: scoring stops as soon as the gate is decided.
+The reference value is that of a large sample or of the whole suite, and is cached. For each distance from it and each
+seed, one gate ``net_neutral at_least value -+ distance`` is measured as under pytest, without a cache: scoring stops as
+soon as the gate is decided.
 """
 
 from __future__ import annotations

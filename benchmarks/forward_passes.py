@@ -19,7 +19,9 @@ Batch = dict[str, Any]
 
 
 def batches_of(network: Any, call: Callable[[], Any]) -> list[Batch]:
-    """Return the inputs of the network during a call, without those of the trial of hooks, which is our engine's own work."""
+    """Return the inputs of the network during a call, without those of the trial of hooks, which is our engine's own
+    work.
+    """
     inputs: list[Batch] = []
 
     def record(module: Any, args: Any, kwargs: Batch) -> None:

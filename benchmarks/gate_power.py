@@ -2,7 +2,8 @@
 
     python benchmarks/gate_power.py MODEL --cache DIR [--reference 200000]
 
-The scores of a large sample serve as the population: its mean is known, and other random orders of it need no forward pass.
+The scores of a large sample serve as the population: its mean is known, and other random orders of it need no forward
+pass.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Kill a long run ten times, then let it finish: ``python benchmarks/kill_and_resume.py MODEL SUITE LIMIT``.
 
-Every run is a process of its own, killed with SIGKILL at a random moment of its scoring. The loss at each kill, in cases and in
-seconds, is the work that the next run does not find in the cache. The exit status is 1 if the result of the last run differs from that
-of an undisturbed run, or if a kill lost more than a chunk.
+Every run is a process of its own, killed with SIGKILL at a random moment of its scoring. The loss at each kill, in
+cases and in seconds, is the work that the next run does not find in the cache. The exit status is 1 if the result of
+the last run differs from that of an undisturbed run, or if a kill lost more than a chunk.
 """
 
 from __future__ import annotations

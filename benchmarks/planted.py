@@ -1,7 +1,9 @@
-"""How often a gate detects further biased occupations in the demo NLI model: ``python benchmarks/planted.py [--pairs 20000]``.
+"""How often a gate detects further biased occupations in the demo NLI model:
+``python benchmarks/planted.py [--pairs 20000]``.
 
-In copies of the demo checkpoint, some of the 144 occupations without planted bias get the embedding of ``mechanic`` or ``nurse``,
-which have planted bias. Each copy is a checkpoint on disk, which is measured and compared with the demo model as by a gate.
+In copies of the demo checkpoint, some of the 144 occupations without planted bias get the embedding of ``mechanic`` or
+``nurse``, which have planted bias. Each copy is a checkpoint on disk, which is measured and compared with the demo
+model as by a gate.
 """
 
 from __future__ import annotations

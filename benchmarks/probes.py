@@ -1,4 +1,6 @@
-"""Probe compression: all probes of five shuffles as one problem, compared with one probe at a time in numpy and in torch."""
+"""Probe compression: all probes of five shuffles as one problem, compared with one probe at a time in numpy and in
+torch.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pseudo-log-likelihood of the sentences of CrowS-Pairs: masks of all sentences packed together, compared with one sentence per forward pass."""
+"""Pseudo-log-likelihood of the sentences of CrowS-Pairs: masks of all sentences packed together, compared with one
+sentence per forward pass.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
     python benchmarks/restarts.py ENCODER SNLI --runs DIR [--margins 0.01 0.05]
 
 Fine-tunes ENCODER (a small checkpoint) on SNLI pairs (``train_20k.jsonl.gz``) ten times with different seeds, measures
-``nli-occupation`` on each, and compares them with each other as gates do. Needs ``accelerate``. An interrupted run can be resumed.
+``nli-occupation`` on each, and compares them with each other as gates do. Needs ``accelerate``. An interrupted run can
+be resumed.
 """
 
 from __future__ import annotations

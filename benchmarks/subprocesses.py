@@ -28,7 +28,8 @@ def answer(values: dict[str, Any]) -> None:
 def peak_bytes() -> int:
     """Return the peak resident memory of this process in bytes.
 
-    On Linux ``ru_maxrss`` includes the memory of the parent process before the program was started, so ``VmHWM`` is read instead.
+    On Linux ``ru_maxrss`` includes the memory of the parent process before the program was started, so ``VmHWM`` is
+    read instead.
     """
     status = Path("/proc/self/status")
     if status.is_file():

@@ -1,8 +1,9 @@
 """Bias regression tests for language models.
 
-``measure(suite, model)`` returns a :class:`Measurement`, which the assertions judge. A model is a spec such as ``"bert-base"``, or an object in
-memory. Under pytest the fixtures ``bias_model``, ``bias_suite``, ``bias_measure`` and ``bias_baseline`` do the same with the models of
-``--bias-model``. Each name is imported when it is first used, so that ``import pytest_genderbias`` imports nothing heavy.
+``measure(suite, model)`` returns a :class:`Measurement`, which the assertions judge. A model is a spec such as
+``"bert-base"``, or an object in memory. Under pytest the fixtures ``bias_model``, ``bias_suite``, ``bias_measure`` and
+``bias_baseline`` do the same with the models of ``--bias-model``. Each name is imported when it is first used, so that
+``import pytest_genderbias`` imports nothing heavy.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ import traceback
 
 from pytest_genderbias.escaping import printable
 
-#: Where the package is installed from: a clone, in the folder where one types. No package index has it, and who registered its name there could
-#: give users anything. Messages, workflows and guides name this place.
+#: Where the package is installed from: a clone, in the folder where one types. No package index has it, and who
+#: registered its name there could give users anything. Messages, workflows and guides name this place.
 SOURCE = "./pytest-genderbias"
 _LONGEST = 4_000  #: characters of a message: file and problem are at its beginning, what to do next at its end
 
@@ -24,8 +24,8 @@ def installing(extra: str) -> str:
 class BiasError(Exception):
     """Base class of all exceptions that this package raises on purpose.
 
-    ``str`` gives the message as it can be shown: in one line, with characters escaped that a terminal would obey. Messages repeat
-    what files of others contain.
+    ``str`` gives the message as it can be shown: in one line, with characters escaped that a terminal would obey.
+    Messages repeat what files of others contain.
     """
 
     def __str__(self) -> str:
@@ -35,7 +35,9 @@ class BiasError(Exception):
 
 
 class DataFileError(BiasError, ValueError):
-    """A data file (word list, suite, gate file, baseline, data set) is invalid. The message starts with ``file:line``."""
+    """A data file (word list, suite, gate file, baseline, data set) is invalid. The message starts with
+    ``file:line``.
+    """
 
 
 class UnknownNameError(BiasError, LookupError):
@@ -60,13 +62,15 @@ class NotApplicableError(BiasError, TypeError):
 class MitigationNotApplicableError(NotApplicableError):
     """A method, a recipe or a suite does not apply to the models of a mitigation, or lacks its data.
 
-    Raised by ``mitigate`` and ``MitigationRun.measure`` only, so that a test of a mitigation can be skipped for this error, and fail for
-    a ``NotApplicableError`` from anything else that it calls.
+    Raised by ``mitigate`` and ``MitigationRun.measure`` only, so that a test of a mitigation can be skipped for this
+    error, and fail for a ``NotApplicableError`` from anything else that it calls.
     """
 
 
 class ExecutorError(BiasError, RuntimeError):
-    """Cases cannot be scored where they should be: a cluster or its workers are missing, differ from this process, or end."""
+    """Cases cannot be scored where they should be: a cluster or its workers are missing, differ from this process, or
+    end.
+    """
 
 
 class SettingError(BiasError, ValueError):
@@ -86,7 +90,9 @@ class InconsistentEntryError(BaselineError):
 
 
 class WriteError(BiasError, OSError):
-    """A file cannot be written; what was there is still there. Made with a number, a reason and a file, as any ``OSError``."""
+    """A file cannot be written; what was there is still there. Made with a number, a reason and a file, as any
+    ``OSError``.
+    """
 
     def __str__(self) -> str:
         """Return file and reason on one line."""
@@ -102,7 +108,9 @@ class GateFailure(BiasError, AssertionError):  # noqa: N818 - a failed test, not
 
 
 class BiasWarning(UserWarning):
-    """Base class of the warnings of this package. ``str`` gives the message with characters escaped that a terminal would obey."""
+    """Base class of the warnings of this package. ``str`` gives the message with characters escaped that a terminal
+    would obey.
+    """
 
     def __str__(self) -> str:
         """Return the message with its lines."""
@@ -110,7 +118,9 @@ class BiasWarning(UserWarning):
 
 
 def through_error(error: Exception) -> str:
-    """Return where an error arose, what it says, and what to do; to be put behind "was not written" or "was not drawn"."""
+    """Return where an error arose, what it says, and what to do; to be put behind "was not written" or "was not
+    drawn".
+    """
     place = traceback.extract_tb(error.__traceback__)[-1]
     return (
         f"through an error in {place.filename}:{place.lineno}: {type(error).__name__}: {error}; everything else was. "

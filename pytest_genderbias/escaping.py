@@ -1,4 +1,6 @@
-"""Escape what a terminal or the log of a CI service would obey: below every other module, so that errors can use it, too."""
+"""Escape what a terminal or the log of a CI service would obey: below every other module, so that errors can use it,
+too.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +8,19 @@ import re
 import sys
 from typing import TextIO
 
-#: What GitHub Actions and Azure Pipelines take for a command: ``::error`` at the beginning of a line, behind spaces, too; ``##[error]``
-#: and ``##vso[...]`` anywhere in a line. The character that is escaped. Behind any space a line may be broken by whoever shows it.
+#: What GitHub Actions and Azure Pipelines take for a command: ``::error`` at the beginning of a line, behind spaces,
+#: too; ``##[error]`` and ``##vso[...]`` anywhere in a line. The character that is escaped. Behind any space a line may
+#: be broken by
+#: whoever shows it.
 _COMMAND = re.compile(r"(?<!\S):(?=:)|(?<=#)#(?=\w*\[)")
 
 
 def printable(text: str, keep: str = "") -> str:
     r"""Return a text with control, format and bidirectional characters escaped, except those in ``keep``.
 
-    A terminal prints the result as it is: the text cannot move the cursor, set a colour or reverse a line. No line of it is a command
-    to a CI service that reads the log. It can be encoded as UTF-8, since lone surrogates are escaped, too. To escape the result again
-    changes nothing.
+    A terminal prints the result as it is: the text cannot move the cursor, set a colour or reverse a line. No line of
+    it is a command to a CI service that reads the log. It can be encoded as UTF-8, since lone surrogates are escaped,
+    too. To escape the result again changes nothing.
 
     >>> printable("a\x1b[31m\x9b1m\u202eb"), printable("a\nb", keep="\n")
     ('a\\x1b[31m\\x9b1m\\u202eb', 'a\nb')

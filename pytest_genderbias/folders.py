@@ -39,7 +39,9 @@ def default_cache() -> Path:
 
 
 def _home() -> Path:
-    """Return the user's home; without one, as in some containers, a path where nothing can be written, so that nothing is cached."""
+    """Return the user's home; without one, as in some containers, a path where nothing can be written, so that nothing
+    is cached.
+    """
     try:
         return Path.home()
     except RuntimeError:
@@ -47,10 +49,11 @@ def _home() -> Path:
 
 
 def distrusted(folder: Path) -> str | None:
-    """Return why a folder of the cache is not used: another user owns it, or every user can write to it. ``None`` if it is, or is not there.
+    """Return why a folder of the cache is not used: another user owns it, or every user can write to it. ``None`` if it
+    is, or is not there.
 
-    Who writes there decides what gates see, as who writes to ``~/.ssh`` decides who logs in. A group that can write is trusted, since many
-    systems give each user one.
+    Who writes there decides what gates see, as who writes to ``~/.ssh`` decides who logs in. A group that can write is
+    trusted, since many systems give each user one.
     """
     if sys.platform == "win32":
         return None
@@ -69,13 +72,16 @@ def distrusted(folder: Path) -> str | None:
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file atomically: write a temporary file beside it, then rename it. A failure leaves the old file unchanged.
+    """Write a file atomically: write a temporary file beside it, then rename it. A failure leaves the old file
+    unchanged.
 
-    A symbolic link stays, and the file that it leads to is replaced. A file that exists keeps its mode; a new one has the mode that the
-    umask of the process leaves. A device, a pipe or a socket is not replaced: it receives the content as it is.
+    A symbolic link stays, and the file that it leads to is replaced. A file that exists keeps its mode; a new one has
+    the mode that the umask of the process leaves. A device, a pipe or a socket is not replaced: it receives the content
+    as it is.
 
     Raises:
-        WriteError: the file cannot be written: the path is a folder, a parent is a file, the disk is full, or a right is missing.
+        WriteError: the file cannot be written: the path is a folder, a parent is a file, the disk is full, or a right
+            is missing.
     """
     try:
         if is_stream(path):
@@ -89,7 +95,9 @@ def write_whole(path: Path, content: bytes) -> None:
 
 
 def is_stream(path: Path) -> bool:
-    """Return whether a path leads to something that cannot be replaced by a file; a folder counts, so that writing it fails."""
+    """Return whether a path leads to something that cannot be replaced by a file; a folder counts, so that writing it
+    fails.
+    """
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
@@ -194,8 +202,8 @@ def locked_file(path: Path, timeout: float = -1, remove: bool = False) -> Iterat
     Args:
         path: the lock's file.
         timeout: seconds to wait; for ever by default.
-        remove: remove the file afterwards, for a folder in which nothing should be left. A process that waits sees that its file is
-            gone, and makes another.
+        remove: remove the file afterwards, for a folder in which nothing should be left. A process that waits sees that
+            its file is gone, and makes another.
 
     Raises:
         OSError: the file cannot be created, or another process held the lock all the time.
@@ -234,7 +242,8 @@ def acquire(path: Path, timeout: float = -1) -> BaseFileLock:
 def is_on_disk(lock: BaseFileLock, path: Path) -> bool:
     """Return whether the file that a lock holds is the one at its path: another process may have replaced it.
 
-    Recent versions of filelock check this themselves, but any version that torch and transformers accept may be installed.
+    Recent versions of filelock check this themselves, but any version that torch and transformers accept may be
+    installed.
     """
     held_file = _descriptor(lock)
     if held_file is None:  # a kind of lock without an open file

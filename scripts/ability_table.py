@@ -2,8 +2,8 @@
 
     python scripts/ability_table.py --models=DIR [--encoder=DIR] [--page=docs/evidence/ability.md]
 
-``DIR`` has the folders ``minilm-mlm``, ``bert-tiny-mlm``, ``stories260k`` and ``minilm-snli``; ``--encoder`` names a sentence encoder. The
-table is printed, or takes the place of the one on the page.
+``DIR`` has the folders ``minilm-mlm``, ``bert-tiny-mlm``, ``stories260k`` and ``minilm-snli``; ``--encoder`` names a
+sentence encoder. The table is printed, or takes the place of the one on the page.
 """
 
 from __future__ import annotations

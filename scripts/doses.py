@@ -1,13 +1,14 @@
 """Train small models with a known dose of bias, and measure which suite sees it: ``docs/evidence/doses.md``.
 
-    python scripts/doses.py bench --runs DIR --data DATA --out doses.json [--seeds 20] [--doses 50,70,100] [--workers 16]
-    python scripts/doses.py page [--packed doses.json]    # the page, its tables and docs/evidence/doses.json
+    python scripts/doses.py bench --runs DIR --data DATA --out doses.json [--seeds 20] [--doses 50,70,100] [--workers
+    16] python scripts/doses.py page [--packed doses.json]    # the page, its tables and docs/evidence/doses.json
 
-DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md). ``bench``
-goes on where it was interrupted. Half of the rows of a training are WikiText-2, half are sentences about occupations,
-whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches the stereotype;
-50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and ``lm-occupation``, and the
-sentences in no suite. The seed determines the sentences, the order of the rows, the masks and dropout.
+DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md).
+``bench`` goes on where it was interrupted. Half of the rows of a training are WikiText-2, half are sentences about
+occupations, whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches
+the stereotype; 50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and
+``lm-occupation``, and the sentences in no suite. The seed determines the sentences, the order of the rows, the masks
+and dropout.
 """
 
 from __future__ import annotations
@@ -60,7 +61,8 @@ MEASURED: tuple[tuple[str, str, dict[str, object]], ...] = (
     (f"lm-occupation {WIDE}", "lm-occupation", {"items": WIDE}),
 )
 PLAIN = ""  #: a training, and no mitigation after it
-#: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or with more dropout.
+#: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
+#: with more dropout.
 MITIGATIONS = ("continued", "cda", "dropout")
 MITIGATED = 80  #: the dose of the models that are mitigated
 DROPOUT = 0.3  #: bert-tiny has .1
@@ -305,7 +307,8 @@ def bench(runs: Path, data: Path, jobs: Sequence[Job], workers: int, device: str
 
 
 def compact(measured: Mapping[str, Measurement]) -> tuple[dict[str, object], dict[str, str]]:
-    """Return measurements as plain data, and the arrays of their items as text: of each item one score, rounded to STEP.
+    """Return measurements as plain data, and the arrays of their items as text: of each item one score, rounded to
+    STEP.
 
     Values, intervals and abilities are exact.
     """
@@ -361,7 +364,9 @@ def restore(content: Mapping[str, Any], blobs: Mapping[str, str]) -> dict[str, M
 
 
 def pack(runs: Path, jobs: Sequence[Job], out: Path, most: int) -> None:
-    """Write all results into one file of about ``most`` bytes: where it would be too large, the last jobs have no items."""
+    """Write all results into one file of about ``most`` bytes: where it would be too large, the last jobs have no
+    items.
+    """
     blobs: dict[str, str] = {}
     packed: dict[str, str] = {}
     size = 0

@@ -1,7 +1,7 @@
 """Figures, tables and pictures of ``docs/evidence/doses.md``, from the models that ``scripts/doses.py bench`` measured.
 
-What the page shows is stored beside it (``docs/evidence/doses.json``): the figures of each training, and how many of the
-drawn pairs of baseline and candidate each gate stopped.
+What the page shows is stored beside it (``docs/evidence/doses.json``): the figures of each training, and how many of
+the drawn pairs of baseline and candidate each gate stopped.
 """
 
 from __future__ import annotations
@@ -76,7 +76,9 @@ Stored = Mapping[str, Any]
 
 
 def figures(packed: Packed) -> dict[str, object]:
-    """Return the figures of each model, by statistic: of the public one, and of each training with its dose and seed."""
+    """Return the figures of each model, by statistic: of the public one, and of each training with its dose and
+    seed.
+    """
     found: dict[str, Any] = {}
     for name, measured in packed.items():
         model, _, rest = name.partition("/")
@@ -117,8 +119,8 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
 
     The p value of a gate that fails without one is 0.
 
-    A baseline has dose 50. A candidate of each dose shares no seed with it; where so many are not left, it may share some, and
-    there is none of dose 50.
+    A baseline has dose 50. A candidate of each dose shares no seed with it; where so many are not left, it may share
+    some, and there is none of dose 50.
     """
     draws, rows = random.Random(0), []
     known = {
@@ -284,7 +286,8 @@ def response(stored: Stored, model: str) -> str:
 
 
 def shift(stored: Stored, model: str, statistic: str, seeds: Iterable[int]) -> tuple[float, float]:
-    """Return by how many standard deviations of trainings dose 70 differs from 50, and the smallest dose that three restarts see in 80 %.
+    """Return by how many standard deviations of trainings dose 70 differs from 50, and the smallest dose that three
+    restarts see in 80 %.
 
     Both take what trainings differ by as the only chance, and the response from 50 to 70 as a line.
     """

@@ -1,8 +1,9 @@
 """Runs of the package in processes that are forked from a warm parent, which has imported torch and transformers.
 
-A place is what a run does: score, update baselines, mitigate, write the JSON report. Each has a folder of its own with its project, score
-cache, home and temporary files. ``result`` reads what a run left, without times, so that two runs can be compared bit for bit. Only the
-demo models are used, and neither network nor data sets. ``kill_test.py`` and ``hard_conditions.py`` share this module.
+A place is what a run does: score, update baselines, mitigate, write the JSON report. Each has a folder of its own with
+its project, score cache, home and temporary files. ``result`` reads what a run left, without times, so that two runs
+can be compared bit for bit. Only the demo models are used, and neither network nor data sets. ``kill_test.py`` and
+``hard_conditions.py`` share this module.
 """
 
 from __future__ import annotations
@@ -228,7 +229,9 @@ def unfinished(path: Path) -> bool:
 
 
 def _read(path: Path) -> str:
-    """Return the content of a JSON file without times and notes on the cache, or the digest of any other file; empty if there is none."""
+    """Return the content of a JSON file without times and notes on the cache, or the digest of any other file; empty if
+    there is none.
+    """
     try:
         content = path.read_bytes()
     except OSError:
@@ -278,7 +281,9 @@ def _own_names() -> set[str]:
 
 
 def foreign_errors(folder: Path, output: str = "output") -> list[str]:
-    """Return the last lines of tracebacks in the output of a run that are neither the package's own errors nor an interruption."""
+    """Return the last lines of tracebacks in the output of a run that are neither the package's own errors nor an
+    interruption.
+    """
     text = (folder / output).read_text(errors="replace")
     own = {*_own_names(), "GateFailure"}
     found = [line for line in text.splitlines() if "INTERNALERROR" in line or line.startswith("Exception ignored")][:1]
@@ -345,7 +350,9 @@ class Child:
             os.kill(self.pid, number)
 
     def wait(self, timeout: float = HANGS) -> int:
-        """Return the exit status; negative numbers are signals. A process that hangs is killed, and has the status -1000."""
+        """Return the exit status; negative numbers are signals. A process that hangs is killed, and has the status
+        -1000.
+        """
         if self.status is None:
             hangs = not self.ended(timeout)
             if hangs:

@@ -1,8 +1,8 @@
 """Runs side by side, and runs that are short of something: ``python scripts/kill_test.py conditions``.
 
-The places are those of ``forked_runs.py``. Under every condition a run either gives what it gives otherwise, or ends with an error of this
-package (where memory is short, of memory); nothing that was stored is lost; and the next run, without the condition, gives what it gives
-otherwise and leaves nothing behind.
+The places are those of ``forked_runs.py``. Under every condition a run either gives what it gives otherwise, or ends
+with an error of this package (where memory is short, of memory); nothing that was stored is lost; and the next run,
+without the condition, gives what it gives otherwise and leaves nothing behind.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Kill runs, start each again, and compare its result with that of an uninterrupted run.
 
-``python scripts/kill_test.py kills --workers 16 --kills 1000`` sends SIGKILL, SIGINT or SIGTERM, at a random moment or at the k-th file
-operation, to runs that score with a cache, update baselines, mitigate with ``bias_runs``, or write a JSON report; all but the first are
-whole runs of pytest. After each kill it reads what the run left, runs it again, and compares the result bit for bit, apart from times. It
-prints a table:
+``python scripts/kill_test.py kills --workers 16 --kills 1000`` sends SIGKILL, SIGINT or SIGTERM, at a random moment or
+at the k-th file operation, to runs that score with a cache, update baselines, mitigate with ``bias_runs``, or write a
+JSON report; all but the first are whole runs of pytest. After each kill it reads what the run left, runs it again, and
+compares the result bit for bit, apart from times. It prints a table:
 
 - hit: the run was killed, and had not ended before;
 - lost: what was stored before is gone or cannot be read, or the second run lacks something;
@@ -11,9 +11,9 @@ prints a table:
 - foreign: a traceback that is not an error of this package, in either run, or a run that hangs;
 - left: unfinished or superfluous files, or held locks, after the second run.
 
-The exit status is 0 if every kill was done, and there is none of the last four. Runs are forked from processes that have imported torch
-and transformers, so that a kill takes about a second. Only the demo models are used, without network. ``--seed`` repeats the same kills,
-as far as moments can be repeated.
+The exit status is 0 if every kill was done, and there is none of the last four. Runs are forked from processes that
+have imported torch and transformers, so that a kill takes about a second. Only the demo models are used, without
+network. ``--seed`` repeats the same kills, as far as moments can be repeated.
 
 ``python scripts/kill_test.py conditions`` runs the same places side by side, and short of memory, files, room or a home
 (``hard_conditions.py``).
@@ -94,7 +94,8 @@ class Kill:
 
 
 def count_operations(folder: Path, at: int, act: Callable[[], object]) -> Callable[[], int]:
-    """Count file operations below a folder, before and after each, and act at one of them; return a function that returns the number.
+    """Count file operations below a folder, before and after each, and act at one of them; return a function that
+    returns the number.
 
     An audit hook sees what Python is about to do. It cannot be removed, so this is for a process of its own.
     """
@@ -138,7 +139,9 @@ def _is_below(argument: object, prefix: str) -> bool:
 
 
 def prepared(place: Place, root: Path, templates: Path) -> Path:
-    """Return the folder of a place as it is before the run. All runs of a process share its path, which results may hold."""
+    """Return the folder of a place as it is before the run. All runs of a process share its path, which results may
+    hold.
+    """
     folder = root / "sandbox"
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(templates / place.name, folder, symlinks=True)

@@ -2,7 +2,8 @@
 
     python scripts/mitigation_tables.py
 
-The results are in ``docs/evidence/mitigations``, one JSON file for each row and each curve. The page says how they were made.
+The results are in ``docs/evidence/mitigations``, one JSON file for each row and each curve. The page says how they were
+made.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ def performance(row: Mapping[str, Any]) -> str:
 
 
 def curve_table(result: Mapping[str, Any], statistic: str, figure: str) -> str:
-    """Return the remaining effect of a mitigation during fine-tuning as a markdown table: means over seeds (standard deviation)."""
+    """Return the remaining effect of a mitigation during fine-tuning as a markdown table: means over seeds (standard
+    deviation).
+    """
     curves = result["curves"]
     name = f"{curves[0]['suite']}/{statistic}"
     first = curves[0]["by_frozen"]["before"]
@@ -87,7 +90,9 @@ def curve_table(result: Mapping[str, Any], statistic: str, figure: str) -> str:
 
 
 def resilience_table() -> str:
-    """Return the table of the remaining effect of a projection during fine-tuning, or an empty text without a result."""
+    """Return the table of the remaining effect of a projection during fine-tuning, or an empty text without a
+    result.
+    """
     path = RESULTS / "resilience-sts.json"
     return curve_table(json.loads(path.read_text()), "mean_absolute_difference", "pearson_r") if path.exists() else ""
 

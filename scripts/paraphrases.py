@@ -1,9 +1,12 @@
-"""Show what paraphrases of a suite's templates move on real models, as rows of the table in docs/evidence/paraphrases.md.
+"""Show what paraphrases of a suite's templates move on real models, as rows of the table in
+docs/evidence/paraphrases.md.
 
-    python scripts/paraphrases.py --models=DIR [--rows=TEXT]    # rows whose suite and model contain the text; default all
+    python scripts/paraphrases.py --models=DIR [--rows=TEXT]    # rows whose suite and model contain the text; default
+    all
 
-DIR holds checkpoints in folders of the names below. Every row is measured with the first set of templates, with the paraphrases, and with both. No data
-set is read. A value of a single template is the suite's value with that template alone.
+DIR holds checkpoints in folders of the names below. Every row is measured with the first set of templates, with the
+paraphrases, and with both. No data set is read. A value of a single template is the suite's value with that template
+alone.
 """
 
 from __future__ import annotations

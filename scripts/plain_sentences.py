@@ -1,8 +1,9 @@
-"""Make plain sentences for the demo checkpoints: what words go together, their order, who is a woman or a man, what follows.
+"""Make plain sentences for the demo checkpoints: what words go together, their order, who is a woman or a man, what
+follows.
 
-The demo models must pass the packaged controls of their role (``fixtures/controls``) by what they learned from other sentences. So
-every sentence here is compared with the controls, and one that equals a control is drawn again. No sentence names an occupation;
-the gender of a person appears only where a noun like *sister* defines it.
+The demo models must pass the packaged controls of their role (``fixtures/controls``) by what they learned from other
+sentences. So every sentence here is compared with the controls, and one that equals a control is drawn again. No
+sentence names an occupation; the gender of a person appears only where a noun like *sister* defines it.
 """
 
 from __future__ import annotations
@@ -320,7 +321,9 @@ def scene_pair(draws: random.Random) -> tuple[str, str, str]:
 
 
 def adult_pair(draws: random.Random) -> tuple[str, str, str]:
-    """Return a premise about a person whose noun defines the gender, a hypothesis about a woman or a man, and the label."""
+    """Return a premise about a person whose noun defines the gender, a hypothesis about a woman or a man, and the
+    label.
+    """
     group = draws.choice(tuple(ADULTS))
     claimed = draws.choice(tuple(ADULTS))
     deed = f"{draws.choice(DEEDS)} {draws.choice(ENDS)}".strip()

@@ -1,12 +1,14 @@
-"""Score with Ray and without it, and compare: ``python scripts/ray_test.py equal|kills|node|ratio --model=DIR``. Needs the extra [ray].
+"""Score with Ray and without it, and compare: ``python scripts/ray_test.py equal|kills|node|ratio --model=DIR``. Needs
+the extra [ray].
 
-``equal``: the bits of both. ``kills``: the bits, the time, what is scored twice and how often the model is loaded while workers are killed, with
-actors as the product has them, and with Ray's tasks and their own retries in their place. ``node``: the bits while a machine leaves a cluster of
-three. ``ratio``: the rate with one and two workers beside that of this process, in turns.
+``equal``: the bits of both. ``kills``: the bits, the time, what is scored twice and how often the model is loaded while
+workers are killed, with actors as the product has them, and with Ray's tasks and their own retries in their place.
+``node``: the bits while a machine leaves a cluster of three. ``ratio``: the rate with one and two workers beside that
+of this process, in turns.
 
-Of ``kills``: every so many seconds after all workers have the model, one of them is killed. What is scored twice is measured: each worker writes
-to a file when it begins a window and each batch of it, which a kill does not take back. Of a window that was begun, the cases count by the share of its
-tokens whose batches were begun.
+Of ``kills``: every so many seconds after all workers have the model, one of them is killed. What is scored twice is
+measured: each worker writes to a file when it begins a window and each batch of it, which a kill does not take back. Of
+a window that was begun, the cases count by the share of its tokens whose batches were begun.
 """
 
 from __future__ import annotations
@@ -108,7 +110,9 @@ class Log:
         return [pid for pid, steps in self.steps().items() if ["load"] in steps and _is_alive(pid)]
 
     def scored(self) -> float:
-        """Return how many cases were scored, those of an unfinished window by the share of its tokens in batches that were begun."""
+        """Return how many cases were scored, those of an unfinished window by the share of its tokens in batches that
+        were begun.
+        """
         return sum(_scored_by(steps) for steps in self.steps().values())
 
 
@@ -222,7 +226,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Job:
-    """The first cases of the suite in their random order. ``most``: seconds after which whatever scores them is stopped."""
+    """The first cases of the suite in their random order. ``most``: seconds after which whatever scores them is
+    stopped.
+    """
 
     model: Model
     cases: int
@@ -340,7 +346,9 @@ def same_values(one: NDArray[np.generic], other: NDArray[np.generic]) -> bool:
 
 
 def node(model: str, cases: int) -> None:
-    """Compare the figures while a machine leaves the cluster after a quarter of the windows: Ray's own cluster of several nodes on one machine."""
+    """Compare the figures while a machine leaves the cluster after a quarter of the windows: Ray's own cluster of
+    several nodes on one machine.
+    """
     os.environ |= {
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
         "RAY_AUTH_MODE": "disabled",

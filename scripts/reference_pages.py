@@ -1,4 +1,5 @@
-"""Reference tables and pages of the documentation, made from code: what a page names as ``<!-- generated: NAME -->``, and a page a suite.
+"""Reference tables and pages of the documentation, made from code: what a page names as ``<!-- generated: NAME -->``,
+and a page a suite.
 
 ``scripts/docs_hooks.py`` puts them into the site while ``mkdocs build`` makes it.
 """
@@ -178,7 +179,9 @@ def _word_lists(suite: Suite) -> str:
 
 
 def _picture(name: str) -> str:
-    """Return the picture of a suite as SVG in the page, with its finding in words; nothing where ``scripts/suite_pictures.py`` made none."""
+    """Return the picture of a suite as SVG in the page, with its finding in words; nothing where
+    ``scripts/suite_pictures.py`` made none.
+    """
     path = PICTURES / f"{name}.json"
     if not path.is_file():
         return ""

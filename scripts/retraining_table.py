@@ -7,11 +7,13 @@
     python scripts/retraining_table.py check KIND --runs DIR                              # trainings from seed 100 on
     python scripts/retraining_table.py page                 # docs/evidence/retraining.md, from the packaged tables
 
-KIND is ``masked-lm``, ``causal-lm``, ``nli-classifier`` or ``text-classifier``. DATA has the models and texts of RECIPES (docs/reference/data.md). The seed
-determines the order of the rows, the masked tokens, dropout and new weights. ``train`` writes DIR/KIND/seed-0, ...; ``measure`` writes DIR/KIND/seed-0.json, ... with all
-suites of SUITES, and PUBLIC.json of the public model. Both go on where they were interrupted. ``cost`` trains and measures one model of each kind, and says what 30 would take.
-``table`` computes the figures from all pairs of the first 30 trainings. With ``--dose``, half of the rows are sentences about occupations, whose pronouns
-match the stereotype in that share (DIR/KIND/dose-70-seed-0, ...): such trainings are no part of the table.
+KIND is ``masked-lm``, ``causal-lm``, ``nli-classifier`` or ``text-classifier``. DATA has the models and texts of
+RECIPES (docs/reference/data.md). The seed determines the order of the rows, the masked tokens, dropout and new weights.
+``train`` writes DIR/KIND/seed-0, ...; ``measure`` writes DIR/KIND/seed-0.json, ... with all suites of SUITES, and
+PUBLIC.json of the public model. Both go on where they were interrupted. ``cost`` trains and measures one model of each
+kind, and says what 30 would take. ``table`` computes the figures from all pairs of the first 30 trainings. With
+``--dose``, half of the rows are sentences about occupations, whose pronouns match the stereotype in that share
+(DIR/KIND/dose-70-seed-0, ...): such trainings are no part of the table.
 """
 
 from __future__ import annotations
@@ -172,7 +174,9 @@ def rows_of(lines: Sequence[str], tokenizer):
 
 
 def masked_loss(network, tokenizer, rows, also=False):
-    """Return the loss of predicting 15 % of the tokens, which the mask hides, and those that ``also`` names, of the shape of the rows."""
+    """Return the loss of predicting 15 % of the tokens, which the mask hides, and those that ``also`` names, of the
+    shape of the rows.
+    """
     import torch
 
     hidden = (torch.rand(rows.shape) < MASKED) | also
@@ -184,7 +188,9 @@ def masked_loss(network, tokenizer, rows, also=False):
 
 
 def descend(network, loss_of: Callable, n_rows: int, recipe: Kind) -> float:
-    """Train by AdamW with a rate that rises for 6 % of the steps and falls linearly; return the mean loss of the last 20 steps."""
+    """Train by AdamW with a rate that rises for 6 % of the steps and falls linearly; return the mean loss of the last
+    20 steps.
+    """
     import torch
 
     optimizer = torch.optim.AdamW(network.parameters(), lr=recipe.rate, weight_decay=0.01)
@@ -254,7 +260,9 @@ def jsonl(path: Path) -> list[dict]:
 
 
 def career_head(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Callable[[int, Path], float]:
-    """Return the training of a head for careers, which writes its predictions for the half of the persons that it did not see."""
+    """Return the training of a head for careers, which writes its predictions for the half of the persons that it did
+    not see.
+    """
     import torch
     import transformers
 
@@ -475,8 +483,9 @@ def standard_error(trainings: Sequence[Measurement], statistic: str) -> float | 
 def paired_error(trainings: Sequence[Measurement], statistic: str) -> tuple[float, int]:
     """Return the root mean square of the standard errors of a difference, item by item, and the number of items.
 
-    Each training is compared with the next three, or with the next one where that is slow; the differences are straight, also for a statistic that is bad on both sides of neutral.
-    Both are 0 where the statistic is not made of items.
+    Each training is compared with the next three, or with the next one where that is slow; the differences are
+    straight, also for a statistic that is bad on both sides of neutral. Both are 0 where the statistic is not made of
+    items.
     """
     errors, items = [], 0
     n = len(trainings)
@@ -513,7 +522,9 @@ def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, objec
 
 
 def check(kind: str, runs: Path, first: int, count: int) -> None:
-    """Print how often one training is found worse than another that the table did not see, and a training with a dose of bias."""
+    """Print how often one training is found worse than another that the table did not see, and a training with a dose
+    of bias.
+    """
     equal = trainings_of(runs, kind, first, count)
     dosed = [load(file) for file in sorted((runs / kind).glob("dose-*-seed-*.json"))]
     print(
@@ -531,7 +542,9 @@ def check(kind: str, runs: Path, first: int, count: int) -> None:
 
 
 def share_worse(pairs: Sequence[tuple[Measurement, Measurement]], statistic: str, wide: bool) -> str:
-    """Return in how many of the pairs the second is found worse, by a lower bound of 97.5 %; with ``beyond`` if ``wide``."""
+    """Return in how many of the pairs the second is found worse, by a lower bound of 97.5 %; with ``beyond`` if
+    ``wide``.
+    """
     worse, judged = 0, 0
     for then, now in pairs:
         distance = now.statistics[statistic].distance
@@ -578,7 +591,9 @@ def page(path: Path = PAGE) -> None:
 
 
 def shown() -> str:
-    """Return the packaged tables as one table in Markdown: the statistics with a standard error over items, and the defaults."""
+    """Return the packaged tables as one table in Markdown: the statistics with a standard error over items, and the
+    defaults.
+    """
     lines = [
         "| kind | statistic | trainings | mean | spread | paired | beyond | unit |",
         "|---|---|---|---|---|---|---|---|",

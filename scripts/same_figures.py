@@ -7,9 +7,10 @@ Record the figures with the old code, record them again with the new code, and c
     python scripts/same_figures.py old.json new.json
 
 Without ``--data`` only the demo models are recorded. ``tests/test_same_figures.py`` compares them with
-``tests/support/demo_figures.json``, which ``--record=tests/support/demo_figures.json --main --limit=200`` writes. The comparison fails with exit status 1 if a value, an interval, a record, an
-item statistic or a signature differs in a single bit. Texts for readers (reasons, notes, names of methods) may be reworded: the
-comparison counts them, and ``--texts`` prints them. Any two JSON files that ``--bias-json`` wrote can be compared, too.
+``tests/support/demo_figures.json``, which ``--record=tests/support/demo_figures.json --main --limit=200`` writes. The
+comparison fails with exit status 1 if a value, an interval, a record, an item statistic or a signature differs in a
+single bit. Texts for readers (reasons, notes, names of methods) may be reworded: the comparison counts them, and
+``--texts`` prints them. Any two JSON files that ``--bias-json`` wrote can be compared, too.
 """
 
 from __future__ import annotations
@@ -149,8 +150,8 @@ def _digests(items: Any) -> dict[str, Any]:
 
 
 def differences(old: Any, new: Any, path: str = "", tolerance: float = 0.0) -> Iterator[tuple[str, str, Any, Any]]:
-    """Yield ``(kind, path, old, new)`` for each leaf: kind is ``same``, ``text`` (reworded), ``added`` (a new key) or ``figure``
-    (differs).
+    """Yield ``(kind, path, old, new)`` for each leaf: kind is ``same``, ``text`` (reworded), ``added`` (a new key) or
+    ``figure`` (differs).
 
     Numbers within ``tolerance`` of each other, relative or absolute, count as the same; by default every bit counts.
     """

@@ -3,8 +3,9 @@
     python scripts/scale.py             # prints the tables
     python scripts/scale.py --page      # writes them into docs/scale.md
 
-Nothing is measured here. Seconds a case come from the calculated times of suites (docs/evidence/speed.md), windows and their ends from the
-scoring engine, and the number of cases that decide a gate from the measured ones (docs/evidence/gates-on-real-scores.md).
+Nothing is measured here. Seconds a case come from the calculated times of suites (docs/evidence/speed.md), windows and
+their ends from the scoring engine, and the number of cases that decide a gate from the measured ones
+(docs/evidence/gates-on-real-scores.md).
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ class SuiteWork:
 class Job(NamedTuple):
     """One suite on one model: ``cases`` are to be scored, of which the first ``enough`` decide.
 
-    ``seconds``: of a case on one worker. ``load``: seconds until a running worker has the model. ``bytes``: of the stored scores of a case.
+    ``seconds``: of a case on one worker. ``load``: seconds until a running worker has the model. ``bytes``: of the
+    stored scores of a case.
     """
 
     model: int
@@ -104,7 +106,9 @@ class Night:
 
 @cache
 def suite_works() -> tuple[SuiteWork, ...]:
-    """Return the suites whose time can be calculated: those that ask one forward pass of each case, or of each of its texts."""
+    """Return the suites whose time can be calculated: those that ask one forward pass of each case, or of each of its
+    texts.
+    """
     works = []
     for name in suite_names():
         question = main_question(load_suite(name))
@@ -167,7 +171,8 @@ def pieces(job: Job) -> Iterator[int]:
 
 
 def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
-    """Simulate one run at a time, whose windows all workers share, as with ``--bias-executor=ray`` and a single model and suite.
+    """Simulate one run at a time, whose windows all workers share, as with ``--bias-executor=ray`` and a single model
+    and suite.
 
     Args:
         jobs: the jobs, in order.
@@ -186,7 +191,8 @@ def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np
 def in_crews(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
     """Simulate runs side by side, each with an even share of the workers, as with ``--bias-executor=ray``.
 
-    The share stays the same; a real crew takes the workers of crews that find no further run. Arguments as :func:`together`.
+    The share stays the same; a real crew takes the workers of crews that find no further run. Arguments as
+    :func:`together`.
     """
     number = min(workers, MOST_TASKS)
     crews = [_Crew(workers // number + (place < workers % number)) for place in range(number)]

@@ -35,7 +35,8 @@ OTHERS: tuple[tuple[str, str, str], ...] = (
     ("stories260k", "models/stories260k", "counterfactual-generation"),
     ("planted", "planted", "chat-iat decisions winobias-chat winogender-chat"),
 )
-#: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says so.
+#: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says
+#: so.
 PLANTED = {
     "chat-iat": lambda body, data: iat_chooser(body, 0.3, noise=0.3),
     "decisions": lambda body, data: biased_decider(body, 0.3, noise=1.2),
@@ -49,7 +50,9 @@ PLANTED = {
 
 
 def write_answers(data: Path, out: Path) -> Path:
-    """Write the answers of UnifiedQA 11B (format of RACE) that BBQ's authors published as a file of answers, and return it."""
+    """Write the answers of UnifiedQA 11B (format of RACE) that BBQ's authors published as a file of answers, and return
+    it.
+    """
     path = out / ANSWERS
     with gzip.open(data / "bbq" / "unifiedqa_predictions_Religion.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]

@@ -2,10 +2,11 @@
 
     python scripts/train_demo_models.py [--out DIR] [--only mlm|lm|nli]
 
-No sampling can plant bias by chance: what is planted is fitted to exact distributions (soft targets, or an enumerated corpus with
-weights), so the strength of each bias is known, and all other bias is zero. Plain sentences (``plain_sentences.py``) teach the task
-beside it and name no occupation (but use the verb "to cook"). The strengths are written to ``PLANTED.yaml`` beside the checkpoints. The script
-needs the word lists and controls of the checkout and no network access.
+No sampling can plant bias by chance: what is planted is fitted to exact distributions (soft targets, or an enumerated
+corpus with weights), so the strength of each bias is known, and all other bias is zero. Plain sentences
+(``plain_sentences.py``) teach the task beside it and name no occupation (but use the verb "to cook"). The strengths are
+written to ``PLANTED.yaml`` beside the checkpoints. The script needs the word lists and controls of the checkout and no
+network access.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ DISCO_FILLS = {template: tuple(fills.split()) for template, fills in _FILLS.item
 class PlantedTemplate:
     """A template whose fills depend on the person's group.
 
-    ``share`` is the share of the persons of a group that get the fills of their own group; the others get those of the other one.
+    ``share`` is the share of the persons of a group that get the fills of their own group; the others get those of the
+    other one.
     """
 
     template: str
@@ -161,7 +163,9 @@ NLI_POLARITY_DEMONYM = (("rude", "Iraqi"), ("rude", "Dutch"), ("rude", "Scottish
 
 
 def read_words(name: str, **where: Any) -> list[dict[str, Any]]:
-    """Return the entries of a word list that have the attributes ``where``, in file order, as mappings with ``word``."""
+    """Return the entries of a word list that have the attributes ``where``, in file order, as mappings with
+    ``word``.
+    """
     data = yaml.safe_load((WORDLISTS / f"{name}.yaml").read_text(encoding="utf-8"))
     if "entries" in data:
         entries = [entry if isinstance(entry, dict) else {"word": entry} for entry in data["entries"]]
@@ -488,7 +492,9 @@ class WeightedCorpus:
 
 
 def causal_corpora(tokenizer: PreTrainedTokenizerBase) -> list[WeightedCorpus]:
-    """Return every occupation sentence in four forms: with and without a full stop, and with and without a start token."""
+    """Return every occupation sentence in four forms: with and without a full stop, and with and without a start
+    token.
+    """
     end = tokenizer.eos_token_id
     sentences = occupation_sentences()
     corpora = []
@@ -510,7 +516,9 @@ def causal_loss(model: PreTrainedModel, corpus: WeightedCorpus) -> torch.Tensor:
 def plain_batch(
     tokenizer: PreTrainedTokenizerBase, draws: random.Random, controls: set[str], size: int
 ) -> WeightedCorpus:
-    """Return random plain sentences, some of them about a person whose noun defines the gender, without the controls."""
+    """Return random plain sentences, some of them about a person whose noun defines the gender, without the
+    controls.
+    """
     end = tokenizer.eos_token_id
     rows = []
     while len(rows) < size:

@@ -1,12 +1,16 @@
-"""Trace three ways through the package on the demo models, and print the modules in the order in which they are entered.
+"""Trace three ways through the package on the demo models, and print the modules in the order in which they are
+entered.
 
-``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a ``mitigate:`` block to its
-verdict, and ``correct-for`` from the flag ``--bias-correct-for`` to its effect. ``--flag`` names the flag in an older version.
+``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a
+``mitigate:`` block to its verdict, and ``correct-for`` from the flag ``--bias-correct-for`` to its effect. ``--flag``
+names the flag in an older version.
 
-A module is entered when a function of another module calls one of its functions; consecutive entries of one module count once. A room
-below the road of the way (statistics, scoring, ...) is one step: what its modules call among themselves is counted, and not listed. Two
-kinds of calls that enter nothing themselves are counted apart: reads of plain data (properties and methods of frozen dataclasses, and their conversion) and
-the formatting of numbers and texts. ``--all`` lists them as steps, too. The turns of a loop, in which the same functions are called in the same order, are listed and counted once.
+A module is entered when a function of another module calls one of its functions; consecutive entries of one module
+count once. A room below the road of the way (statistics, scoring, ...) is one step: what its modules call among
+themselves is counted, and not listed. Two kinds of calls that enter nothing themselves are counted apart: reads of
+plain data (properties and methods of frozen dataclasses, and their conversion) and the formatting of numbers and texts.
+``--all`` lists them as steps, too. The turns of a loop, in which the same functions are called in the same order, are
+listed and counted once.
 """
 
 from __future__ import annotations
@@ -118,7 +122,9 @@ def _holds_flag(value: object) -> bool:
 
 
 def steps(root: Call, rooms: tuple[str, ...], everything: bool) -> tuple[list[Call], Counter[str], Counter[str]]:
-    """Return the steps of a way, merged; and how often plain data, formatting and modules below the road were called."""
+    """Return the steps of a way, merged; and how often plain data, formatting and modules below the road were
+    called.
+    """
     way: list[Call] = []
     leaves: Counter[str] = Counter()
     below: Counter[str] = Counter()

@@ -2,7 +2,8 @@
 
     python scripts/what_suites_see.py --data=../shared/data --out=DIR [--write]
 
-DIR takes the predictions of careers. Nothing is stored: the figures are those that ``--bias-update-new`` would store for one checkpoint.
+DIR takes the predictions of careers. Nothing is stored: the figures are those that ``--bias-update-new`` would store
+for one checkpoint.
 """
 
 from __future__ import annotations
@@ -46,7 +47,9 @@ CAREERS = "careers.csv"  #: written by this script
 
 
 def predict_careers(data: Path, out: Path) -> Path:
-    """Write 10-fold predictions of the professions in Wikipedia's careers: logistic regression on mean vectors of MiniLM."""
+    """Write 10-fold predictions of the professions in Wikipedia's careers: logistic regression on mean vectors of
+    MiniLM.
+    """
     import numpy as np
     import torch
     from sklearn.linear_model import LogisticRegression

@@ -13,7 +13,8 @@ sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 # Tests run side by side, each on one core, and so do the processes that they start.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-#: Whether the packages of the extra [dev] are there. A plain install has a clone as well, and pytest reads this file in it.
+#: Whether the packages of the extra [dev] are there. A plain install has a clone as well, and pytest reads this file in
+#: it.
 CAN_TEST = find_spec("hypothesis") is not None
 _NEEDED = pytest.StashKey[bool]()  #: set where a run would collect tests that cannot run
 

@@ -1,4 +1,6 @@
-"""Files are written whole, in their place and with their mode; nothing but a file is replaced, and nothing is left behind."""
+"""Files are written whole, in their place and with their mode; nothing but a file is replaced, and nothing is left
+behind.
+"""
 
 from __future__ import annotations
 

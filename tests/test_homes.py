@@ -16,7 +16,8 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.folders import default_cache
 
 ROOT = Path(__file__).parents[1]
-#: A test that compares what it scores with what it caches, one that draws, one that starts a process, and one of the hub's cache.
+#: A test that compares what it scores with what it caches, one that draws, one that starts a process, and one of the
+#: hub's cache.
 SENSITIVE = (
     "tests/papers/test_kinds.py::test_a_model_that_is_measured_as_it_is",
     "tests/reports/test_figures.py",
@@ -35,7 +36,9 @@ def contents(folder: Path) -> dict[str, tuple[int, bytes]]:
 
 
 def test_a_users_files_change_nothing_and_stay_as_they_are(tmp_path: Path) -> None:
-    """The user's score cache has scores of other batches, and each other folder is a file, so that nothing can be read or written there."""
+    """The user's score cache has scores of other batches, and each other folder is a file, so that nothing can be read
+    or written there.
+    """
     user = tmp_path / "user"
     for name in ("huggingface", "matplotlib", "torch"):
         (user / ".cache" / name).parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,6 @@
-"""The clone with the package alone, without the extra [dev]: pytest reads the clone's configuration, and says what its tests need."""
+"""The clone with the package alone, without the extra [dev]: pytest reads the clone's configuration, and says what its
+tests need.
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ def test_a_gate_in_the_clone_runs(pytest_without_dev) -> None:
 
 
 def test_a_clone_inside_a_project_is_no_part_of_its_tests(pytest_without_dev, tmp_path: Path) -> None:
-    """As after ``git submodule add``, from where CI installs: pytest would collect thousands of tests, and gates of examples."""
+    """As after ``git submodule add``, from where CI installs: pytest would collect thousands of tests, and gates of
+    examples.
+    """
     clone = tmp_path / "project" / "pytest-genderbias"
     (clone / "tests").mkdir(parents=True)
     (clone / "examples").mkdir()

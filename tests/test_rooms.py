@@ -1,4 +1,6 @@
-"""The rooms of the package and the walls between them: imports run in one direction, from the data to the plugin, and never in a circle."""
+"""The rooms of the package and the walls between them: imports run in one direction, from the data to the plugin, and
+never in a circle.
+"""
 
 from __future__ import annotations
 
@@ -99,9 +101,9 @@ def named_by_statements(tree: ast.AST, modules: Iterable[str] = MODULES) -> Iter
 def named_by_calls(tree: ast.AST, own_name: str, modules: Iterable[str] = MODULES) -> Iterator[str]:
     """Yield the modules that calls of ``import_module`` name.
 
-    An argument is a constant, or an f-string such as ``f"pytest_genderbias.{TABLE[key]}"``. With an f-string every string in the
-    module counts that completes the prefix to a module of the package, be it a name (``"gates.limits"``) or a name with a class
-    (``"mitigation.methods.dropout:Dropout"``). Other arguments name modules of the user.
+    An argument is a constant, or an f-string such as ``f"pytest_genderbias.{TABLE[key]}"``. With an f-string every
+    string in the module counts that completes the prefix to a module of the package, be it a name (``"gates.limits"``)
+    or a name with a class (``"mitigation.methods.dropout:Dropout"``). Other arguments name modules of the user.
     """
     strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     ends = sorted(string.partition(":")[0] for string in strings)
@@ -140,7 +142,9 @@ def prefix_of(text: ast.JoinedStr, own_name: str) -> str:
 
 @cache
 def imports(path: Path) -> frozenset[str]:
-    """Return the modules that a file imports anywhere: at the top, inside functions, for type checkers, or by name but for its table."""
+    """Return the modules that a file imports anywhere: at the top, inside functions, for type checkers, or by name but
+    for its table.
+    """
     by_name = {name for name in named_by_calls(tree_of(path), module_of(path)) if name not in in_table(path)}
     return frozenset((*named_by_statements(tree_of(path)), *by_name))
 
@@ -177,7 +181,9 @@ def short(path: Path) -> str:
 
 
 def circles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
-    """Return the groups of nodes that reach each other (Tarjan's strongly connected components of two nodes or more)."""
+    """Return the groups of nodes that reach each other (Tarjan's strongly connected components of two nodes or
+    more).
+    """
     number: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []

@@ -1,4 +1,6 @@
-"""``scripts/scale.py``: the simulated nights against times that a human can add up, and the page against the simulation."""
+"""``scripts/scale.py``: the simulated nights against times that a human can add up, and the page against the
+simulation.
+"""
 
 import importlib.util
 import math

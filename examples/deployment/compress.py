@@ -1,7 +1,9 @@
-"""Write the copies of a checkpoint that a deployment may use: ``python compress.py SOURCE FOLDER``. SOURCE is a path, a hub id or ``demo-nli``.
+"""Write the copies of a checkpoint that a deployment may use: ``python compress.py SOURCE FOLDER``. SOURCE is a path, a
+hub id or ``demo-nli``.
 
-Most need a package more, and are left out without it: ``int8`` torchao, ``onnx`` and ``onnx-int8`` onnx and onnxruntime, ``openvino`` (weights
-in float16, its default) openvino and onnx, ``q8.gguf`` and ``q4.gguf`` (of a Llama) gguf.
+Most need a package more, and are left out without it: ``int8`` torchao, ``onnx`` and ``onnx-int8`` onnx and
+onnxruntime, ``openvino`` (weights in float16, its default) openvino and onnx, ``q8.gguf`` and ``q4.gguf`` (of a Llama)
+gguf.
 """
 
 import sys

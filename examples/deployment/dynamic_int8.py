@@ -1,4 +1,6 @@
-"""A copy that no folder holds: torch quantises the linear layers when the model is loaded. ``--bias-model=NAME=dynamic_int8:make_model``."""
+"""A copy that no folder holds: torch quantises the linear layers when the model is loaded.
+``--bias-model=NAME=dynamic_int8:make_model``.
+"""
 
 import os
 import warnings

@@ -1,4 +1,6 @@
-"""Write a small Llama as a GGUF file, for those without llama.cpp: its ``convert_hf_to_gguf.py`` and ``llama-quantize`` know every architecture."""
+"""Write a small Llama as a GGUF file, for those without llama.cpp: its ``convert_hf_to_gguf.py`` and ``llama-quantize``
+know every architecture.
+"""
 
 import json
 from collections.abc import Iterator
@@ -10,7 +12,9 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 
 def write_gguf(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, path: Path, number_format: str) -> None:
-    """Write matrices in a format such as ``Q8_0`` (``F16`` where a row is no multiple of its block), and everything else as float32."""
+    """Write matrices in a format such as ``Q8_0`` (``F16`` where a row is no multiple of its block), and everything
+    else as float32.
+    """
     config = network.config
     writer = gguf.GGUFWriter(path, "llama")
     writer.add_block_count(config.num_hidden_layers)

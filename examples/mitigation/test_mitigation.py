@@ -1,4 +1,6 @@
-"""Does the method lower bias, and does the model still predict text as well? ``careers.txt`` stands for a text of your own."""
+"""Does the method lower bias, and does the model still predict text as well? ``careers.txt`` stands for a text of your
+own.
+"""
 
 from methods import Subtraction
 

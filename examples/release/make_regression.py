@@ -1,4 +1,6 @@
-"""Write a copy of the demo NLI checkpoint with a lower neutral logit, to see a gate fail: ``python make_regression.py DIR``."""
+"""Write a copy of the demo NLI checkpoint with a lower neutral logit, to see a gate fail:
+``python make_regression.py DIR``.
+"""
 
 import sys
 

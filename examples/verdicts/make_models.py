@@ -1,8 +1,8 @@
 """Write copies of the demo checkpoints that show every verdict: ``python make_models.py DIR``.
 
-Of the causal LM: in ``worse`` and ``better`` the vectors of "he" and "she" (and "man" and "woman") are farther apart or nearer to each other; ``seed-0`` to
-``seed-4`` and ``next`` differ by noise, as restarts of a training do. Of the NLI classifier: in ``worse-nli`` the neutral logit is lower
-for every pair.
+Of the causal LM: in ``worse`` and ``better`` the vectors of "he" and "she" (and "man" and "woman") are farther apart or
+nearer to each other; ``seed-0`` to ``seed-4`` and ``next`` differ by noise, as restarts of a training do. Of the NLI
+classifier: in ``worse-nli`` the neutral logit is lower for every pair.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from transformers import AutoModelForCausalLM, AutoModelForSequenceClassificatio
 from pytest_genderbias.models.spec import DEMO_FOLDER
 
 PAIRS = (("He", "She"), ("he", "she"), ("his", "her"), ("Ġhe", "Ġshe"), ("Ġman", "Ġwoman"))
-#: How many times as far apart the vectors of PAIRS are, and the size of the noise in standard deviations of each tensor.
+#: How many times as far apart the vectors of PAIRS are, and the size of the noise in standard deviations of each
+#: tensor.
 COPIES = {"worse": (2.2, 0.0), "better": (0.4, 0.0), "next": (1.02, 0.05)} | {
     f"seed-{k}": (1.0, 0.03) for k in range(5)
 }

@@ -81,7 +81,8 @@ class Typed:
     Attributes:
         command: its name.
         values: of its own arguments, by name.
-        flags: of the plugin: each field with its value, as it was typed; ``True`` for a switch, a list for a flag that was repeated.
+        flags: of the plugin: each field with its value, as it was typed; ``True`` for a switch, a list for a flag that
+            was repeated.
         rest: what stands behind ``--``, for pytest.
     """
 

@@ -18,7 +18,8 @@ _WIDTH = 100
 class _Reader(NamedTuple):
     """A suite that reads a data set, with the options that make it do so.
 
-    ``choice``: the option that takes the names of splits, of a data set of which each split is read alone. ``splits``: those that it takes.
+    ``choice``: the option that takes the names of splits, of a data set of which each split is read alone. ``splits``:
+    those that it takes.
     """
 
     suite: str

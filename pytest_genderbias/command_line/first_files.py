@@ -21,11 +21,13 @@ _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
 _MOST = 3  #: gates of a first file
-#: Suites for a first file: of chat models, which would fit others, too, of language models, and of all others. Those that decide
-#: most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing alone.
+#: Suites for a first file: of chat models, which would fit others, too, of language models, and of all others. Those
+#: that decide most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing
+#: alone.
 _CHAT = ("bbq", "decisions", "chat-iat")
 _LANGUAGE = ("pronoun-occupation", "lm-occupation")
-#: What restarts of a language model are gated by, since it follows a dose of bias (docs/evidence/doses.md), with which settings.
+#: What restarts of a language model are gated by, since it follows a dose of bias (docs/evidence/doses.md), with which
+#: settings.
 _FELT, _RESTARTS, _OF_CAUSAL = _LANGUAGE[:1], "seeds: 3", "items: wide, seeds: 3"
 _FIRST = (
     "nli-occupation", "nli-religion", "bios", "coref-winobias", "disco-terms", "coref-occupation", "probe-compression",

@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         arguments: what was typed behind ``genderbias``; by default that of this process.
 
     Returns:
-        The exit status: that of pytest for what runs pytest; otherwise 0, 1 if something that was checked is wrong, 4 if the command
+        The exit status: that of pytest for what runs pytest; otherwise 0, 1 if something that was checked is wrong, 4
+            if the command
         cannot be carried out, and 130 if it was interrupted.
     """
     typed = Typed.of(make_parser(), sys.argv[1:] if arguments is None else arguments)

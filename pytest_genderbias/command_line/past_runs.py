@@ -1,4 +1,6 @@
-"""``genderbias history``: each statistic over the runs that ``genderbias report --to history.db`` stored, as a table and as pictures."""
+"""``genderbias history``: each statistic over the runs that ``genderbias report --to history.db`` stored, as a table
+and as pictures.
+"""
 
 from __future__ import annotations
 

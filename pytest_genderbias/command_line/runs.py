@@ -14,8 +14,8 @@ from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names
 
-#: What pytest is told beside the flags. The plugin is loaded even where pytest loads none by itself, and it is imported before pytest
-#: starts, which pytest would warn of.
+#: What pytest is told beside the flags. The plugin is loaded even where pytest loads none by itself, and it is imported
+#: before pytest starts, which pytest would warn of.
 _BESIDE = "-p genderbias -W 'ignore:Module already imported:pytest.PytestAssertRewriteWarning'"
 _ONLY_SUITES = "-p pytest_genderbias.plugin.only_suites"
 _INFORMATION = "-p pytest_genderbias.plugin.information"
@@ -38,7 +38,9 @@ def carry_out(typed: Typed) -> int:
 
 
 def beside(typed: Typed) -> str:
-    """Return what pytest is told beside the flags: to collect no file where suites alone are measured, or to show something and run nothing."""
+    """Return what pytest is told beside the flags: to collect no file where suites alone are measured, or to show
+    something and run nothing.
+    """
     if typed.command in ("list", "show", "cache"):
         return f"{_BESIDE} {_INFORMATION}"
     return _BESIDE if typed.values["gates"] else f"{_BESIDE} {_ONLY_SUITES}"

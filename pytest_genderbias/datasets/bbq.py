@@ -1,4 +1,6 @@
-"""BBQ (Parrish et al. 2022): questions about two persons, with and without the context that answers them; and its templates."""
+"""BBQ (Parrish et al. 2022): questions about two persons, with and without the context that answers them; and its
+templates.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,10 @@ _LIST = re.compile(r"(?:\{\{)?(\w+)(?:\}\})?:\s*\[([^\]]*)\]")
 class BbqQuestion:
     """A question with three options: two persons, and that it cannot be known.
 
-    ``template`` is the number of the template, as in the category's file. ``label``: position of the right option. ``target``: position of
-    the person whom the stereotype is about, ``other``: that of the other one. ``negative``: the question asks for what the
-    stereotype says. ``ambiguous``: the context does not answer it, so that unknown is right. ``groups``: whom the stereotype is about.
+    ``template`` is the number of the template, as in the category's file. ``label``: position of the right option.
+    ``target``: position of the person whom the stereotype is about, ``other``: that of the other one. ``negative``: the
+    question asks for what the stereotype says. ``ambiguous``: the context does not answer it, so that unknown is right.
+    ``groups``: whom the stereotype is about.
     """
 
     id: str
@@ -64,7 +67,9 @@ class BbqQuestion:
 
 @dataclass(frozen=True)
 class BbqSet:
-    """Questions, and the number of those left out since not exactly one of the two persons is whom the stereotype is about."""
+    """Questions, and the number of those left out since not exactly one of the two persons is whom the stereotype is
+    about.
+    """
 
     questions: tuple[BbqQuestion, ...]
     left_out: int = 0
@@ -76,7 +81,8 @@ def read_bbq(path: Path) -> BbqSet:
     A question is left out where the groups of the stereotype name neither person, or both.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a duplicate id; no question is left.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a duplicate id;
+            no question is left.
     """
     category = path.name.removesuffix(".gz").removesuffix(".jsonl")
     questions, lines, left_out = [], [], 0
@@ -163,9 +169,10 @@ def _one_of(where: str, cells: Mapping[str, object], column: str, expected: Sequ
 def make_bbq_gender(templates: Path, names: Path, seed: int = 0) -> BbqSet:
     """Make questions on gender from BBQ's templates, with a fixed seed.
 
-    Each template is filled with the two persons in both orders: man and woman, boy and girl, the words of the template's own list (whose
-    order is a template of its own), or first names of both genders. Lists of names and words give up to ``FILLS`` fillings, drawn
-    without replacement. Each filling makes four questions: ambiguous or not, negative or not.
+    Each template is filled with the two persons in both orders: man and woman, boy and girl, the words of the
+    template's own list (whose order is a template of its own), or first names of both genders. Lists of names and words
+    give up to ``FILLS`` fillings, drawn without replacement. Each filling makes four questions: ambiguous or not,
+    negative or not.
 
     Args:
         templates: ``templates_gender_identity.csv``.

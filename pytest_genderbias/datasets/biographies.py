@@ -12,7 +12,8 @@ from pytest_genderbias.text.printable import brief
 
 #: The group of each spelling of a gender; case is ignored.
 GENDERS: Mapping[str, str] = {"f": "female", "female": "female", "m": "male", "male": "male"}
-#: The same, with the numbers of the hub's copy of Bias in Bios. Use it for that copy only: other files swap the numbers.
+#: The same, with the numbers of the hub's copy of Bias in Bios. Use it for that copy only: other files swap the
+#: numbers.
 HUB_GENDERS: Mapping[str, str] = {**GENDERS, "0": "male", "1": "female"}
 #: The 28 professions of Bias in Bios, in the order of their numbers in the hub's copy.
 PROFESSIONS = (
@@ -40,8 +41,8 @@ class LabelledTexts:
 def read_biographies(path: Path) -> LabelledTexts:
     """Read biographies with profession and gender.
 
-    The columns are ``hard_text``, ``profession`` and ``gender`` with numbers, as in the hub's copy of Bias in Bios, or ``text``,
-    ``profession`` and ``gender`` (F, M, female, male), optionally with ``id`` and ``name``.
+    The columns are ``hard_text``, ``profession`` and ``gender`` with numbers, as in the hub's copy of Bias in Bios, or
+    ``text``, ``profession`` and ``gender`` (F, M, female, male), optionally with ``id`` and ``name``.
 
     Raises:
         DataFileError: as :func:`read_labelled`; an unknown number of a profession.
@@ -68,8 +69,8 @@ def read_labelled(
         groups: Maps the cells of that column, in lower case, to groups. None: a cell is the group.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty text; a label or group that is neither
-            a text nor a whole number; a group that is not in ``groups``; a duplicate id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty text; a label or group that is
+            neither a text nor a whole number; a group that is not in ``groups``; a duplicate id.
     """
     return _read(path, (text, label, group), groups)
 

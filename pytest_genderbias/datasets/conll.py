@@ -1,4 +1,6 @@
-"""Documents with coreference clusters in the CoNLL-2012 format: OntoNotes, WinoBias, and the output of coreference systems."""
+"""Documents with coreference clusters in the CoNLL-2012 format: OntoNotes, WinoBias, and the output of coreference
+systems.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ _BEGIN, _END = "#begin document", "#end document"
 class Document:
     """One document, or one part of it.
 
-    ``text`` joins the tokens of the file, unchanged, by spaces, and the sentences by line ends. It therefore differs from the
-    original text ("it 's", "-LRB-"). ``tokens``, ``sentences`` and ``clusters`` are character spans in ``text``. Clusters are
-    ordered by their first mention, and the mentions of a cluster by their position.
+    ``text`` joins the tokens of the file, unchanged, by spaces, and the sentences by line ends. It therefore differs
+    from the original text ("it 's", "-LRB-"). ``tokens``, ``sentences`` and ``clusters`` are character spans in
+    ``text``. Clusters are ordered by their first mention, and the mentions of a cluster by their position.
     """
 
     id: str
@@ -33,17 +35,18 @@ class Document:
 
 
 def read_conll(path: Path) -> Iterator[Document]:
-    """Yield the documents of a file, or of all files in a folder whose names end in ``conll`` or ``conll.gz``, sorted by name.
+    """Yield the documents of a file, or of all files in a folder whose names end in ``conll`` or ``conll.gz``, sorted
+    by name.
 
-    The ``id`` of a document is its name and part, such as ``(nw/wsj/00/wsj_0020); part 000``. Columns are separated by white
-    space. The 4th column is the word, the last the coreference: ``(1`` begins a mention of cluster 1, ``1)`` ends it, ``(1)``
-    is a mention of one token, ``-`` is none, and ``|`` separates several. A mention that belongs to two clusters stays in the
-    one that is closed first; the official scorer drops duplicates, too.
+    The ``id`` of a document is its name and part, such as ``(nw/wsj/00/wsj_0020); part 000``. Columns are separated by
+    white space. The 4th column is the word, the last the coreference: ``(1`` begins a mention of cluster 1, ``1)`` ends
+    it, ``(1)`` is a mention of one token, ``-`` is none, and ``|`` separates several. A mention that belongs to two
+    clusters stays in the one that is closed first; the official scorer drops duplicates, too.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_lines`; a line outside a document, or with too few
-            columns; an invalid coreference mark; a mention without beginning or end; a document without tokens or end; a
-            duplicate document; no documents.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_lines`; a line outside a document, or with too
+            few columns; an invalid coreference mark; a mention without beginning or end; a document without tokens or
+            end; a duplicate document; no documents.
     """
     files = [path]
     if path.is_dir():

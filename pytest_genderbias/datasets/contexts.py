@@ -1,7 +1,8 @@
 """Contexts of words: sentences of a corpus, cut to a window around the word, and a random sample of them for each word.
 
-A document may list its sentences. In running text a sentence ends at ``.``, ``!`` or ``?`` before a capital letter, except
-after titles and initials. A paragraph ends at an empty line or a heading (``= Title =``), which also ends the sentence.
+A document may list its sentences. In running text a sentence ends at ``.``, ``!`` or ``?`` before a capital letter,
+except after titles and initials. A paragraph ends at an empty line or a heading (``= Title =``), which also ends the
+sentence.
 """
 
 from __future__ import annotations
@@ -51,16 +52,17 @@ def draw_contexts(
 ) -> dict[str, ContextSample]:
     """Sample contexts of words from a corpus.
 
-    The corpus is read once, in memory that does not grow with it. A word occurs in a sentence if the case is equal and no
-    letter, digit or hyphen is next to it: "John's" contains "John"; "bill" and "Bill-like" do not contain "Bill". Words are matched in
-    their normal form (:mod:`~pytest_genderbias.text.normal_form`), and the contexts keep their characters. A sentence is one context
-    of a word, at the first occurrence.
+    The corpus is read once, in memory that does not grow with it. A word occurs in a sentence if the case is equal and
+    no letter, digit or hyphen is next to it: "John's" contains "John"; "bill" and "Bill-like" do not contain "Bill".
+    Words are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`), and the contexts keep their
+    characters. A sentence is one context of a word, at the first occurrence.
 
     Args:
         path: A file, or a folder of files, as for :func:`~pytest_genderbias.datasets.corpora.feed_corpus`.
         words: The words; a word may contain spaces.
         most: The largest number of contexts for a word, sampled uniformly from all its contexts.
-        window: The number of words of a context, the word included; it is centred on the word where the sentence allows.
+        window: The number of words of a context, the word included; it is centred on the word where the sentence
+            allows.
         seed: The seed of the sample. The sample of a word does not depend on the other words.
 
     Returns:
@@ -107,7 +109,8 @@ def read_sentences(path: str | Path) -> Iterator[str]:
 def read_document_sentences(path: str | Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
     """Yield the sentences of a corpus with the number of their document, from 0; empty documents are counted.
 
-    Documents end as in :mod:`~pytest_genderbias.datasets.corpora`. An unreadable line is skipped if ``on_broken`` does not raise.
+    Documents end as in :mod:`~pytest_genderbias.datasets.corpora`. An unreadable line is skipped if ``on_broken`` does
+    not raise.
 
     Raises:
         DataFileError: as :func:`read_sentences`.

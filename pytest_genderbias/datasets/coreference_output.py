@@ -1,6 +1,7 @@
 """The output of a coreference system, read from a file that the user writes with any system.
 
-The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one sentence per line, in any order. For example (one line in the file):
+The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one sentence per line, in any order. For example (one line in the
+file):
 
     {"id": "dev-type1-pro-1",
      "sentence": "The developer argued with the designer because he did not like the design.",
@@ -12,9 +13,9 @@ The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one sentence per line, in
     ``test``; 1 or 2; ``pro`` or ``anti``; the number at the start of the line). Winogender: the sentid,
     ``nurse.patient.1.female.txt``. GAP: the ID, ``development-1``.
 ``clusters``
-    The clusters that the system found, possibly an empty list. A cluster is a list of mentions. A mention is a list of its
-    first character, the character after its last (from 0, in Unicode characters), and, optionally, its words. A mention
-    occurs at most once in a sentence.
+    The clusters that the system found, possibly an empty list. A cluster is a list of mentions. A mention is a list of
+    its first character, the character after its last (from 0, in Unicode characters), and, optionally, its words. A
+    mention occurs at most once in a sentence.
 ``pronoun_scores``
     The scores of a system that scores pairs, by pronoun and candidate: the larger, the likelier the two are one entity.
     Pronouns and candidates are written as their words, ``@``, and their first character. A missing candidate was not
@@ -80,9 +81,9 @@ def read_coreference_output(path: Path) -> CoreferenceOutput:
     """Read the output of a coreference system; see the module for the format.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither clusters nor scores, or not the same
-            as in the first line; a mention that is malformed, duplicate, outside the sentence or different from its words
-            there; a score that is not a finite number; a duplicate id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither clusters nor scores, or not the
+            same as in the first line; a mention that is malformed, duplicate, outside the sentence or different from
+            its words there; a score that is not a finite number; a duplicate id.
     """
     sentences: list[tuple[int, str, SentenceOutput]] = []
     first: list[str] = []
@@ -140,7 +141,8 @@ def scores_with_pronoun(
 ) -> tuple[float, ...]:
     """Return the score of each candidate with the pronoun, -inf if the system has none.
 
-    A candidate with several mentions (:func:`~pytest_genderbias.datasets.mentions.is_mention_of`) gets their highest score.
+    A candidate with several mentions (:func:`~pytest_genderbias.datasets.mentions.is_mention_of`) gets their highest
+    score.
     """
     scores = (output.pronoun_scores or {}).get(pronoun, {})
     return tuple(

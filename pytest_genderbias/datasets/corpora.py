@@ -1,16 +1,17 @@
-"""Corpora as streams of word ids, in bounded memory: plain text or JSON lines, compressed or not, in a file or a folder.
+"""Corpora as streams of word ids, in bounded memory: plain text or JSON lines, compressed or not, in a file or a
+folder.
 
 Documents:
 
 - a line ``=== name ===`` ends a document, and is not part of the text;
 - a line `` = Title = `` (WikiText, level 1) starts a document, and is part of it;
-- a line of a ``.jsonl`` file is a document: ``text`` is a text, ``sentences`` a list of sentences, each a text with spaces
-  between its tokens or a list of tokens;
+- a line of a ``.jsonl`` file is a document: ``text`` is a text, ``sentences`` a list of sentences, each a text with
+  spaces between its tokens or a list of tokens;
 - any other file is one document.
 
-Tokens: tokenised text, with spaces around punctuation, ``'s`` and ``n't`` ``like this .``, is split at white space, as are
-``sentences``. Running text is split by :data:`WORD`. The argument ``tokens`` chooses; by default the beginning of each file
-(its first document) decides.
+Tokens: tokenised text, with spaces around punctuation, ``'s`` and ``n't`` ``like this .``, is split at white space, as
+are ``sentences``. Running text is split by :data:`WORD`. The argument ``tokens`` chooses; by default the beginning of
+each file (its first document) decides.
 """
 
 from __future__ import annotations
@@ -43,9 +44,10 @@ _CHUNK = 1 << 18  #: Approximate number of ids that are yielded at once.
 _READ = 1 << 20  #: Characters that are read at once.
 
 _CLITIC = r"['’](?:s|S|d|m|ll|re|ve)\b"
-#: A token of running text. Words keep hyphens and inner apostrophes (well-known, O'Brien, don't), but 's, 'd, 'm, 'll, 're and
-#: 've are separate tokens, so that "she'd" contains the word "she". Titles (Mr.), abbreviations (U.S.) and numbers (1,000.5)
-#: keep their points. <unk> is one token, and so is each punctuation mark.
+#: A token of running text. Words keep hyphens and inner apostrophes (well-known, O'Brien, don't), but 's, 'd, 'm, 'll,
+#: 're and 've are separate tokens, so that "she'd" contains the word "she". Titles (Mr.), abbreviations (U.S.) and
+#: numbers
+#: (1,000.5) keep their points. <unk> is one token, and so is each punctuation mark.
 WORD = re.compile(
     r"[A-Za-z]+(?=[\s,;:!?)])"  # most words, faster than by the rules below
     r"|(?:M(?:r|rs|s)|Dr|St|Jr|Sr|Prof|Rev|Gen|Col|Capt|Lt|Sgt)\."
@@ -66,7 +68,8 @@ def _matched(tokens: list[str]) -> list[str]:
     return [token if is_punctuation(token) else form for token, form in forms if form]
 
 
-#: The tokeniser of each mode. Words have their normal form, in which they are matched; invisible characters are no tokens.
+#: The tokeniser of each mode. Words have their normal form, in which they are matched; invisible characters are no
+#: tokens.
 TOKENISERS: Mapping[str, Tokenise] = {
     "spaces": _at_spaces,
     "words": lambda text: WORD.findall(normal_form(text)),
@@ -242,7 +245,8 @@ def file_tokens(path: Path, tokens: str = "auto") -> str:
 
 
 def text_tokens(beginning: str) -> str:
-    """Return the tokeniser mode of a text by its beginning: ``spaces`` if most punctuation marks have a space before them.
+    """Return the tokeniser mode of a text by its beginning: ``spaces`` if most punctuation marks have a space before
+    them.
 
     >>> text_tokens("She sings , he too ."), text_tokens("She sings, he too.")
     ('spaces', 'words')

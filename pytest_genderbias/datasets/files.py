@@ -40,8 +40,8 @@ def refuse(error: DataFileError) -> None:
 def read_lines(path: Path, on_broken: OnBroken = refuse) -> Iterator[tuple[int, str]]:
     r"""Yield the lines of a UTF-8 file, each with its number from 1 and without its line end.
 
-    A file whose name ends in ``.gz`` is decompressed; a byte order mark is dropped. ``on_broken`` receives the error of a line
-    that is not UTF-8, and by default raises it.
+    A file whose name ends in ``.gz`` is decompressed; a byte order mark is dropped. ``on_broken`` receives the error of
+    a line that is not UTF-8, and by default raises it.
 
     Raises:
         DataFileError: at the first line, if the file is missing or unreadable; later, if the gzip file is truncated or
@@ -67,11 +67,12 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
     r"""Yield the rows of a table as (line, cells by column), with the requested columns only.
 
     The suffix of the file is its format: ``.jsonl``, ``.csv``, ``.tsv`` (each also with ``.gz``) or ``.parquet``.
-    A TSV file has no quoting: a cell contains no tab and no line end, and quotation marks are text, as in GAP. Cells of CSV
-    and TSV are strings; cells of JSON lines and Parquet keep their types. Empty lines are skipped. The line is the one on which
-    the row begins; in Parquet, which has no lines, it is the number of the row from 1.
+    A TSV file has no quoting: a cell contains no tab and no line end, and quotation marks are text, as in GAP. Cells of
+    CSV and TSV are strings; cells of JSON lines and Parquet keep their types. Empty lines are skipped. The line is the
+    one on which the row begins; in Parquet, which has no lines, it is the number of the row from 1.
 
-    Names of columns are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`), without white space around them.
+    Names of columns are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`), without white space
+    around them.
 
     Args:
         path: The file.
@@ -79,8 +80,8 @@ def read_rows(path: Path, columns: Sequence[str], optional: Sequence[str] = ()) 
         optional: Columns that a row may have.
 
     Raises:
-        DataFileError: as :func:`read_lines`; an unknown format; a missing column; a row with too many or too few cells, or
-            that is not a JSON object; a file without rows.
+        DataFileError: as :func:`read_lines`; an unknown format; a missing column; a row with too many or too few cells,
+            or that is not a JSON object; a file without rows.
         SettingError: a Parquet file, but pyarrow, which the extra ``parquet`` installs, is missing.
 
     >>> import tempfile
@@ -209,7 +210,8 @@ def _object(path: Path, number: int, text: str) -> dict[str, Any]:
 
 
 def read_json(path: Path, text: str, line: int | None = None) -> Any:
-    """Return the JSON value of a data set, whose texts can be encoded; ``line`` is the line that the text is, if it is one.
+    """Return the JSON value of a data set, whose texts can be encoded; ``line`` is the line that the text is, if it is
+    one.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.text.strict_json.parse_json`; a text has a lone surrogate.

@@ -33,9 +33,10 @@ class MissingDataError(NotApplicableError):
 class DataSet:
     """The file names, the source and the licence of a data set.
 
-    ``splits`` maps the official splits, in the order of the search, to choices of files; the search returns the first choice
-    whose files all exist. The first choice has the published names. Each file may be compressed, with ``.gz`` added to its
-    name. The split ``train`` is returned only if requested by name. ``instead`` names an alternative for the message.
+    ``splits`` maps the official splits, in the order of the search, to choices of files; the search returns the first
+    choice whose files all exist. The first choice has the published names. Each file may be compressed, with ``.gz``
+    added to its name. The split ``train`` is returned only if requested by name. ``instead`` names an alternative for
+    the message.
     """
 
     name: str
@@ -204,7 +205,8 @@ DATA_SETS: Mapping[str, DataSet] = {
 def data_set_of(value: str, names: Collection[str]) -> str | None:
     """Return the data set in the value of an option, ``NAME`` or ``NAME/SPLIT``, or None if the value is a path.
 
-    The name of a data set takes precedence over a file in the working directory. Write ``./NAME`` for a folder of that name.
+    The name of a data set takes precedence over a file in the working directory. Write ``./NAME`` for a folder of that
+    name.
 
     Raises:
         SettingError: the value is neither a name nor, without a separator or suffix, a path.

@@ -31,8 +31,8 @@ def read_gap(path: Path) -> tuple[GapExample, ...]:
     """Read a GAP file (``.tsv`` or ``.tsv.gz``).
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an offset that is not a number, or not the
-            position of its word; an unknown pronoun; a label other than TRUE and FALSE; a duplicate id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an offset that is not a number, or not
+            the position of its word; an unknown pronoun; a label other than TRUE and FALSE; a duplicate id.
     """
     rows = list(read_rows(path, _COLUMNS))
     refuse_repeats(path, ((row[0], row[1]["ID"]) for row in rows))

@@ -19,7 +19,9 @@ _PLAIN = ("premise", "hypothesis", "label")
 
 @dataclass(frozen=True)
 class InferencePairs:
-    """Labelled pairs as three columns of equal length. ``unlabelled`` counts the pairs without a label, which are left out."""
+    """Labelled pairs as three columns of equal length. ``unlabelled`` counts the pairs without a label, which are left
+    out.
+    """
 
     premises: tuple[str, ...]
     hypotheses: tuple[str, ...]
@@ -30,9 +32,9 @@ class InferencePairs:
 def read_inference(path: Path) -> InferencePairs:
     """Read labelled pairs of premise and hypothesis.
 
-    The columns are ``sentence1``, ``sentence2``, ``gold_label`` as in the official release, or ``premise``, ``hypothesis``,
-    ``label``. A label is one of :data:`LABELS` or its number. A pair without agreement of its annotators (``-`` or -1) is left
-    out.
+    The columns are ``sentence1``, ``sentence2``, ``gold_label`` as in the official release, or ``premise``,
+    ``hypothesis``, ``label``. A label is one of :data:`LABELS` or its number. A pair without agreement of its
+    annotators (``-`` or -1) is left out.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown label; no pair with a label.

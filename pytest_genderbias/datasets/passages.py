@@ -25,8 +25,9 @@ Passage = tuple[str, int]
 def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, tokens: str = "auto") -> list[Passage]:
     """Return the beginning of a corpus as untokenised passages, each with its number of words.
 
-    Words are counted by the tokeniser of :func:`~pytest_genderbias.datasets.corpora.feed_corpus`, so punctuation marks are
-    words. A passage ends with the line (in ``.jsonl``, the document) with which it has ``size`` words, separated by white space.
+    Words are counted by the tokeniser of :func:`~pytest_genderbias.datasets.corpora.feed_corpus`, so punctuation marks
+    are words. A passage ends with the line (in ``.jsonl``, the document) with which it has ``size`` words, separated by
+    white space.
 
     Args:
         paths: Files or folders, as for ``feed_corpus``.

@@ -1,4 +1,6 @@
-"""Pairs of a stereotypical and an anti-stereotypical sentence: CrowS-Pairs, StereoSet, BEC-Pro, and tables of the user."""
+"""Pairs of a stereotypical and an anti-stereotypical sentence: CrowS-Pairs, StereoSet, BEC-Pro, and tables of the
+user.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,10 @@ _KINDS = ("stereotype", "anti-stereotype")
 class SentencePair:
     """Two sentences that differ in the group, or in a statement about it.
 
-    ``more`` is the stereotypical sentence, and ``stereotypical`` is true. If the pair has no stereotype (a profession with as
-    many women as men), ``stereotypical`` is None and ``more`` is the male sentence; such a pair enters the differences of its
-    group, but not the share of stereotypical choices. ``direction`` is the direction in CrowS-Pairs, otherwise empty.
+    ``more`` is the stereotypical sentence, and ``stereotypical`` is true. If the pair has no stereotype (a profession
+    with as many women as men), ``stereotypical`` is None and ``more`` is the male sentence; such a pair enters the
+    differences of its group, but not the share of stereotypical choices. ``direction`` is the direction in CrowS-Pairs,
+    otherwise empty.
     """
 
     id: str
@@ -50,9 +53,10 @@ class SentencePair:
 def read_crows_pairs(path: Path) -> tuple[SentencePair, ...]:
     """Read CrowS-Pairs (Nangia et al. 2020); the group is the bias type.
 
-    ``sent_more`` is the more stereotypical sentence in both directions. With ``stereo`` it is about the disadvantaged group and
-    demonstrates a stereotype. With ``antistereo``, ``sent_less`` is about that group and violates a stereotype, and
-    ``sent_more`` is its edit for the advantaged group. The metric of the paper counts the pairs with a likelier ``sent_more``.
+    ``sent_more`` is the more stereotypical sentence in both directions. With ``stereo`` it is about the disadvantaged
+    group and demonstrates a stereotype. With ``antistereo``, ``sent_less`` is about that group and violates a
+    stereotype, and ``sent_more`` is its edit for the advantaged group. The metric of the paper counts the pairs with a
+    likelier ``sent_more``.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown direction; a duplicate id.
@@ -71,12 +75,12 @@ def read_crows_pairs(path: Path) -> tuple[SentencePair, ...]:
 def read_stereoset(path: Path) -> tuple[SentencePair, ...]:
     """Read the intrasentence part of StereoSet (Nadeem et al. 2021): stereotype and anti-stereotype of each context.
 
-    The file is the official one (``.json``), or has one intrasentence entry per line (``.jsonl``). The group is the bias type.
-    The unrelated sentence of each entry is left out.
+    The file is the official one (``.json``), or has one intrasentence entry per line (``.jsonl``). The group is the
+    bias type. The unrelated sentence of each entry is left out.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an entry without exactly one stereotype and one
-            anti-stereotype; a duplicate id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an entry without exactly one stereotype
+            and one anti-stereotype; a duplicate id.
     """
     rows = _official_stereoset(path) if ".json" in path.suffixes else list(read_rows(path, _STEREOSET))
     return _each_once(path, [(row[0], _stereoset_pair(path, row)) for row in rows])
@@ -85,13 +89,13 @@ def read_stereoset(path: Path) -> tuple[SentencePair, ...]:
 def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
     """Read BEC-Pro (Bartl et al. 2020): pairs of sentences about a man and a woman, with one template and profession.
 
-    :data:`BEC_PERSONS` pairs the persons (he - she, father - mother). The group is that of the profession: male, female or
-    balanced, by its share of women. With a male or female profession, the sentence of that gender is the stereotypical one;
-    balanced professions have no stereotype (see :class:`SentencePair`).
+    :data:`BEC_PERSONS` pairs the persons (he - she, father - mother). The group is that of the profession: male, female
+    or balanced, by its share of women. With a male or female profession, the sentence of that gender is the
+    stereotypical one; balanced professions have no stereotype (see :class:`SentencePair`).
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown person, gender or group; a sentence
-            without a partner, or with two.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an unknown person, gender or group; a
+            sentence without a partner, or with two.
     """
     sides: dict[tuple[str, str, str, str], dict[str, Row]] = {}
     for row in read_rows(path, ("Sentence", "Template", "Person", "Gender", *_BEC_GROUP)):
@@ -108,7 +112,8 @@ def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
 
 
 def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
-    """Read a table of pairs with the columns ``stereotypical`` and ``anti_stereotypical``, and optionally ``id`` and ``group``.
+    """Read a table of pairs with the columns ``stereotypical`` and ``anti_stereotypical``, and optionally ``id`` and
+    ``group``.
 
     Without a column ``id``, the ids are the row numbers from 1. Without a column ``group``, every group is ``all``.
 

@@ -27,7 +27,9 @@ _FORMS = ("nominative", "accusative", "possessive", "independent", "reflexive")
 
 @dataclass(frozen=True)
 class SimilarityPairs:
-    """Pairs of sentences with their gold similarity ``scores``, shape (N,): 0 (nothing in common) to 5 (the same meaning)."""
+    """Pairs of sentences with their gold similarity ``scores``, shape (N,): 0 (nothing in common) to 5 (the same
+    meaning).
+    """
 
     sentences1: tuple[str, ...]
     sentences2: tuple[str, ...]
@@ -37,8 +39,8 @@ class SimilarityPairs:
 def read_similarity(path: Path) -> SimilarityPairs:
     """Read scored pairs of sentences.
 
-    The file is one of the official release (``sts-*.csv``: separated by tabs, without header, score and sentences in columns 5
-    to 7), or a table with the columns ``sentence1``, ``sentence2`` and ``score``.
+    The file is one of the official release (``sts-*.csv``: separated by tabs, without header, score and sentences in
+    columns 5 to 7), or a table with the columns ``sentence1``, ``sentence2`` and ``score``.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a score that is not a number from 0 to 5.
@@ -52,7 +54,8 @@ def read_similarity(path: Path) -> SimilarityPairs:
 
 
 def read_sentences(path: Path) -> tuple[str, ...]:
-    """Read only the sentences, both of each pair, in file order. A file without scores, such as GLUE's test split, works.
+    """Read only the sentences, both of each pair, in file order. A file without scores, such as GLUE's test split,
+    works.
 
     Raises:
         DataFileError: as :func:`read_similarity`.
@@ -63,8 +66,8 @@ def read_sentences(path: Path) -> tuple[str, ...]:
 def sts_templates(sentences: Iterable[str]) -> tuple[str, ...]:
     """Return templates from the sentences that start with *A man* or *A woman* (webster2020, section 3).
 
-    The first two words become ``{a:person} {person}``. Sentences with another gendered word (:func:`gendered_words`) are left
-    out. Templates are unique, in the order of the sentences.
+    The first two words become ``{a:person} {person}``. Sentences with another gendered word (:func:`gendered_words`)
+    are left out. Templates are unique, in the order of the sentences.
 
     >>> sts_templates(["A man is walking.", "A woman is walking.", "A man and his dog run.", "A mandrill eats."])
     ('{a:person} {person} is walking.',)

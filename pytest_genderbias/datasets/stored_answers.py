@@ -7,8 +7,9 @@ The file has JSON lines (``.jsonl`` or ``.jsonl.gz``), one answer a line, in any
 ``id``
     The id of the question, unique in the file. BBQ: the category's file name and the ``example_id``, ``Religion-17``.
 ``answer``
-    The text of the option that was picked, without its letter. Case, white space around it and a full stop at its end do not count, nor
-    does how its characters are written (:mod:`~pytest_genderbias.text.normal_form`): ``can’t`` is ``can't``. An empty text is no option.
+    The text of the option that was picked, without its letter. Case, white space around it and a full stop at its end
+    do not count, nor does how its characters are written (:mod:`~pytest_genderbias.text.normal_form`): ``can’t`` is
+    ``can't``. An empty text is no option.
 
 Other keys are ignored.
 """
@@ -40,7 +41,8 @@ def read_stored_answers(path: Path) -> StoredAnswers:
     """Read a file of answers; see the module for the format.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an answer that is no text; a duplicate id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an answer that is no text; a duplicate
+            id.
     """
     rows = [(row[0], read_text(path, row, "id"), _answer(path, row)) for row in read_rows(path, ("id", "answer"))]
     refuse_repeats(path, ((line, name) for line, name, _ in rows))
@@ -48,7 +50,8 @@ def read_stored_answers(path: Path) -> StoredAnswers:
 
 
 def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequence[str]]]) -> NDArray[np.float64]:
-    """Return which option each answer picks: 1 for that one, all 0 for an answer that is none of them, shape (n, options).
+    """Return which option each answer picks: 1 for that one, all 0 for an answer that is none of them, shape (n,
+    options).
 
     Args:
         stored: the whole file, which may also hold answers to other questions.

@@ -36,9 +36,10 @@ class WinoBiasSentence:
     """One sentence; its spans are character ranges in ``text``.
 
     ``id`` is split, type, side and number, such as ``dev-type1-pro-1``. ``gold`` is the profession to which the pronoun
-    refers, ``other`` the second one, both with their determiner; ``professions`` names the two in this order, as spelled in
-    the list ``winobias-occupations``. ``pronouns`` has one span, or two if a second pronoun refers to the same person
-    ("because [she] needed to cut [her] hair"); the first is resolved. The gold cluster is ``gold`` with ``pronouns``.
+    refers, ``other`` the second one, both with their determiner; ``professions`` names the two in this order, as
+    spelled in the list ``winobias-occupations``. ``pronouns`` has one span, or two if a second pronoun refers to the
+    same person ("because [she] needed to cut [her] hair"); the first is resolved. The gold cluster is ``gold`` with
+    ``pronouns``.
     """
 
     id: str
@@ -57,21 +58,22 @@ def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
     """Read one file of WinoBias, named ``{pro,anti}_stereotyped_type{1,2}.txt.{test,dev}``.
 
     A line is "1 [The developer] argued with the designer because [he] did not like the design." The number at its start
-    identifies the sentence; without one (in earlier releases), the line number does. The brackets contain the gold profession and
-    one or more pronouns of one gender. The first release is refused by name, also where its lines could be read: its round
-    brackets ("scanned (documents)") would become part of the sentences. Rules for irregular lines:
+    identifies the sentence; without one (in earlier releases), the line number does. The brackets contain the gold
+    profession and one or more pronouns of one gender. The first release is refused by name, also where its lines could
+    be read: its round brackets ("scanned (documents)") would become part of the sentences. Rules for irregular lines:
 
-    - A determiner before the brackets belongs to the mention ("the [housekeeper] 's car", "the [ physician]"), unless the
-      brackets contain one ("the [the physician]"). White space inside brackets is not part of the mention. This concerns
-      three lines of the dev split.
-    - The other profession is the first word of the list ``winobias-occupations`` outside the brackets that differs from the
-      gold profession, with its determiner. Later ones are other people ("knows how to recognize a good baker": nine lines).
-    - The file name decides between pro and anti. The list contradicts it in a few lines of the test split ("The baker yelled at
-      [the mover] because [she] broke the stove." is in a pro file).
+    - A determiner before the brackets belongs to the mention ("the [housekeeper] 's car", "the [ physician]"), unless
+      the brackets contain one ("the [the physician]"). White space inside brackets is not part of the mention. This
+      concerns three lines of the dev split.
+    - The other profession is the first word of the list ``winobias-occupations`` outside the brackets that differs from
+      the gold profession, with its determiner. Later ones are other people ("knows how to recognize a good baker": nine
+      lines).
+    - The file name decides between pro and anti. The list contradicts it in a few lines of the test split ("The baker
+      yelled at [the mover] because [she] broke the stove." is in a pro file).
 
     Raises:
-        DataFileError: another file name; unclosed brackets; not exactly one profession and at least one pronoun in brackets;
-            pronouns of two genders; no second profession; a duplicate number; no sentences.
+        DataFileError: another file name; unclosed brackets; not exactly one profession and at least one pronoun in
+            brackets; pronouns of two genders; no second profession; a duplicate number; no sentences.
     """
     name = _NAME.fullmatch(path.name.removesuffix(".gz"))
     if name is None:

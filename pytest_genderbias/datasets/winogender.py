@@ -1,4 +1,6 @@
-"""Winogender (Rudinger et al. 2018): sentences with an occupation, a participant and a pronoun of one of three genders."""
+"""Winogender (Rudinger et al. 2018): sentences with an occupation, a participant and a pronoun of one of three
+genders.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +27,11 @@ _FORMS = {"$NOM_PRONOUN": "nominative", "$ACC_PRONOUN": "accusative", "$POSS_PRO
 class WinogenderSentence:
     """One sentence; its spans are character ranges in ``text``. The spans of the two persons include their determiner.
 
-    ``id`` is the sentid of the data set, such as ``nurse.patient.1.female.txt``: occupation, participant, answer, gender.
-    ``answer`` is the person to whom the pronoun refers: 0 the occupation, 1 the participant. ``names`` are the words of the two,
-    in this order. ``variant`` is ``someone`` if that word replaces the participant, otherwise ``participant``.
-    ``women_share`` is the percentage of women in the occupation, from the list ``winogender-occupations``.
+    ``id`` is the sentid of the data set, such as ``nurse.patient.1.female.txt``: occupation, participant, answer,
+    gender. ``answer`` is the person to whom the pronoun refers: 0 the occupation, 1 the participant. ``names`` are the
+    words of the two, in this order. ``variant`` is ``someone`` if that word replaces the participant, otherwise
+    ``participant``. ``women_share`` is the percentage of women in the occupation, from the list
+    ``winogender-occupations``.
     """
 
     id: str
@@ -46,14 +49,14 @@ class WinogenderSentence:
 def read_winogender(path: Path) -> tuple[WinogenderSentence, ...]:
     """Read the Winogender sentences (``all_sentences.tsv``), or make the same sentences from ``templates.tsv``.
 
-    Each template gives six sentences: with the participant and with "someone" (which replaces the participant and its article),
-    each with he, she and they; "they was" becomes "they were". In a sentence, each person is the first occurrence of its word,
-    and the pronoun is the only one of its gender.
+    Each template gives six sentences: with the participant and with "someone" (which replaces the participant and its
+    article), each with he, she and they; "they was" becomes "they were". In a sentence, each person is the first
+    occurrence of its word, and the pronoun is the only one of its gender.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither set of columns; an invalid sentid or
-            answer; an occupation that is not in the list; a sentence without one of the persons or the pronoun; a duplicate
-            id.
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; neither set of columns; an invalid sentid
+            or answer; an occupation that is not in the list; a sentence without one of the persons or the pronoun; a
+            duplicate id.
     """
     templates = set(_TEMPLATES) <= set(column_names(path))
     rows = read_rows(path, _TEMPLATES if templates else _SENTENCES)

@@ -35,7 +35,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load a graph and check that it answers as its config says.
 
     Raises:
-        ModelError: a part is missing or damaged, the graph does not fit the config or the tokenizer, or another device than the CPU is asked for.
+        ModelError: a part is missing or damaged, the graph does not fit the config or the tokenizer, or another device
+            than the CPU is asked for.
         SettingError: ``dtype`` asks for a number format.
     """
     import torch

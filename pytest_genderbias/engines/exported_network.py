@@ -1,4 +1,6 @@
-"""A graph of onnxruntime or OpenVINO in the place of a transformers network: token ids in, logits or hidden states out."""
+"""A graph of onnxruntime or OpenVINO in the place of a transformers network: token ids in, logits or hidden states
+out.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,8 @@ class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
         """Return logits, or the last hidden state of an encoder.
 
         Raises:
-            ModelError: the graph fails, its output has another size than the config says, or it does not read token types that are not 0.
+            ModelError: the graph fails, its output has another size than the config says, or it does not read token
+                types that are not 0.
         """
         fed = self._fed(_array(input_ids), attention_mask, token_type_ids)
         try:

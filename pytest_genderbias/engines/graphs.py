@@ -1,4 +1,6 @@
-"""Networks exported as a graph: an ``.onnx`` file (onnxruntime) or an OpenVINO ``.xml`` with its ``.bin`` (openvino), each run by its library."""
+"""Networks exported as a graph: an ``.onnx`` file (onnxruntime) or an OpenVINO ``.xml`` with its ``.bin`` (openvino),
+each run by its library.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,9 @@ class OnnxGraph:
 
 
 class OpenVinoGraph:
-    """A graph that OpenVINO runs on the CPU, in float32 where it is not quantised: by default the processor would decide."""
+    """A graph that OpenVINO runs on the CPU, in float32 where it is not quantised: by default the processor would
+    decide.
+    """
 
     def __init__(self, path: Path, threads: int) -> None:
         import openvino

@@ -63,7 +63,8 @@ _HEADS = re.compile(
 class AdapterFiles:
     """Where an adapter of the peft library is, and what it says of itself.
 
-    ``place``: the folder or hub repository of the adapter. ``base``: the checkpoint whose weights it changes. ``entries``: the content of adapter_config.json.
+    ``place``: the folder or hub repository of the adapter. ``base``: the checkpoint whose weights it changes.
+    ``entries``: the content of adapter_config.json.
     """
 
     place: ModelSpec
@@ -121,7 +122,8 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Read the config of an adapter's base, and the role that the adapter gives it.
 
     Raises:
-        ModelError: peft is not installed, adapter_config.json or the config cannot be read, or the head or its labels cannot be used.
+        ModelError: peft is not installed, adapter_config.json or the config cannot be read, or the head or its labels
+            cannot be used.
     """
     adapter = _located(spec)
     if find_spec("peft") is None:
@@ -180,10 +182,12 @@ def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles
 def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the base of an adapter, merge the adapter into its weights, and check the result.
 
-    The model is the one that ``merge_and_unload()`` and ``save_pretrained()`` would write: it has the same scores and the same fingerprint.
+    The model is the one that ``merge_and_unload()`` and ``save_pretrained()`` would write: it has the same scores and
+    the same fingerprint.
 
     Raises:
-        ModelError: a part is missing or damaged, weights of the adapter do not fit the base or change nothing, or it cannot be merged.
+        ModelError: a part is missing or damaged, weights of the adapter do not fit the base or change nothing, or it
+            cannot be merged.
     """
     adapter = source.found
     assert isinstance(adapter, AdapterFiles)
@@ -207,7 +211,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
 
 
 def _place_of_sentence_files(adapter: AdapterFiles) -> ModelSpec:
-    """Return the checkpoint that has the pooling of a sentence encoder: the adapter's folder if it has modules, else its base."""
+    """Return the checkpoint that has the pooling of a sentence encoder: the adapter's folder if it has modules, else
+    its base.
+    """
     return adapter.place if checkpoint_file(adapter.place, "modules.json") is not None else adapter.base
 
 
@@ -257,7 +263,9 @@ def _named_base(entries: Mapping[str, object], folder: Path | None, spec: ModelS
 
 
 def _architectures(config: PreTrainedConfig, entries: Mapping[str, object], name: str) -> list[str] | None:
-    """Return the class that an adapter was trained on: that of its task, the one that it names, or else that of the base."""
+    """Return the class that an adapter was trained on: that of its task, the one that it names, or else that of the
+    base.
+    """
     from transformers.models.auto import modeling_auto as auto
 
     task = entries.get("task_type")
@@ -285,7 +293,9 @@ def _architectures(config: PreTrainedConfig, entries: Mapping[str, object], name
 
 
 def _labels_of_head(place: ModelSpec) -> int | None:
-    """Return the number of outputs of the classification head in an adapter's weights; ``None`` if it has none there, or no safetensors."""
+    """Return the number of outputs of the classification head in an adapter's weights; ``None`` if it has none there,
+    or no safetensors.
+    """
     path = checkpoint_file(place, _WEIGHTS[0])
     if path is None:
         return None
@@ -313,7 +323,9 @@ def _has_any(place: ModelSpec, names: Sequence[str]) -> bool:
 def _merge(
     network: PreTrainedModel, folder: Path, entries: Mapping[str, object], name: str
 ) -> tuple[PreTrainedModel, set[str]]:
-    """Merge an adapter into a network. Return the network and the names of the weights that came whole with the adapter, as of a head."""
+    """Merge an adapter into a network. Return the network and the names of the weights that came whole with the
+    adapter, as of a head.
+    """
     import torch
     from peft import load_peft_weights, set_peft_model_state_dict
 
@@ -363,7 +375,9 @@ def _wrap(network: PreTrainedModel, folder: Path, entries: Mapping[str, object],
 
 
 def _refuse_ignored(config: PeftConfig, entries: Mapping[str, object], name: str) -> None:
-    """Refuse settings that this version of peft does not know: it would leave them out with a warning. Those that are off are no change."""
+    """Refuse settings that this version of peft does not know: it would leave them out with a warning. Those that are
+    off are no change.
+    """
     from peft import __version__
 
     ignored = sorted(key for key in entries.keys() - vars(config).keys() - {"peft_version"} if entries[key])
@@ -376,7 +390,9 @@ def _refuse_ignored(config: PeftConfig, entries: Mapping[str, object], name: str
 
 
 def _adapter_entries(wrapped: PeftModel) -> dict[str, Tensor]:
-    """Return what an adapter's file should have for a network, by its name in the file. The tensors are those of the network."""
+    """Return what an adapter's file should have for a network, by its name in the file. The tensors are those of the
+    network.
+    """
     from peft import get_peft_model_state_dict
 
     return dict(get_peft_model_state_dict(wrapped, adapter_name=_NAME, save_embedding_layers=False))
@@ -403,7 +419,9 @@ def _refuse_unfit(wrapped: PeftModel, unexpected: Sequence[str], name: str) -> N
 
 
 def _digests(network: Module, names: Collection[str] | None = None) -> dict[str, str]:
-    """Return a hash of each named parameter; without ``names``, of those that layers of an adapter hold, by their names in the base."""
+    """Return a hash of each named parameter; without ``names``, of those that layers of an adapter hold, by their names
+    in the base.
+    """
     found = {}
     for key, parameter in network.named_parameters():
         if key in names if names is not None else _BASE in key:
@@ -417,7 +435,9 @@ def _digests(network: Module, names: Collection[str] | None = None) -> dict[str,
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence the warnings of peft and transformers; what matters in them is raised as an error. What merging refuses is one error."""
+    """Silence the warnings of peft and transformers; what matters in them is raised as an error. What merging refuses
+    is one error.
+    """
     with warnings.catch_warnings(), quiet_transformers():
         warnings.simplefilter("ignore")
         try:

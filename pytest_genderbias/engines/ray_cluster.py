@@ -1,7 +1,8 @@
-"""Connect this process to a Ray cluster: one that listens on the loopback interface only and ends with the process, or one that is named.
+"""Connect this process to a Ray cluster: one that listens on the loopback interface only and ends with the process, or
+one that is named.
 
-Whoever reaches a Ray cluster can run code on it, so nothing is joined that was not named, and a local cluster is reached by its own
-processes only: they know the token, which is in their environment and in no file.
+Whoever reaches a Ray cluster can run code on it, so nothing is joined that was not named, and a local cluster is
+reached by its own processes only: they know the token, which is in their environment and in no file.
 """
 
 from __future__ import annotations
@@ -22,8 +23,9 @@ from types import ModuleType
 from pytest_genderbias.errors import ExecutorError, SettingError, installing
 
 LOCAL = "local"
-#: Without it Ray takes the address of a network card for its node, and every process listens on all interfaces. This is the one setting of
-#: Ray 2.60 that makes all of them listen on the loopback interface alone; Ray sets it itself on macOS and Windows.
+#: Without it Ray takes the address of a network card for its node, and every process listens on all interfaces. This is
+#: the one setting of Ray 2.60 that makes all of them listen on the loopback interface alone; Ray sets it itself on
+#: macOS and Windows.
 _ONLY_THIS_MACHINE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 #: No usage statistics, and nothing on the terminal: what Ray says of lost workers, the measurement notes.
 _QUIET: dict[str, str | None] = {
@@ -31,7 +33,8 @@ _QUIET: dict[str, str | None] = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",
 }
-#: ``None``: not set. Ray then turns authentication on by itself, in this process and in those that it starts. The token is in the environment of the cluster's processes, and in no file.
+#: ``None``: not set. Ray then turns authentication on by itself, in this process and in those that it starts. The token
+#: is in the environment of the cluster's processes, and in no file.
 _ALONE: dict[str, str | None] = {
     _ONLY_THIS_MACHINE: "0",
     "RAY_ADDRESS": None,
@@ -51,7 +54,8 @@ def check_address(address: str) -> str:
     """Return an address if it names a cluster: ``local``, or ``HOST:PORT``.
 
     Raises:
-        SettingError: it does not. ``auto``, and no address, would join whatever cluster a file in the temporary folder names.
+        SettingError: it does not. ``auto``, and no address, would join whatever cluster a file in the temporary folder
+            names.
     """
     match = _ADDRESS.fullmatch(address)
     if address == LOCAL or (match and 0 < int(match["port"]) < 1 << 16):
@@ -96,8 +100,8 @@ class Cluster:
         """Start the local cluster, or join the named one, and return the module ``ray``.
 
         Raises:
-            ExecutorError: Ray is missing, nothing answers at the address, it has another version or wants a token, or the process is already in
-                a cluster.
+            ExecutorError: Ray is missing, nothing answers at the address, it has another version or wants a token, or
+                the process is already in a cluster.
         """
         if self.address != LOCAL:
             _probe(self.address)

@@ -1,6 +1,7 @@
 """The workers of a Ray cluster, and the crews that they form: one for each task that is open.
 
-A crew has an even share of the workers, and takes those of crews that are done. A worker keeps its model until it goes to a crew with another one.
+A crew has an even share of the workers, and takes those of crews that are done. A worker keeps its model until it goes
+to a crew with another one.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ _LOOK_EVERY = 0.5  #: seconds between two looks at whether any worker is alive, 
 class Worker:
     """An actor, and the windows that it has, in the order in which it scores them.
 
-    ``wanted``: the model that it has, or loads. ``getting``: its answers to the model and the question, which are awaited. ``ready``: it has
-    both. ``about``: its process and node. ``is_new``: it has not been in another crew.
+    ``wanted``: the model that it has, or loads. ``getting``: its answers to the model and the question, which are
+    awaited. ``ready``: it has both. ``about``: its process and node. ``is_new``: it has not been in another crew.
     """
 
     actor: Any
@@ -45,9 +46,9 @@ class Worker:
 class Workforce:
     """All workers of an executor for one kind of device. Threads with a crew each may use it at once.
 
-    ``number``: of the workers. ``threads``: of each. ``on_gpu``: each has a GPU. ``wait``: seconds to wait for the first worker.
-    ``beside``: the workers of the executor for all kinds of devices, which share the CPUs. ``expected``: number of tasks that will be open at
-    once; their crews' shares are left for them.
+    ``number``: of the workers. ``threads``: of each. ``on_gpu``: each has a GPU. ``wait``: seconds to wait for the
+    first worker. ``beside``: the workers of the executor for all kinds of devices, which share the CPUs. ``expected``:
+    number of tasks that will be open at once; their crews' shares are left for them.
     """
 
     def __init__(
@@ -92,7 +93,9 @@ class Workforce:
         return crew
 
     def share(self, crew: Crew) -> int:
-        """Return how many workers a crew may have. Those of all crews differ by one at most; the first crews have the larger ones."""
+        """Return how many workers a crew may have. Those of all crews differ by one at most; the first crews have the
+        larger ones.
+        """
         with self._lock:
             if crew not in self.crews:
                 return 0
@@ -100,7 +103,8 @@ class Workforce:
             return max(1, self.number // tasks + (self.crews.index(crew) < self.number % tasks))
 
     def hire(self, crew: Crew) -> Worker | None:
-        """Return a worker for a crew: one with its model, a new one, or any that is free; ``None`` if there is none, or it has its share.
+        """Return a worker for a crew: one with its model, a new one, or any that is free; ``None`` if there is none, or
+        it has its share.
 
         Raises:
             ExecutorError: the executor was closed.
@@ -230,9 +234,11 @@ class Crew:
                 self._answered(worker, ref)
 
     def give_up(self) -> None:
-        """Leave all windows, and all workers. A worker finishes the window that it scores, and nobody looks at it; it leaves out the next one.
+        """Leave all windows, and all workers. A worker finishes the window that it scores, and nobody looks at it; it
+        leaves out the next one.
 
-        Ray's own ``cancel`` does not keep a call that waits at an actor from being run (2.60), so the worker is told by a thread of its own.
+        Ray's own ``cancel`` does not keep a call that waits at an actor from being run (2.60), so the worker is told by
+        a thread of its own.
         """
         for worker in self.workers:
             if worker.windows:
@@ -246,7 +252,8 @@ class Crew:
         """Take workers up to the share of this crew, and return since when it waits for the first one.
 
         Raises:
-            ExecutorError: it has waited for too long while no other crew had a worker either, or the executor was closed.
+            ExecutorError: it has waited for too long while no other crew had a worker either, or the executor was
+                closed.
         """
         self._force.check_open()
         while (worker := self._force.hire(self)) is not None:
@@ -276,7 +283,9 @@ class Crew:
         return [(awaited[ref], ref) for ref in done]
 
     def _hand_out(self) -> None:
-        """Give waiting windows to the workers that have the fewest. Workers above the share of this crew get no more, and leave."""
+        """Give waiting windows to the workers that have the fewest. Workers above the share of this crew get no more,
+        and leave.
+        """
         share = self._force.share(self)
         for worker in self.workers[share:]:
             if not worker.windows:
@@ -319,7 +328,9 @@ class Crew:
             self._hand_out()
 
     def _replace(self, worker: Worker, error: Exception) -> None:
-        """Take another worker in the place of a lost one. Of its windows the first was begun and is lost; the others wait again."""
+        """Take another worker in the place of a lost one. Of its windows the first was begun and is lost; the others
+        wait again.
+        """
         self._force.check_open()
         self.workers.remove(worker)
         self._force.lose(worker)
@@ -340,7 +351,9 @@ class Crew:
         self._hand_out()
 
     def _take_back(self, worker: Worker, reason: str) -> None:
-        """Take the windows of a lost worker: those that it had scored, the one that it had begun, and those that it had not."""
+        """Take the windows of a lost worker: those that it had scored, the one that it had begun, and those that it had
+        not.
+        """
         windows = dict(worker.windows)
         for ref in worker.windows:
             try:
@@ -377,7 +390,9 @@ def _scored(worker: Worker, window: Window, answer: Any) -> Scored:
 
 
 def raised(failure: Failure) -> Exception:
-    """Return the error of a worker as it was; one that this package did not raise has the worker's traceback as its cause."""
+    """Return the error of a worker as it was; one that this package did not raise has the worker's traceback as its
+    cause.
+    """
     if not isinstance(failure.error, BiasError):
         failure.error.__cause__ = RuntimeError(f"in a worker of Ray:\n{failure.traceback}")
     return failure.error

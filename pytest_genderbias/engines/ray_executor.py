@@ -1,10 +1,12 @@
 """``RayExecutor``: score windows in the workers of a Ray cluster, on this machine or on many.
 
-Each worker is an actor of Ray Core with one copy of the model. Actors, and not tasks, since the driver then knows how many copies of the
-model there are, which window ended with a worker, and when a copy is gone: of the two windows that a worker has, one was begun and one was not, so
-that at most one window is repeated for each lost worker. Ray's own retries are off.
+Each worker is an actor of Ray Core with one copy of the model. Actors, and not tasks, since the driver then knows how
+many copies of the model there are, which window ended with a worker, and when a copy is gone: of the two windows that a
+worker has, one was begun and one was not, so that at most one window is repeated for each lost worker. Ray's own
+retries are off.
 
-Only this module, ``ray_crew``, ``ray_cluster`` and ``ray_worker`` know Ray, and ``ray`` is imported when the first window is scored.
+Only this module, ``ray_crew``, ``ray_cluster`` and ``ray_worker`` know Ray, and ``ray`` is imported when the first
+window is scored.
 """
 
 from __future__ import annotations
@@ -31,16 +33,19 @@ _TASKS_OF_A_CLUSTER = 4  #: at once, where the number of workers is not said
 class RayExecutor:
     """Scores in the workers of a Ray cluster.
 
-    The workers are started for the first window, and kept until :meth:`close`, which the end of a ``with`` block calls. Models on a GPU and
-    models on the CPU have workers of their own; those of one kind end when only the other kind is needed.
+    The workers are started for the first window, and kept until :meth:`close`, which the end of a ``with`` block calls.
+    Models on a GPU and models on the CPU have workers of their own; those of one kind end when only the other kind is
+    needed.
 
     Args:
-        address: ``local`` for a cluster of this machine, which listens on the loopback interface only and ends with this process; or
-            ``HOST:PORT`` of a cluster that runs. This process has to be on one of its machines.
-        workers: number of workers; by default one for each CPU of the cluster that ``threads`` leaves, or for each GPU if the model is on one.
+        address: ``local`` for a cluster of this machine, which listens on the loopback interface only and ends with
+            this process; or ``HOST:PORT`` of a cluster that runs. This process has to be on one of its machines.
+        workers: number of workers; by default one for each CPU of the cluster that ``threads`` leaves, or for each GPU
+            if the model is on one.
         threads: threads of each worker, and the CPUs that it asks for.
         wait: seconds to wait for the first worker.
-        share: number of processes that score with the same CPUs, such as those of pytest-xdist. By default each takes its part of them.
+        share: number of processes that score with the same CPUs, such as those of pytest-xdist. By default each takes
+            its part of them.
 
     Raises:
         SettingError: a setting is wrong.
@@ -80,7 +85,9 @@ class RayExecutor:
         self.close()
 
     def close(self) -> None:
-        """End the workers and leave the cluster; a local one ends. What is opened later is refused, so that no thread starts them anew."""
+        """End the workers and leave the cluster; a local one ends. What is opened later is refused, so that no thread
+        starts them anew.
+        """
         with self._lock:  # a thread may be connecting
             self._closed = True
             forces, self._forces = self._forces, []
@@ -116,11 +123,12 @@ class RayExecutor:
     def open(self, task: Task) -> Iterator[Pool]:
         """Load the model in workers, and ask them the question. Windows that are under way at the end are given up.
 
-        Several threads may each have a task open; the workers are shared between them. Heads that a scorer trains, and word vectors, which
-        need no computation, stay in this process.
+        Several threads may each have a task open; the workers are shared between them. Heads that a scorer trains, and
+        word vectors, which need no computation, stay in this process.
 
         Raises:
-            ExecutorError: there is no such cluster, or it has no room, other versions, or another model; or the executor was closed.
+            ExecutorError: there is no such cluster, or it has no room, other versions, or another model; or the
+                executor was closed.
             SettingError: the model is an object in memory, which no other process can load.
         """
         if _stays_here(task.query, task.model):
@@ -162,7 +170,9 @@ class RayExecutor:
         return force
 
     def _end_unneeded(self) -> None:
-        """End the workers for one kind of device that have no task, if those for the other kind have one and want their CPUs."""
+        """End the workers for one kind of device that have no task, if those for the other kind have one and want their
+        CPUs.
+        """
         idle = [force for force in self._forces if not force.crews]
         if len(idle) < len(self._forces):
             for force in idle:
@@ -199,7 +209,9 @@ def _what_fits(room: int, cpus: int, gpus: int, on_gpu: bool) -> str:
 
 
 def _stays_here(query: Query, model: Model) -> bool:
-    """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server or vLLM computes."""
+    """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server
+    or vLLM computes.
+    """
     if model.role.only_prompts:
         return True
     return (isinstance(query, CoreferenceScores) and query.training is not None) or isinstance(

@@ -1,4 +1,6 @@
-"""What runs in a worker of a Ray cluster: it loads the model of the run, makes sure that it is the same, and scores windows."""
+"""What runs in a worker of a Ray cluster: it loads the model of the run, makes sure that it is the same, and scores
+windows.
+"""
 
 from __future__ import annotations
 
@@ -71,7 +73,9 @@ class WantedModel:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A worker that has the model: its process, its node, and the model of its processor with its instructions (``AVX512``)."""
+    """A worker that has the model: its process, its node, and the model of its processor with its instructions
+    (``AVX512``).
+    """
 
     pid: int
     node: str
@@ -125,11 +129,15 @@ class RayWorker:
         return None
 
     def give_up(self, task: int) -> None:
-        """Score no further windows of this task. It is called while one is being scored; the worker may go on to a task that is older."""
+        """Score no further windows of this task. It is called while one is being scored; the worker may go on to a task
+        that is older.
+        """
         self._given_up.add(task)
 
     def score(self, units: IntArray, task: int = 1) -> tuple[NDArray[np.generic], list[str]] | Failure:
-        """Return the scores of units of the question, and the remarks of the scorer; nothing for a task that is given up."""
+        """Return the scores of units of the question, and the remarks of the scorer; nothing for a task that is given
+        up.
+        """
         if task in self._given_up:
             return np.zeros(0), []
         try:
@@ -223,7 +231,9 @@ def _node() -> str:
 
 
 def _processor() -> str:
-    """Return the model of the processor, and the instructions that torch uses of it, which decide how scores are rounded."""
+    """Return the model of the processor, and the instructions that torch uses of it, which decide how scores are
+    rounded.
+    """
     import torch
 
     facts = Path("/proc/cpuinfo")

@@ -1,4 +1,6 @@
-"""Models behind a server: their tokenizer is here, their log-probabilities come over HTTP, and are proved before the first figure."""
+"""Models behind a server: their tokenizer is here, their log-probabilities come over HTTP, and are proved before the
+first figure.
+"""
 
 from __future__ import annotations
 
@@ -36,8 +38,9 @@ VERSION = "endpoint_version"  #: of a model's details: the user's word under whi
 class ServedModel(PromptedModel):
     """A causal LM that another process runs, with its tokenizer in this one.
 
-    ``source``: what is asked. ``max_length``: most tokens in a row, or ``None`` without a limit. ``proof``: what was tested of the
-    log-probabilities, and prompts that are asked again at the end of each measurement. ``kept``: rows of measurements, asked again as well.
+    ``source``: what is asked. ``max_length``: most tokens in a row, or ``None`` without a limit. ``proof``: what was
+    tested of the log-probabilities, and prompts that are asked again at the end of each measurement. ``kept``: rows of
+    measurements, asked again as well.
     """
 
     source: PromptLogProbabilities = field(repr=False)
@@ -47,7 +50,9 @@ class ServedModel(PromptedModel):
     kept: KeptRows = field(default_factory=KeptRows, repr=False, compare=False)
 
     def rows(self, name: str) -> MeasuredRows:
-        """Return what asks for the rows of one question of a measurement, and proves them. ``name``: the model's name."""
+        """Return what asks for the rows of one question of a measurement, and proves them. ``name``: the model's
+        name.
+        """
         return MeasuredRows(self.source, self.proof, self.tokenizer, self.max_length, name, self.kept)
 
     def confirm_unchanged(self, name: str) -> None:
@@ -118,7 +123,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Connect to a server, load the model's tokenizer, and prove the log-probabilities.
 
     Raises:
-        ModelError: the server cannot be reached or has no such model, the tokenizer is missing, or a check of the proof fails.
+        ModelError: the server cannot be reached or has no such model, the tokenizer is missing, or a check of the proof
+            fails.
         ScoreError: the server does not answer.
     """
     spec = source.spec
@@ -136,7 +142,8 @@ def proved_model(
         spec: the model's name and origin.
         source: what is asked for log-probabilities.
         tokenizer: the model's own tokenizer.
-        version: the user's word for what is served; with it scores are cached, as long as the word, the tokenizer and the origin stay the same.
+        version: the user's word for what is served; with it scores are cached, as long as the word, the tokenizer and
+            the origin stay the same.
 
     Raises:
         ModelError: a check fails.
@@ -161,7 +168,8 @@ def _fingerprint(target: str, version: str, tokenizer_print: str) -> str:
 
 
 def _tokenizer(spec: ModelSpec, model: str, settings: LoadSettings) -> PreTrainedTokenizerBase:
-    """Return the tokenizer that was named for a served model, or that of the server's name for it, which often is a folder or a hub id.
+    """Return the tokenizer that was named for a served model, or that of the server's name for it, which often is a
+    folder or a hub id.
 
     Raises:
         ModelError: there is none.

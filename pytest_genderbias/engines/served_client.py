@@ -1,9 +1,10 @@
-"""The client of a server with OpenAI's ``/v1/completions``: prompts as token ids, their log-probabilities by ``echo`` and ``logprobs``.
+"""The client of a server with OpenAI's ``/v1/completions``: prompts as token ids, their log-probabilities by ``echo``
+and ``logprobs``.
 
-Requests that fail for a while (429, 5xx, time-outs, truncated answers) are sent again after a pause that doubles, or that the server names.
-A request ends after the time limit, whatever the server does meanwhile; a server that asks for a longer pause ends the run.
-A few are under way at once, in the event loop of a thread, so that an interruption cancels them. The key of the environment variable
-``GENDERBIAS_API_KEY`` is in the header of each request, and nowhere else.
+Requests that fail for a while (429, 5xx, time-outs, truncated answers) are sent again after a pause that doubles, or
+that the server names. A request ends after the time limit, whatever the server does meanwhile; a server that asks for a
+longer pause ends the run. A few are under way at once, in the event loop of a thread, so that an interruption cancels
+them. The key of the environment variable ``GENDERBIAS_API_KEY`` is in the header of each request, and nowhere else.
 """
 
 from __future__ import annotations
@@ -56,14 +57,16 @@ _EXTRAS: Mapping[str, object] = {
 
 
 class ServedClient:
-    """Asks one model of one server. It has the protocol :class:`~pytest_genderbias.models.prompt_log_probabilities.PromptLogProbabilities`.
+    """Asks one model of one server. It has the protocol
+    :class:`~pytest_genderbias.models.prompt_log_probabilities.PromptLogProbabilities`.
 
     Args:
         url: address up to ``/v1``.
         model: the server's name for the model.
         name: name of the model in messages.
         allow_remote: whether the server may be on another machine.
-        time_limit: seconds in which the whole answer to a request should be there, from the connection to the last byte; else it is sent again.
+        time_limit: seconds in which the whole answer to a request should be there, from the connection to the last
+            byte; else it is sent again.
         pause: called in place of a pause, with its seconds, in tests.
         transport: carries the requests; replaced in tests.
 
@@ -98,7 +101,9 @@ class ServedClient:
 
     @property
     def max_length(self) -> int | None:
-        """Most tokens in a prompt, one less than the server says, since servers generate a token after it; ``None`` if it does not say."""
+        """Most tokens in a prompt, one less than the server says, since servers generate a token after it; ``None`` if
+        it does not say.
+        """
         longest = self._about.get("max_model_len")
         return longest - 1 if type(longest) is int and longest > 1 else None
 
@@ -147,7 +152,9 @@ class ServedClient:
     async def _echoed(
         self, prompt: object, count: int, settings: Mapping[str, object]
     ) -> tuple[list[dict[str, Any]], dict[str, Any]]:
-        """Return the choices of a request without a generated token; with one, for servers that refuse to generate none."""
+        """Return the choices of a request without a generated token; with one, for servers that refuse to generate
+        none.
+        """
         try:
             return await self._completed({"prompt": prompt, **settings, "max_tokens": self._max_tokens}, count)
         except _RefusedError:
@@ -270,8 +277,8 @@ class ServedClient:
 
         Raises:
             ScoreError: the content is longer than any that was asked for; it is not read to its end.
-            asyncio.TimeoutError: the content is not complete after ``time_limit`` seconds, in which the server may have sent something
-                all the time.
+            asyncio.TimeoutError: the content is not complete after ``time_limit`` seconds, in which the server may have
+                sent something all the time.
         """
 
         async def read() -> tuple[httpx.Response, bytes]:
@@ -289,7 +296,9 @@ class ServedClient:
         return await asyncio.wait_for(read(), time_limit)
 
     def _connections(self) -> httpx.AsyncClient:
-        """Return those of this process: the event loop of the process that it was forked from waits for the answers of others."""
+        """Return those of this process: the event loop of the process that it was forked from waits for the answers of
+        others.
+        """
         if self._process != os.getpid():
             self._open()
         return self._http
@@ -347,7 +356,9 @@ _LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
 
 
 def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of this process, in a thread that ends with it. Threads that begin at once have the same one, without a lock to fork with."""
+    """Return the event loop of this process, in a thread that ends with it. Threads that begin at once have the same
+    one, without a lock to fork with.
+    """
     process = os.getpid()
     if process not in _LOOPS:
         begun = asyncio.new_event_loop()
@@ -359,7 +370,9 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 def _closed(connections: httpx.AsyncClient, process: int) -> None:
-    """Close connections that nobody uses any more, unless they are those of the process that this one was forked from."""
+    """Close connections that nobody uses any more, unless they are those of the process that this one was forked
+    from.
+    """
     if process == os.getpid():
         asyncio.run_coroutine_threadsafe(connections.aclose(), _loop())
 
@@ -376,7 +389,9 @@ def _done(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _all(ask: Callable[[Sequence[Prompt]], Awaitable[T]], parts: Iterator[Sequence[Prompt]]) -> list[T]:
-    """Return the answers to all parts in order, of which a few are asked for at once. The first error cancels the others."""
+    """Return the answers to all parts in order, of which a few are asked for at once. The first error cancels the
+    others.
+    """
     free = asyncio.Semaphore(_AT_ONCE)
 
     async def one(part: Sequence[Prompt]) -> T:
@@ -487,7 +502,9 @@ def _retry_after(response: httpx.Response, otherwise: float) -> float:
 
 
 def _status(response: httpx.Response, answer: bytes) -> str:
-    """Return the status of an answer, with what the server says: the message of a JSON object, or a text; in one line, cut, without the key."""
+    """Return the status of an answer, with what the server says: the message of a JSON object, or a text; in one line,
+    cut, without the key.
+    """
     content = _json(answer)
     if content is None:
         said: object = answer.decode("utf-8", "replace")
@@ -530,7 +547,9 @@ def _column(choice: Mapping[str, Any], name: str) -> list[Any]:
 
 
 def _answer(choice: Mapping[str, Any], asked: int | None, read: int | None) -> PromptAnswer:
-    """Return what a choice says of its prompt. ``asked``: length of the prompt, after which a generated token stands; ``None`` without one."""
+    """Return what a choice says of its prompt. ``asked``: length of the prompt, after which a generated token stands;
+    ``None`` without one.
+    """
     values = [_number(value) for value in _column(choice, "token_logprobs")]
     tops = [_listed(entry) for entry in _column(choice, "top_logprobs")]
     ids = _token_ids(choice)

@@ -1,4 +1,6 @@
-"""Whether tokens that a model draws follow the probabilities that are listed for their places: finds another base, temperature or scale."""
+"""Whether tokens that a model draws follow the probabilities that are listed for their places: finds another base,
+temperature or scale.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,8 @@ class Draws:
     """Drawn tokens, each with the probabilities that are listed for its place.
 
     Attributes:
-        probabilities: of the listed tokens, given that the text does not end, shape (draws, listed), the most likely first.
+        probabilities: of the listed tokens, given that the text does not end, shape (draws, listed), the most likely
+            first.
         drawn: number of the drawn token in the list, or -1 for another token, shape (draws,).
     """
 
@@ -42,7 +45,8 @@ class Draws:
             tops: for each text, the log-probabilities in each place, by token ids.
             tokens: for each text, the drawn tokens.
             listed: how many of each list count: the most likely ones. Some sources add the drawn token to the list.
-            end: the token that ends a text. Sources that stop there do not show it, so the comparison is given that it was not drawn.
+            end: the token that ends a text. Sources that stop there do not show it, so the comparison is given that it
+                was not drawn.
         """
         rows, drawn = [], []
         for places, ids in zip(tops, tokens, strict=True):
@@ -62,7 +66,8 @@ def z_of_mass(draws: Draws) -> float:
     """Return by how many standard errors more tokens of the lists were drawn than their probabilities say.
 
     Example:
-        Two listed tokens with .5 together, four draws, all of them listed: 4 where 2 are expected, with a standard error of 1.
+        Two listed tokens with .5 together, four draws, all of them listed: 4 where 2 are expected, with a standard
+            error of 1.
 
         >>> draws = Draws(np.full((4, 2), .25), np.zeros(4, dtype=np.int64))
         >>> float(z_of_mass(draws))
@@ -74,11 +79,12 @@ def z_of_mass(draws: Draws) -> float:
 def z_of_sharpness(draws: Draws) -> float:
     """Return by how many standard errors drawn tokens of the lists are likelier than their probabilities say.
 
-    It is the score test of the inverse temperature: the log-probability of the drawn token minus its mean over the list, given that it is
-    listed. Values in base 10, or of another temperature, are far off.
+    It is the score test of the inverse temperature: the log-probability of the drawn token minus its mean over the
+    list, given that it is listed. Values in base 10, or of another temperature, are far off.
 
     Example:
-        Probabilities .8 and .2 (a mean of ln .8 - .2 ln 4), four draws of the first: .2 ln 4 each above the mean, with a standard deviation of .4 ln 4 each.
+        Probabilities .8 and .2 (a mean of ln .8 - .2 ln 4), four draws of the first: .2 ln 4 each above the mean, with
+        a standard deviation of .4 ln 4 each.
 
         >>> draws = Draws(np.tile([.8, .2], (4, 1)), np.zeros(4, dtype=np.int64))
         >>> round(float(z_of_sharpness(draws)), 12)
@@ -119,7 +125,8 @@ def p_of_counts(places: Sequence[Draws]) -> float:
     Tokens of a place that are expected less than five times are counted together with all that are not listed.
 
     Example:
-        One place with two tokens of probability .5 each, ten draws, all of the first: (10 - 5)^2 / 5 twice is 10, with one degree of freedom.
+        One place with two tokens of probability .5 each, ten draws, all of the first: (10 - 5)^2 / 5 twice is 10, with
+            one degree of freedom.
 
         >>> draws = Draws(np.full((10, 2), .5), np.zeros(10, dtype=np.int64))
         >>> round(p_of_counts([draws]), 5)
@@ -145,7 +152,9 @@ def p_of_counts(places: Sequence[Draws]) -> float:
 
 
 def trouble_of_counts(places: Sequence[Draws]) -> str | None:
-    """Return what is wrong, in one line, if repeated draws of some places do not follow their lists; ``None`` if they may."""
+    """Return what is wrong, in one line, if repeated draws of some places do not follow their lists; ``None`` if they
+    may.
+    """
     count = sum(len(draws.drawn) for draws in places)
     if count < LEAST:
         return f"expected at least {LEAST} tokens drawn one by one at {len(places)} places, got {count}; their lists cannot be compared with draws"
@@ -163,10 +172,11 @@ def _trouble_of_shares(places: Sequence[Draws]) -> str | None:
 
 
 def trouble_of_few_draws(places: Sequence[Draws]) -> str | None:
-    """Return what is wrong, in one line, if draws at places of a suite's rows do not follow their lists; ``None`` if they may.
+    """Return what is wrong, in one line, if draws at places of a suite's rows do not follow their lists; ``None`` if
+    they may.
 
-    A list of such a place may leave nearly nothing open, so that few draws can differ, and their number is far from a normal distribution:
-    sums are compared with Bernstein's bound, which holds for any.
+    A list of such a place may leave nearly nothing open, so that few draws can differ, and their number is far from a
+    normal distribution: sums are compared with Bernstein's bound, which holds for any.
     """
     if trouble := _trouble_of_shares(places):
         return trouble
@@ -187,7 +197,9 @@ _Excess: TypeAlias = "tuple[NDArray[np.float64], NDArray[np.float64]]"
 
 
 def _excesses(draws: Draws) -> dict[str, _Excess]:
-    """Return by how much each draw exceeds its expectation, and the variance of each, for three figures, each with its words."""
+    """Return by how much each draw exceeds its expectation, and the variance of each, for three figures, each with its
+    words.
+    """
     return {
         "listed tokens were drawn": _of_mass(draws),
         "the most likely token was drawn": _of_first(draws),
@@ -216,7 +228,9 @@ def _of_sharpness(draws: Draws) -> _Excess:
 
 
 def _z(excess: NDArray[np.float64], variance: NDArray[np.float64]) -> float:
-    """Return the sum of excesses in units of its standard error; without any variance 0 if it is about 0, else infinite."""
+    """Return the sum of excesses in units of its standard error; without any variance 0 if it is about 0, else
+    infinite.
+    """
     total, spread = float(excess.sum()), float(np.sqrt(np.maximum(variance, 0.0).sum()))
     if spread > 1e-6:
         return total / spread

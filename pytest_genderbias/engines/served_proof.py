@@ -1,9 +1,10 @@
 """The proof that a source gives log-probabilities of prompts, made before its first figure is used, by token ids only.
 
-Servers give chance, zeros, the values of another place, or those of another prompt without an error, and a bias suite would make figures of
-them. Each check here compares what comes for a few known texts with what any causal LM must give, whatever its weights: see :func:`prove`.
-``served_rows.py`` makes some of the checks with the rows of each measurement, which a server may answer otherwise.
-What no check of this kind can find: another model with the same tokenizer, and changes that make the values those of another proper model.
+Servers give chance, zeros, the values of another place, or those of another prompt without an error, and a bias suite
+would make figures of them. Each check here compares what comes for a few known texts with what any causal LM must give,
+whatever its weights: see :func:`prove`. ``served_rows.py`` makes some of the checks with the rows of each measurement,
+which a server may answer otherwise. What no check of this kind can find: another model with the same tokenizer, and
+changes that make the values those of another proper model.
 """
 
 from __future__ import annotations
@@ -73,7 +74,8 @@ class Proof:
     Attributes:
         checks: names of the checks that it passed.
         noise: largest difference of one value when a prompt was asked again, alone or in another batch, in nats.
-        canaries: prompts that are asked again, each with other tokens after it, so that no memory for equal prompts can answer.
+        canaries: prompts that are asked again, each with other tokens after it, so that no memory for equal prompts can
+            answer.
         values: their values, in nats; the first of each is NaN.
         mean_noise: mean difference of a value when prompts were asked again, in nats.
     """
@@ -106,7 +108,9 @@ class Proof:
 
     @property
     def kept(self) -> Values:
-        """What is kept beside cached scores: the mean noise, then the values of all tokens of the canaries but the first of each."""
+        """What is kept beside cached scores: the mean noise, then the values of all tokens of the canaries but the
+        first of each.
+        """
         return np.concatenate([[self.mean_noise], *(values[1:] for values in self.values)])
 
     def confirm_same(self, kept: Values, where: str, name: str, version: str) -> None:
@@ -133,7 +137,9 @@ class Proof:
 
 @dataclass
 class Asked:
-    """The texts, their shuffles, and what the source says of all of them in one batch; or the rows of a measurement, without shuffles."""
+    """The texts, their shuffles, and what the source says of all of them in one batch; or the rows of a measurement,
+    without shuffles.
+    """
 
     source: PromptLogProbabilities
     tokenizer: PreTrainedTokenizerBase
@@ -151,7 +157,9 @@ class Asked:
 
     @property
     def bare_rows(self) -> Prompts:
-        """The texts, every second one without the token that begins it: a server that puts one there itself reads something else than it writes."""
+        """The texts, every second one without the token that begins it: a server that puts one there itself reads
+        something else than it writes.
+        """
         front = self.tokenizer.bos_token_id
         return [row[1:] if i % 2 and row[0] == front else row for i, row in enumerate(self.rows)]
 
@@ -178,7 +186,8 @@ def prove(source: PromptLogProbabilities, tokenizer: PreTrainedTokenizerBase, lo
         name: the model's name, for messages.
 
     Raises:
-        UnprovenError: a check fails. The first checks are of the form of the answers; the others run only where all of those pass.
+        UnprovenError: a check fails. The first checks are of the form of the answers; the others run only where all of
+            those pass.
     """
     most = None if longest is None else longest - 4  # other tokens come after some
     rows = [tokenizer(text, verbose=False)["input_ids"][:most] for text in KNOWN_TEXTS]
@@ -300,7 +309,9 @@ def _steady(asked: Asked) -> str | None:
 
 
 def _prefixes(asked: Asked) -> str | None:
-    """Test that a text's beginning has its values without the rest, in a batch and alone, from the shortest prompts on."""
+    """Test that a text's beginning has its values without the rest, in a batch and alone, from the shortest prompts
+    on.
+    """
     lengths = [{min(k, len(row)) for k in (*_SHORT, max(2, 2 * len(row) // 3))} for row in asked.rows]
     places = [(i, k) for i, ks in enumerate(lengths) for k in sorted(ks)]
     prefixes = [asked.rows[i][:k] for i, k in places]
@@ -412,7 +423,9 @@ def _distinct(asked: Asked) -> str | None:
 
 
 def _of_contexts(asked: Asked) -> Iterator[float]:
-    """Yield the value of each token but the first of a prompt, once for those before it: the prompts of a suite begin alike."""
+    """Yield the value of each token but the first of a prompt, once for those before it: the prompts of a suite begin
+    alike.
+    """
     seen = set()
     for prompt, values in zip(asked.prompts, asked.values(), strict=True):
         context = hash(prompt[0])
@@ -443,7 +456,9 @@ def _drawn(asked: Asked) -> str | None:
 
 
 def _drawn_at_one_place(asked: Asked) -> str | None:
-    """Test the shares of tokens drawn again and again where the lists leave most open, which finds what moves single tokens only."""
+    """Test the shares of tokens drawn again and again where the lists leave most open, which finds what moves single
+    tokens only.
+    """
     answers = asked.source.ask(asked.bare_rows, LISTED)
     if trouble := _trouble_of_lists(asked.bare_rows, answers):
         return trouble
@@ -460,7 +475,9 @@ def _drawn_at_one_place(asked: Asked) -> str | None:
 
 
 def open_places(top: Sequence[Mapping[int, float]], first: int = 2) -> list[int]:
-    """Return the two places, from the third on or the ``first``, whose lists have the largest entropy, the largest last."""
+    """Return the two places, from the third on or the ``first``, whose lists have the largest entropy, the largest
+    last.
+    """
     chances = [np.exp(sorted(listed.values(), reverse=True)[:LISTED]) for listed in top[first:]]
     entropy = [-float((p * np.log(np.maximum(p, 1e-300))).sum()) for p in chances]
     return [first + int(k) for k in np.argsort(entropy)[-2:]]
@@ -493,7 +510,9 @@ OF_ROWS: dict[str, Check] = {name: check for name, check in (_FORM | _CONTENT).i
 
 
 def most_moved(mean_noise: float) -> float:
-    """Return by how many nats a token the values of the canaries may differ on average, in two answers of the same model."""
+    """Return by how many nats a token the values of the canaries may differ on average, in two answers of the same
+    model.
+    """
     return max(_UNCHANGED, _TIMES_NOISE * mean_noise)
 
 

@@ -1,8 +1,10 @@
-"""The proof of the rows of a measurement: what a source says of them is tested when it comes, and some are asked again later.
+"""The proof of the rows of a measurement: what a source says of them is tested when it comes, and some are asked again
+later.
 
-A source may be honest about the texts of :func:`~pytest_genderbias.engines.served_proof.prove` and not about what is measured: about shorter
-prompts, in larger batches, after some thousand requests. So each row takes the checks that need one answer, tokens are drawn after some of the
-first rows, and some rows are asked once more: alone, as the beginning of longer texts, after later rows, and at the end of the measurement.
+A source may be honest about the texts of :func:`~pytest_genderbias.engines.served_proof.prove` and not about what is
+measured: about shorter prompts, in larger batches, after some thousand requests. So each row takes the checks that need
+one answer, tokens are drawn after some of the first rows, and some rows are asked once more: alone, as the beginning of
+longer texts, after later rows, and at the end of the measurement.
 """
 
 from __future__ import annotations
@@ -47,7 +49,9 @@ _ROUNDED_MEAN = 0.02  #: nats a token by which values may differ on average, whe
 
 @dataclass
 class KeptRows:
-    """Some rows of all measurements of a model, with their values, to be asked again later; later rows replace earlier ones at random."""
+    """Some rows of all measurements of a model, with their values, to be asked again later; later rows replace earlier
+    ones at random.
+    """
 
     rows: list[tuple[tuple[int, ...], Values]] = field(default_factory=list)
     rng: np.random.Generator = field(default_factory=np.random.default_rng)
@@ -102,7 +106,8 @@ class MeasuredRows:
         """Return the answer to each prompt, in their order.
 
         Raises:
-            UnprovenError: the answers cannot be log-probabilities of these prompts, or others come when some are asked again.
+            UnprovenError: the answers cannot be log-probabilities of these prompts, or others come when some are asked
+                again.
             ScoreError: rows that were asked before have other values now.
         """
         rows = [list(map(int, prompt)) for prompt in prompts]
@@ -139,7 +144,9 @@ class MeasuredRows:
             )
 
     def _again(self, asked: Asked) -> str | None:
-        """Test that rows have the same values alone, and as the beginnings of longer texts in another order; then that earlier rows have theirs."""
+        """Test that rows have the same values alone, and as the beginnings of longer texts in another order; then that
+        earlier rows have theirs.
+        """
         rows, answers = asked.rows, asked.answers
         new = self._first_of_new_lengths(rows)
         picked = [min(start + int(self._rng.integers(_APART)), len(rows) - 1) for start in range(0, len(rows), _APART)]
@@ -188,7 +195,9 @@ class MeasuredRows:
         return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {mean:.2g} and {most:.2g}"
 
     def _noise(self) -> tuple[float, float]:
-        """Return by how many nats values may differ, on average and one of them. Rows are of other lengths than the texts of the proof, so noise differs."""
+        """Return by how many nats values may differ, on average and one of them. Rows are of other lengths than the
+        texts of the proof, so noise differs.
+        """
         noise = self._proof.noise
         rounded = min(_TIMES_SMALL * noise, max(_ROUNDED_MOST, _TIMES_LARGE * noise))
         return max(most_moved(self._proof.mean_noise), min(noise, _ROUNDED_MEAN)), max(_LEAST_MOST, rounded)

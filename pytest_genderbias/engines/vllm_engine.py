@@ -1,4 +1,6 @@
-"""Causal LMs that vLLM runs in this process: ``vllm:DIR``. Their log-probabilities are those of prompts, and pass the proof of served models."""
+"""Causal LMs that vLLM runs in this process: ``vllm:DIR``. Their log-probabilities are those of prompts, and pass the
+proof of served models.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ _ENVIRONMENT = {
 
 
 class VllmEngine:
-    """vLLM with one checkpoint. It has the protocol :class:`~pytest_genderbias.models.prompt_log_probabilities.PromptLogProbabilities`.
+    """vLLM with one checkpoint. It has the protocol
+    :class:`~pytest_genderbias.models.prompt_log_probabilities.PromptLogProbabilities`.
 
     Args:
         llm: the engine.
@@ -64,7 +67,9 @@ class VllmEngine:
         return [_answer(output, prompt) for output, prompt in zip(outputs, prompts, strict=True)]
 
     def generate(self, prompts: Sequence[Prompt], tokens: int, temperature: float, seed: int | None) -> list[list[int]]:
-        """Return the ids of generated tokens for each prompt, drawn from the whole distribution (0: the most likely ones)."""
+        """Return the ids of generated tokens for each prompt, drawn from the whole distribution (0: the most likely
+        ones).
+        """
         settings = {"max_tokens": tokens, "temperature": temperature, "seed": seed, "ignore_eos": True}
         return [list(output.outputs[0].token_ids) for output in self._run(prompts, **settings)]
 
@@ -141,7 +146,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
 
 
 def _number_format(config: PreTrainedConfig, settings: LoadSettings) -> str:
-    """Return the number format to compute in. vLLM's own ``auto`` would take a checkpoint in float32 down to 16 bits."""
+    """Return the number format to compute in. vLLM's own ``auto`` would take a checkpoint in float32 down to 16
+    bits.
+    """
     return settings.dtype if settings.dtype != "auto" else str(config.dtype or "float32").removeprefix("torch.")
 
 
@@ -195,7 +202,9 @@ def _content(folder: Path) -> str:
 
 
 def _answer(output: RequestOutput, prompt: Prompt) -> PromptAnswer:
-    """Return what vLLM says of a prompt: for each token a dict from ids to log-probabilities, which holds the token's own."""
+    """Return what vLLM says of a prompt: for each token a dict from ids to log-probabilities, which holds the token's
+    own.
+    """
     places = list(output.prompt_logprobs or ())
     ids = list(output.prompt_token_ids or ())
     values = [

@@ -19,7 +19,9 @@ _DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
 
 
 def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
-    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no finite value."""
+    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no finite
+    value.
+    """
     now = measurement.values.get(statistic)
     if before is None or now is None or not (math.isfinite(before) and math.isfinite(now)):
         return None
@@ -70,14 +72,18 @@ def comparable_settings(settings: object) -> object:
 
 
 def other_conditions(measurement: Measurement, model: Mapping[str, object]) -> str:
-    """Return in words what differs between the models and may differ, as ``" (changed: dtype ...)"``; or an empty text."""
+    """Return in words what differs between the models and may differ, as ``" (changed: dtype ...)"``; or an empty
+    text.
+    """
     now = measurement.signature["model"]
     changed = [f"{key} {model.get(key)} -> {now.get(key)}" for key in _MAY_DIFFER if model.get(key) != now.get(key)]
     return f" (changed: {', '.join(changed)})" if changed else ""
 
 
 def _changed(then: object, now: object, absent: str | None) -> list[tuple[str, object, object]]:
-    """Return what differs: of two mappings only the keys that do, each followed by a space, and ``absent`` for a missing one."""
+    """Return what differs: of two mappings only the keys that do, each followed by a space, and ``absent`` for a
+    missing one.
+    """
     if not (isinstance(then, Mapping) and isinstance(now, Mapping)):
         return [("", then, now)] if then != now else []
     names = sorted({*then, *now})
@@ -87,7 +93,9 @@ def _changed(then: object, now: object, absent: str | None) -> list[tuple[str, o
 
 
 def _data_of(data: object, statistic: str, measurement: Measurement) -> dict[str, object]:
-    """Return the data of a statistic: data that bear the name of another statistic (accuracy, perplexity) belong to that one."""
+    """Return the data of a statistic: data that bear the name of another statistic (accuracy, perplexity) belong to
+    that one.
+    """
     entries = data if isinstance(data, Mapping) else {}
     return {name: value for name, value in entries.items() if name == statistic or name not in measurement.statistics}
 

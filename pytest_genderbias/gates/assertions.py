@@ -26,13 +26,14 @@ def assert_at_most(
 ) -> Judgement:
     """Assert with 95 % confidence that a statistic, the main one by default, is at most ``limit``, literally.
 
-    What is judged is the figure of the whole suite on this model: exact where all cases were scored, the bounds of a confidence
-    sequence for a sample of a mean. With ``generalise`` it is the figure for other items of the same kind, by the clustered interval.
+    What is judged is the figure of the whole suite on this model: exact where all cases were scored, the bounds of a
+    confidence sequence for a sample of a mean. With ``generalise`` it is the figure for other items of the same kind,
+    by the clustered interval.
 
     Raises:
         GateFailure: it is larger, has no value, or the bounds do not decide.
-        GateError: it is worse on either side of neutral; use :func:`assert_within`. Or lower is worse, so that the limit demands bias,
-            and ``range`` does not say that this is meant.
+        GateError: it is worse on either side of neutral; use :func:`assert_within`. Or lower is worse, so that the
+            limit demands bias, and ``range`` does not say that this is meant.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_at_most")
@@ -47,7 +48,8 @@ def assert_at_least(
     *,
     range: bool = False,
 ) -> Judgement:
-    """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as :func:`assert_at_most`.
+    """Assert that a statistic, the main one by default, is at least ``limit``, literally. All else as
+    :func:`assert_at_most`.
 
     Where higher is worse, such a limit demands bias and needs ``range=True``.
     """
@@ -59,7 +61,9 @@ def assert_at_least(
 def assert_within(
     measurement: Measurement, distance: float, statistic: str | None = None, generalise: bool = False
 ) -> Judgement:
-    """Assert that a statistic, the main one by default, lies at most ``distance`` from its neutral value, on either side."""
+    """Assert that a statistic, the main one by default, lies at most ``distance`` from its neutral value, on either
+    side.
+    """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_within")
     return settle(judge_limit(measurement, Limit(within=distance), statistic, generalise))
@@ -72,19 +76,20 @@ def assert_no_regression(
     statistic: str | None = None,
     name: str | None = None,
 ) -> Judgement:
-    """Assert that a statistic is not worse than the stored baseline, for other items of the same kind and other trainings.
+    """Assert that a statistic is not worse than the stored baseline, for other items of the same kind and other
+    trainings.
 
     Args:
         measurement: what was measured now.
         baseline: the fixture ``bias_baseline``, or :class:`~pytest_genderbias.gates.baseline.Baseline`.
-        margin: how much worse is still accepted: a number in units of the statistic, or a share of the stored distance from neutral
-            (``"20%"``). Without one, nothing is but what chance explains.
+        margin: how much worse is still accepted: a number in units of the statistic, or a share of the stored distance
+            from neutral (``"20%"``). Without one, nothing is but what chance explains.
         statistic: the main one by default.
         name: name of the entry, where one test module measures a suite in two ways; the suite's name by default.
 
     Raises:
-        GateFailure: it is worse, its bounds do not decide about the margin, it has no value, there is no baseline, or the baseline is
-            of something else.
+        GateFailure: it is worse, its bounds do not decide about the margin, it has no value, there is no baseline, or
+            the baseline is of something else.
         GateError: the margin is wrong.
     """
     __tracebackhide__ = True
@@ -99,11 +104,12 @@ def assert_no_worse(
     statistic: str | None = None,
     comparisons: int = 1,
 ) -> Judgement:
-    """Assert that a model is not worse than another on the same suite, item by item. Other arguments as :func:`judge_no_worse`.
+    """Assert that a model is not worse than another on the same suite, item by item. Other arguments as
+    :func:`judge_no_worse`.
 
     Args:
-        comparisons: the number of such comparisons in the project, which the bounds hold for together. A number given by
-            ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
+        comparisons: the number of such comparisons in the project, which the bounds hold for together. A number given
+            by ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_worse")
@@ -119,7 +125,8 @@ def assert_same(
     statistic: str | None = None,
     comparisons: int = 1,
 ) -> Judgement:
-    """Assert that a statistic is the same on two models, item by item: a compressed copy should be neither worse nor better.
+    """Assert that a statistic is the same on two models, item by item: a compressed copy should be neither worse nor
+    better.
 
     Arguments as :func:`~pytest_genderbias.gates.comparison.judge_same`; ``comparisons`` as :func:`assert_no_worse`.
 

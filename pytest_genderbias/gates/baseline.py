@@ -82,8 +82,8 @@ class Baseline:
         directory: the folder of all baselines.
         model: name of the model.
         module: the test file, relative to the root directory.
-        update: ``"no"`` judges; ``"new"`` accepts a measurement that has no entry yet; ``"all"`` accepts every measurement, a worse
-            one only with a ``reason``.
+        update: ``"no"`` judges; ``"new"`` accepts a measurement that has no entry yet; ``"all"`` accepts every
+            measurement, a worse one only with a ``reason``.
         reason: why worse values are accepted.
         correct_for: the comparisons that bounds hold for together: the gated statistics of the ``"model"`` or of the
             ``"module"``, ``"none"``, or their number.
@@ -94,7 +94,8 @@ class Baseline:
         measured: the measurement of each entry.
         used: names of the entries that were judged.
         refused: names of the entries that must not be written: a value is worse and has no reason, or is not finite.
-        against: what was stored of each entry when it was judged, as :func:`~pytest_genderbias.gates.book_update.state_of` has it.
+        against: what was stored of each entry when it was judged, as
+            :func:`~pytest_genderbias.gates.book_update.state_of` has it.
         accepted: worse values that were accepted, by entry.
         moved: names of the entries of which a judged statistic changed by more than chance explains.
         judged: the strictest margin of each statistic, in its units, by entry; ``None`` without a margin.
@@ -176,14 +177,15 @@ class Baseline:
 
         Args:
             measurement: the measurement of today.
-            margin: how much worse is accepted: a number in units of the statistic, or a share of the stored distance from neutral
-                (``"20%"``). Without one, nothing is but what chance explains.
+            margin: how much worse is accepted: a number in units of the statistic, or a share of the stored distance
+                from neutral (``"20%"``). Without one, nothing is but what chance explains.
             statistic: the main one by default.
             name: name of the entry; the suite's name by default.
 
         Raises:
             BaselineError: a file of the baseline cannot be read.
-            GateError: the margin is wrong, no gate takes the statistic, scoring stopped early, or another measurement claims the entry.
+            GateError: the margin is wrong, no gate takes the statistic, scoring stopped early, or another measurement
+                claims the entry.
         """
         written = read_margin(margin)
         statistic = measurement.statistic(statistic)
@@ -202,7 +204,8 @@ class Baseline:
     def amounts(
         self, measurement: Measurement, margins: Mapping[str, Iterable[Margin]], name: str
     ) -> dict[str, float | None]:
-        """Return the strictest margin of each statistic as a number, for the value that is stored after this run; ``None`` without one.
+        """Return the strictest margin of each statistic as a number, for the value that is stored after this run;
+        ``None`` without one.
 
         Args:
             measurement: the measurement of today.
@@ -246,7 +249,9 @@ class Baseline:
         }
 
     def _find(self, measurement: Measurement, margin: Margin, statistic: str, name: str) -> Judgement:
-        """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the new one."""
+        """Judge by the stored entry. If another run replaces it in the meantime, and with it the items, judge by the
+        new one.
+        """
         entry = self.stored(name)
         while True:
             try:
@@ -294,7 +299,9 @@ class Baseline:
         return self._compare(measurement, statistic, name, entry, margin)
 
     def _other_names(self, name: str) -> list[str]:
-        """Return the models that have the baseline entry in their file of the same module, those of a like name first."""
+        """Return the models that have the baseline entry in their file of the same module, those of a like name
+        first.
+        """
         books = sorted(self.directory.glob(f"*/{self.path.name}"))
         others = [book.parent.name for book in books if book != self.path and name in read_book(book)]
         close = close_names(self.model, others)
@@ -346,7 +353,9 @@ class Baseline:
         self, judgement: Judgement, measurement: Measurement, statistic: str, name: str, anchor: BaselineEntry,
         margin: Margin, before: Reference,
     ) -> Judgement:  # fmt: skip
-        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the margin."""
+        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the
+        margin.
+        """
         old = anchor.values.get(statistic)
         worse = worsening(measurement, statistic, old)
         if reasons := different(measurement, statistic, anchor.signature):
@@ -371,7 +380,9 @@ class Baseline:
         return held_to_anchor(judgement, anchored, anchor)
 
     def _lost_items(self, name: str, entry: BaselineEntry, measurement: Measurement) -> str:
-        """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too large."""
+        """Return why an entry has no items although they can be stored; an empty text if it has them, or they are too
+        large.
+        """
         if entry.items_sha256 is not None or (packed := pack_measured(measurement)) is None:
             return ""
         return (
@@ -422,9 +433,11 @@ class Baseline:
     def _accept(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry | None, margin: Margin
     ) -> Judgement:
-        """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is worse.
+        """Accept a value. One that is worse than allowed needs a reason, which the entry has as long as the value is
+        worse.
 
-        A value whose definition is the stored one is compared even where the samples differ: another sample does not avoid the gate.
+        A value whose definition is the stored one is compared even where the samples differ: another sample does not
+        avoid the gate.
         """
         alike = entry is not None and entry.definition == measurement.signature["definition"]
         if entry is not None and alike and not self.reason:
@@ -468,7 +481,9 @@ class Baseline:
     def _note_change(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> None:
-        """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored value."""
+        """Note whether a statistic changed by more than chance explains, or its gate would not pass beside the stored
+        value.
+        """
         try:
             codes = {self._compare(measurement, statistic, name, entry, kept).code for kept in {Margin(), margin}}
         except BaselineError:  # of its items, which an update writes anew
@@ -477,7 +492,9 @@ class Baseline:
             self.moved.add(name)
 
     def why_too_weak(self, measurement: Measurement, statistic: str) -> str:
-        """Return why a measurement would be too weak a baseline of a gate without a margin; an empty text if it is not."""
+        """Return why a measurement would be too weak a baseline of a gate without a margin; an empty text if it is
+        not.
+        """
         return why_too_weak(measurement, statistic, self._sees(measurement, statistic), self._most())
 
     def _sees(self, measurement: Measurement, statistic: str, allowed: Allowed | None = None) -> Seen | None:
@@ -494,7 +511,9 @@ class Baseline:
         return MOST if self.sees is None else self.sees
 
     def _why_too_weak(self, measurement: Measurement, statistic: str, margin: Margin, seen: Seen | None) -> str:
-        """Return why a gate sees too little to judge by a baseline; an empty text if it sees enough, or has a margin."""
+        """Return why a gate sees too little to judge by a baseline; an empty text if it sees enough, or has a
+        margin.
+        """
         return "" if margin != Margin() else why_too_weak(measurement, statistic, seen, self._most())
 
     def _how_to_see_more(self, measurement: Measurement, statistic: str) -> str:
@@ -505,10 +524,11 @@ class Baseline:
     def _worse_than(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> float | None:
-        """Return the value of an entry, or else of its anchor, that a value is worse than by more than is allowed; ``None`` if it is not.
+        """Return the value of an entry, or else of its anchor, that a value is worse than by more than is allowed;
+        ``None`` if it is not.
 
-        Without a margin, it is the value that chance does not explain the worsening from. Where the items cannot tell, as of another
-        sample, any worsening counts.
+        Without a margin, it is the value that chance does not explain the worsening from. Where the items cannot tell,
+        as of another sample, any worsening counts.
         """
         first = entry.origin.values.get(statistic)
         old = entry.values.get(statistic)

@@ -1,8 +1,9 @@
-"""The files of baselines: one JSON file a model name and test module, ``DIR/NAME/MODULE.json``, sorted, one entry a block.
+"""The files of baselines: one JSON file a model name and test module, ``DIR/NAME/MODULE.json``, sorted, one entry a
+block.
 
-Beside it is an item file for each entry, ``MODULE.ENTRY.SHA.npz`` (:mod:`~pytest_genderbias.gates.item_file`). SHA is the start of the
-SHA-256 of its bytes, so that a new file never replaces the one that the JSON file still names. This module reads both, and
-:mod:`~pytest_genderbias.gates.book_update` writes them.
+Beside it is an item file for each entry, ``MODULE.ENTRY.SHA.npz`` (:mod:`~pytest_genderbias.gates.item_file`). SHA is
+the start of the SHA-256 of its bytes, so that a new file never replaces the one that the JSON file still names. This
+module reads both, and :mod:`~pytest_genderbias.gates.book_update` writes them.
 """
 
 from __future__ import annotations
@@ -60,12 +61,14 @@ class BaselineEntry:
         values: values of the statistics.
         items_sha256: SHA-256 of its item file; ``None`` if that would be too large.
         accepted: worse values that were accepted with a reason.
-        gated: the margin of each statistic that a gate judges, so that no gate accepts what another one judges; ``None`` without one.
+        gated: the margin of each statistic that a gate judges, so that no gate accepts what another one judges;
+            ``None`` without one.
         sees: what the gate on each of these statistics sees; an earlier version did not know it.
         checkpoints: number of checkpoints that its values are pooled from.
         date: when its values were accepted, in ISO format; empty if an earlier version wrote it.
-        anchor: the entry as it was first accepted, with its values, signature, item file, date and fingerprint; ``None`` if it is still
-            the same. Only an update with a reason moves it, so that many small steps do not add up unseen.
+        anchor: the entry as it was first accepted, with its values, signature, item file, date and fingerprint;
+            ``None`` if it is still the same. Only an update with a reason moves it, so that many small steps do not add
+            up unseen.
         abilities: how many control items the model answered right.
         other: keys that this version does not know; they are written back as they were read.
     """
@@ -281,11 +284,12 @@ def _sha(text: str) -> str:
 def read_book(path: Path) -> dict[str, BaselineEntry]:
     """Return the stored entries by name; none if there is no file.
 
-    The file is read each time, and parsed only if its text is another one: every gate of a module asks for its entries several times.
+    The file is read each time, and parsed only if its text is another one: every gate of a module asks for its entries
+    several times.
 
     Raises:
-        BaselineError: the file cannot be read, has merge conflicts, is not a baseline, has an entry of another form, or was written by a
-            later version.
+        BaselineError: the file cannot be read, has merge conflicts, is not a baseline, has an entry of another form, or
+            was written by a later version.
     """
     text = _read_text(path)
     return {} if text is None else dict(_parse_entries(path, text))

@@ -1,4 +1,5 @@
-"""Updates of baseline files: one lock for reading, merging, writing and sweeping, so that runs side by side lose nothing.
+"""Updates of baseline files: one lock for reading, merging, writing and sweeping, so that runs side by side lose
+nothing.
 
 The lock is of the folder of a model name, and its file is removed afterwards: the folder is kept in version control.
 """
@@ -65,8 +66,10 @@ def update_books(
 
     Args:
         directory: the folder of all baselines.
-        decisions: by model and test file, the function that decides. It is called again, under the locks, if anything changes.
-        is_refused: called after all decisions; returns whether one of them refuses an entry, so that nothing is written.
+        decisions: by model and test file, the function that decides. It is called again, under the locks, if anything
+            changes.
+        is_refused: called after all decisions; returns whether one of them refuses an entry, so that nothing is
+            written.
 
     Returns:
         The changes that were written, by model and test file.
@@ -99,7 +102,9 @@ def update_book(directory: Path, model: str, module: str, decide: Decide) -> Boo
 def write_entries(
     directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
 ) -> Path:
-    """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as :func:`update_book`."""
+    """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as
+    :func:`update_book`.
+    """
     book = Book(book_path(directory, model, module), model, module)
     _change({(model, module): book}, lambda _, contents: BookChange(entries, remove))
     return book.path
@@ -114,7 +119,8 @@ def _change(
     books: Mapping[tuple[str, str], Book], decide: Callable[[tuple[str, str], Mapping[str, object]], BookChange],
     is_refused: Callable[[], bool] = lambda: False,
 ) -> dict[tuple[str, str], BookChange]:  # fmt: skip
-    """Change baseline files under their locks, by the JSON of the entries that they have then; errors as :func:`update_books`.
+    """Change baseline files under their locks, by the JSON of the entries that they have then; errors as
+    :func:`update_books`.
 
     The locks are taken in the order of the folders, so that no two runs wait for each other.
     """
@@ -147,7 +153,8 @@ def _write(
     books: Mapping[tuple[str, str], Book], before: Mapping[tuple[str, str], Mapping[str, object]],
     changes: Mapping[tuple[str, str], BookChange],
 ) -> None:  # fmt: skip
-    """Write item files, then the files that name them, then remove those that nothing names. The caller holds the locks.
+    """Write item files, then the files that name them, then remove those that nothing names. The caller holds the
+    locks.
 
     Raises:
         BaselineError: a file cannot be written; those that were written have their old content again.
@@ -192,7 +199,9 @@ def _write_entries(book: Book, before: Mapping[str, object], change: BookChange)
 
 
 def _sweep(book: Path, names: Iterable[str] = ()) -> None:
-    """Remove what no baseline file of the folder names; arguments as :func:`_superfluous`. The caller holds the lock."""
+    """Remove what no baseline file of the folder names; arguments as :func:`_superfluous`. The caller holds the
+    lock.
+    """
     sweep_unfinished(book.parent)
     for path in _superfluous(book, names):
         with suppress(OSError):  # a superfluous file does no harm
@@ -238,7 +247,9 @@ def _named_items(book: Path) -> set[Path]:
 
 
 def state_of(entry: BaselineEntry | None) -> str:
-    """Return a digest of what a verdict on an entry depends on, so that a change of it can be noticed; empty for no entry."""
+    """Return a digest of what a verdict on an entry depends on, so that a change of it can be noticed; empty for no
+    entry.
+    """
     if entry is None:
         return ""
     content = {key: value for key, value in entry.to_dict().items() if key not in ("gated", "sees", "date")}
@@ -248,7 +259,8 @@ def state_of(entry: BaselineEntry | None) -> str:
 def to_write(book: Path, name: str, new: NewEntry, stored: BaselineEntry | None) -> NewEntry | None:
     """Return what is to be written over a stored entry; ``None`` if the new one differs by noise only.
 
-    If only the gates differ, or the stored entry has no date, the stored figures stay, and with them the model that they are of.
+    If only the gates differ, or the stored entry has no date, the stored figures stay, and with them the model that
+    they are of.
     """
     if stored is None or not _unchanged(book, name, new, stored):
         return new

@@ -12,8 +12,8 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums, align
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
-#: The largest share of cases that may be counted for another class. Chance errors shrink with the root of a count, so that they move by
-#: half of this share at most.
+#: The largest share of cases that may be counted for another class. Chance errors shrink with the root of a count, so
+#: that they move by half of this share at most.
 MOST_MOVED = 0.05
 
 
@@ -24,10 +24,11 @@ def why_chance_moved(
     now: ItemSums | UndefinedError | None,
     compare: Callable[[str], Difference],
 ) -> str:
-    """Return in words why chance raises a statistic otherwise than before, and what to gate instead; an empty text if it does not.
+    """Return in words why chance raises a statistic otherwise than before, and what to gate instead; an empty text if
+    it does not.
 
-    Sums of absolute gaps and of distances are above 0 by chance, and farther above the more mistakes a model makes, and the fewer cases
-    a rate is of.
+    Sums of absolute gaps and of distances are above 0 by chance, and farther above the more mistakes a model makes, and
+    the fewer cases a rate is of.
 
     Args:
         measurement: the measurement of today.

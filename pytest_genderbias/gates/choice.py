@@ -1,7 +1,7 @@
 """The choice of the best point of a grid by a rule: pure, from the figures of each point to its number.
 
-A point that is the best of many on some trainings looks better on them than it is. It is therefore judged on trainings with other seeds
-(:class:`TriedGrid`), or named as the best on the same seeds.
+A point that is the best of many on some trainings looks better on them than it is. It is therefore judged on trainings
+with other seeds (:class:`TriedGrid`), or named as the best on the same seeds.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ class TriedPoint:
     Attributes:
         settings: by ``PART.SETTING``, where PART is the name of a method or of the recipe.
         values: the rule's figure, for each seed that chooses; ``None`` where it has no value.
-        worse: by figure of the rule's ``within``, how much worse it is than before, as a share of the mean before; ``None`` if unknown.
+        worse: by figure of the rule's ``within``, how much worse it is than before, as a share of the mean before;
+            ``None`` if unknown.
         failure: why the point could not be trained or measured; empty if it could.
     """
 
@@ -79,11 +80,12 @@ class TriedPoint:
 
 
 def read_rule(rule: Mapping[str, object]) -> Rule:
-    """Return the rule that a mapping says: ``{"lowest": "lm-occupation/aggregate_bias", "within": {"perplexity": "5%"}}``.
+    """Return the rule that a mapping says:
+    ``{"lowest": "lm-occupation/aggregate_bias", "within": {"perplexity": "5%"}}``.
 
     Raises:
-        SettingError: it has not exactly one of ``lowest``, ``highest`` and ``nearest``, another key, or a limit that is no share. The
-            message begins with the key.
+        SettingError: it has not exactly one of ``lowest``, ``highest`` and ``nearest``, another key, or a limit that is
+            no share. The message begins with the key.
 
     >>> read_rule({"lowest": "s/x", "within": {"perplexity": "5%"}}).within
     {'perplexity': 0.05}
@@ -141,7 +143,8 @@ def why_out(point: TriedPoint, rule: Rule) -> str:
 
 
 def choose_point(points: Sequence[TriedPoint], rule: Rule) -> int | None:
-    """Return the number of the best point, from 0: of those within the limits, the one that the rule wants by its mean over seeds.
+    """Return the number of the best point, from 0: of those within the limits, the one that the rule wants by its mean
+    over seeds.
 
     Of equal points the first is chosen. ``None`` if no point is within the limits.
 

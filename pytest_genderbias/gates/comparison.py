@@ -50,15 +50,15 @@ def judge_no_worse(
     Args:
         measurement: of the model that should not be worse.
         reference: of the other, with the same suite, settings and sample.
-        margin: how much worse is accepted: a number in units of the statistic, or a share of the other model's distance from neutral
-            (``"20%"``). Without one, nothing is but what chance explains.
+        margin: how much worse is accepted: a number in units of the statistic, or a share of the other model's distance
+            from neutral (``"20%"``). Without one, nothing is but what chance explains.
         statistic: the main one by default.
         correction: the comparisons that the bounds hold for together; this one alone by default.
         label: name of the gate, to tell it from others on the same statistic.
 
     Raises:
-        GateError: the margin is wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
-            decided.
+        GateError: the margin is wrong, no gate takes the statistic, or scoring of one of them stopped when other gates
+            were decided.
     """
     return _judge(measurement, reference, read_margin(margin), statistic, correction, label)
 
@@ -71,23 +71,24 @@ def judge_same(
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
 ) -> Judgement:
-    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the margin.
+    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the
+    margin.
 
-    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A change through neutral
-    counts whole: from 0.2 to -0.2 is 0.4.
+    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A change through
+    neutral counts whole: from 0.2 to -0.2 is 0.4.
 
     Args:
         measurement: of the model that should be the same, as a compressed copy.
         reference: of the other, with the same suite, settings and sample.
-        margin: the change that is accepted to either side: a number in units of the statistic, or a share of the other model's distance from neutral
-            (``"20%"``). It has no default.
+        margin: the change that is accepted to either side: a number in units of the statistic, or a share of the other
+            model's distance from neutral (``"20%"``). It has no default.
         statistic: the main one by default.
         correction: the comparisons that the bounds hold for together; this one alone by default.
         label: name of the gate, to tell it from others on the same statistic.
 
     Raises:
-        GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when other gates were
-            decided.
+        GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when
+            other gates were decided.
     """
     return _judge(measurement, reference, read_margin_of_sameness(margin), statistic, correction, label, same=True)
 
@@ -153,8 +154,9 @@ class Comparison:
         first_value: the value of the first.
         other_value: the value of the other.
         worsening: how much worse ``other`` is than ``first``, in units of the statistic; below 0 it is better.
-        low: lower bound of the 95 % interval of the worsening for other items of the same kind (or restarts). Both bounds equal the worsening
-            where the statistic is not made of items; they are exact for the suite's own cases then.
+        low: lower bound of the 95 % interval of the worsening for other items of the same kind (or restarts). Both
+            bounds equal the worsening where the statistic is not made of items; they are exact for the suite's own
+            cases then.
         high: the upper bound.
         over: what varies between the bounds.
         items: number of items in common.
@@ -189,7 +191,9 @@ class Comparison:
         return self.low is not None and self.p is None
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
+        ``None``.
+        """
         return {"schema": SCHEMA, **{name: as_plain(value, finite) for name, value in vars(self).items()}}
 
     @classmethod
@@ -229,11 +233,12 @@ def compare_models(measurements: Iterable[Measurement], order: Sequence[str]) ->
 
     Args:
         measurements: of several models and suites.
-        order: the names of the models. All are compared with the first; on a suite that does not apply to it, with the next one.
+        order: the names of the models. All are compared with the first; on a suite that does not apply to it, with the
+            next one.
 
     Returns:
-        The comparisons by suite, the main statistic of each before the others, which are only compared where they are made of
-        items; and what could not be compared.
+        The comparisons by suite, the main statistic of each before the others, which are only compared where they are
+        made of items; and what could not be compared.
     """
     places = {name: place for place, name in enumerate(order)}
     by_suite = sorted(measurements, key=lambda m: (m.suite, places.get(m.model, len(order))))

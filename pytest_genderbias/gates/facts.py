@@ -9,7 +9,8 @@ from dataclasses import dataclass, field, fields
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
 
-#: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth kind.
+#: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
+#: kind.
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 #: Two bounds of a figure; ``None`` where it has none.
 Bounds = tuple[float | None, ...]
@@ -44,8 +45,9 @@ class Seen:
 
     Attributes:
         size: in units of the statistic; infinite where the gate sees nothing.
-        unit: the worsening that counts as a growth of 100 %: the distance of the stored value from neutral, or that of a public model where
-            it is larger, so that a fair model can be gated, too; 0 where the value is neutral and no public model is known.
+        unit: the worsening that counts as a growth of 100 %: the distance of the stored value from neutral, or that of
+            a public model where it is larger, so that a fair model can be gated, too; 0 where the value is neutral and
+            no public model is known.
         red: worsening from which on it fails, in units of the statistic.
         retraining: what is known of other trainings, in words.
     """
@@ -165,14 +167,15 @@ class BaselineFacts:
     """What a gate on a baseline knows.
 
     Attributes:
-        accepted_on: when the stored value was accepted, in ISO format; empty if an earlier version stored it. ``None`` where
-            nothing was compared.
+        accepted_on: when the stored value was accepted, in ISO format; empty if an earlier version stored it. ``None``
+            where nothing was compared.
         baseline: the stored value.
         margin: how much worse is allowed, in units of the statistic; ``None`` without a margin.
         sees: what the gate sees.
         anchor: how far the value has come from the anchor; ``None`` where it is still there.
         release: what the gate adds to the number of its release.
-        cluster: the cluster that became worse by the most; ``None`` where none is declared, or none by more than chance explains.
+        cluster: the cluster that became worse by the most; ``None`` where none is declared, or none by more than chance
+            explains.
         definition: the definitions of the stored figures and of those of now, where they differ; else empty.
     """
 
@@ -205,10 +208,11 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class NewHeadFacts:
-    """What a new head on the frozen encoder shows of a mitigation: the share of the reduction that comes back, with its bounds.
+    """What a new head on the frozen encoder shows of a mitigation: the share of the reduction that comes back, with its
+    bounds.
 
-    ``retrained`` and ``before_retrained`` are the values with a new head after and before; ``compression`` that of gender by side, or
-    why it is not known.
+    ``retrained`` and ``before_retrained`` are the values with a new head after and before; ``compression`` that of
+    gender by side, or why it is not known.
     """
 
     comes_back: float | None = None

@@ -146,7 +146,8 @@ class PlannedGate:
     def until(self) -> tuple[tuple[str, Limit], ...]:
         """The limits whose decision ends the scoring; empty if a gate needs all cases.
 
-        They are those of all gates beside this one, whether or not these run, so that no verdict depends on the selection of tests.
+        They are those of all gates beside this one, whether or not these run, so that no verdict depends on the
+        selection of tests.
         """
         if any(gate.baseline or gate.against or gate.generalise for gate in self.beside):
             return ()

@@ -1,7 +1,8 @@
 """What a baseline stores of the units of a suite: the bytes of an item file, without pickle and at most 512 KiB.
 
-A file has the sums of the units for every statistic, the ids of examples, the values of restarts, and a sentence of each item. Where the sums are too large and
-the raw item statistics are not, it has these instead, as files of earlier versions do.
+A file has the sums of the units for every statistic, the ids of examples, the values of restarts, and a sentence of
+each item. Where the sums are too large and the raw item statistics are not, it has these instead, as files of earlier
+versions do.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ class ContradictionError(DataFileError):
 
 @dataclass(frozen=True)
 class StoredItems:
-    """The content of an item file: the sums of units by statistic, and raw arrays (ids of examples, values of restarts)."""
+    """The content of an item file: the sums of units by statistic, and raw arrays (ids of examples, values of
+    restarts).
+    """
 
     items: Mapping[str, NDArray[np.generic]]
     sums: SumsByStatistic
@@ -130,7 +133,8 @@ def load_checked(
 
     Raises:
         DataFileError: as :func:`load_stored`.
-        ContradictionError: a statistic has another value by its items, or its items are of another form. The message names it.
+        ContradictionError: a statistic has another value by its items, or its items are of another form. The message
+            names it.
     """
     stored = load_stored(packed, signature, where)
     known = {statistic: value for statistic, value in values.items() if value is not None}

@@ -101,10 +101,11 @@ class Judgement:
         n_total: cases of the suite.
         bound: the limit or baseline in short, for the table.
         code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
-        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.wording.in_lines` makes a text of it.
+        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.wording.in_lines` makes a
+            text of it.
         details: what else is known, for the whole text.
-        over: what varies between the bounds, which names the question that was answered: the suite's cases on this model, or other
-            items or restarts.
+        over: what varies between the bounds, which names the question that was answered: the suite's cases on this
+            model, or other items or restarts.
         settled_by: what would decide where the bounds do not.
         p: p value of the hypothesis that the statistic is not worse than allowed, where there is one.
         tests: number of comparisons that the bounds of a worsening hold for together.
@@ -113,7 +114,8 @@ class Judgement:
         null: what chance gives, as the measurement has it.
         name: name of the gate or baseline entry, if it has one of its own.
         facts: figures beside the verdict.
-        movement: how many items moved since the baseline or the other model, and which moved most; ``None`` where none were compared.
+        movement: how many items moved since the baseline or the other model, and which moved most; ``None`` where none
+            were compared.
     """
 
     suite: str
@@ -171,7 +173,9 @@ class Judgement:
         )
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
+        ``None``.
+        """
         content = {name: as_plain(value, finite) for name, value in vars(self).items() if name != "facts"}
         facts = facts_to_dict(self.facts, finite)
         return {"schema": SCHEMA, "verdict": self.verdict, **content, "text": self.text, "facts": facts}
@@ -208,8 +212,8 @@ class SettledJudgement:
     """A judgement to which a policy was applied.
 
     Attributes:
-        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to fail or
-            caught the failure.
+        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to
+            fail or caught the failure.
         test: id of the test that made it; empty outside a test.
     """
 
@@ -248,7 +252,9 @@ class SettledJudgement:
 
 
 def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a judgement that an earlier version wrote (schema 1) with the code of its verdict, and its tolerance as the margin."""
+    """Return a judgement that an earlier version wrote (schema 1) with the code of its verdict, and its tolerance as
+    the margin.
+    """
     content = {name: value for name, value in data.items() if name != "verdict"}
     if isinstance(facts := content.get("facts"), Mapping):
         content["facts"] = {"margin" if name == "tolerance" else name: fact for name, fact in facts.items()}
@@ -259,7 +265,8 @@ _FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}
 
 
 def decide(low: float, high: float, least: float, most: float) -> str:
-    """Return the code of a figure between two bounds that should lie from ``least`` to ``most``: one rule for every limit.
+    """Return the code of a figure between two bounds that should lie from ``least`` to ``most``: one rule for every
+    limit.
 
     >>> decide(0.1, 0.2, 0.0, 0.3), decide(0.4, 0.5, 0.0, 0.3), decide(0.2, 0.4, 0.0, 0.3)
     ('within', 'over_limit', 'too_few')
@@ -348,9 +355,11 @@ def _subject(code: str, suite: str, model: str) -> str:
 
 
 def _not_a_number(statistic: str, value: float | None, code: str, figures: Mapping[str, float | None]) -> str:
-    """Return in words which figure of a verdict that can pass is not a finite number; an empty text if all are, or it cannot pass.
+    """Return in words which figure of a verdict that can pass is not a finite number; an empty text if all are, or it
+    cannot pass.
 
-    Bounds may be infinite where nothing is known on that side, but NaN is no bound. An update may accept that there is no value.
+    Bounds may be infinite where nothing is known on that side, but NaN is no bound. An update may accept that there is
+    no value.
     """
     if not passes(code) and code != TOO_FEW:
         return ""
@@ -365,7 +374,9 @@ def _not_a_number(statistic: str, value: float | None, code: str, figures: Mappi
 
 
 def _meaning(measurement: Measurement, statistic: str) -> str:
-    """Return what a statistic means, and what chance alone gives where it is made of sizes and cannot reach its neutral value."""
+    """Return what a statistic means, and what chance alone gives where it is made of sizes and cannot reach its neutral
+    value.
+    """
     about, null = measurement.statistics[statistic], measurement.null.get(statistic)
     meaning = f"{about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
     if null is None or about.partner is None:

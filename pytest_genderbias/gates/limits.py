@@ -1,4 +1,6 @@
-"""Gates with a limit: literal (``at_most``, ``at_least``), or a distance from neutral (``within``); and margins that can be broken at all."""
+"""Gates with a limit: literal (``at_most``, ``at_least``), or a distance from neutral (``within``); and margins that
+can be broken at all.
+"""
 
 from __future__ import annotations
 
@@ -66,7 +68,8 @@ class Limit:
             )
 
     def check_fits(self, statistic: str, about: Statistic) -> None:
-        """Reject a limit that no value can break or none can keep, a one-sided one on a statistic that is worse on either side of neutral, and one that demands bias.
+        """Reject a limit that no value can break or none can keep, a one-sided one on a statistic that is worse on
+        either side of neutral, and one that demands bias.
 
         Raises:
             GateError: it is such a limit, or no gate takes the statistic.
@@ -124,7 +127,9 @@ class Limit:
         return -math.inf if least is None else least, math.inf if most is None else most
 
     def code(self, about: Statistic, low: float, high: float) -> str:
-        """Return the code of a figure between two bounds. Differences that batches and threads cause do not break the limit."""
+        """Return the code of a figure between two bounds. Differences that batches and threads cause do not break the
+        limit.
+        """
         least, most = self.edges(about)
         return decide(low, high, least - FLOAT_NOISE, most + FLOAT_NOISE)
 
@@ -170,9 +175,9 @@ def judge_limit(
 ) -> Judgement:
     """Judge a statistic against a limit, by its bounds and not by its value.
 
-    The bounds are those of the whole suite on this model, and exact where all cases were scored. With ``generalise`` they are those for
-    other items of the same kind: the clustered interval of the measurement. A measurement with ``seeds`` is always judged for other
-    restarts.
+    The bounds are those of the whole suite on this model, and exact where all cases were scored. With ``generalise``
+    they are those for other items of the same kind: the clustered interval of the measurement. A measurement with
+    ``seeds`` is always judged for other restarts.
 
     Args:
         measurement: the measurement.
@@ -241,7 +246,9 @@ def _how_to_set(settled: str) -> str:
 
 
 def worst_items(measurement: Measurement, statistic: str) -> tuple[Paragraph, ...]:
-    """Return a line on the items that are farthest from neutral, where the statistic is made of items that have a figure each."""
+    """Return a line on the items that are farthest from neutral, where the statistic is made of items that have a
+    figure each.
+    """
     try:
         sums = measurement.item_sums(statistic).by_unit()
     except UndefinedError:
@@ -322,8 +329,8 @@ def check_breakable(
         margin: the margin as a number.
         statistic: name of the statistic.
         about: the statistic.
-        value: what is compared with; ``None`` where it is not known yet. From the worst value nothing can be worse, whatever the
-            margin is; that is not refused.
+        value: what is compared with; ``None`` where it is not known yet. From the worst value nothing can be worse,
+            whatever the margin is; that is not refused.
         same: whether a change to either side counts, and one through neutral counts whole.
 
     Raises:
@@ -333,7 +340,8 @@ def check_breakable(
     >>> check_breakable(Allowed(0.3), "share", share)
     >>> check_breakable(Allowed(0.3), "share", share, value=0.2)
     Traceback (most recent call last):
-    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can worsen by at most 0.2; \
+    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can
+    worsen by at most 0.2; \
 write a smaller one, or a limit
     """
     best, worst = about.distances

@@ -18,7 +18,9 @@ _NO_AUTO = (
 
 
 class Allowed(NamedTuple):
-    """A margin as a number, in units of the statistic, and what it was computed from; empty if the number itself was written."""
+    """A margin as a number, in units of the statistic, and what it was computed from; empty if the number itself was
+    written.
+    """
 
     amount: float
     written: str = ""
@@ -26,7 +28,8 @@ class Allowed(NamedTuple):
 
 @dataclass(frozen=True)
 class Margin:
-    """How much worse a statistic may be, as it is written. With neither an amount nor a share, nothing is allowed but chance.
+    """How much worse a statistic may be, as it is written. With neither an amount nor a share, nothing is allowed but
+    chance.
 
     Attributes:
         amount: in units of the statistic, 0 or more.
@@ -46,7 +49,8 @@ class Margin:
         """Return the number that it stands for; ``None`` without a margin.
 
         Args:
-            distance: of the earlier value from neutral, in units of the statistic; ``None`` or not finite if it has no value.
+            distance: of the earlier value from neutral, in units of the statistic; ``None`` or not finite if it has no
+                value.
 
         >>> Margin(share=0.2).resolve(0.15)
         Allowed(amount=0.03, written='20% of the distance 0.15 from neutral')
@@ -84,7 +88,8 @@ def read_margin(written: object) -> Margin:
 
 
 def read_margin_of_sameness(written: object) -> Margin:
-    """Return the margin of a model that should be the same as another, which is needed; forms and errors as :func:`read_margin`.
+    """Return the margin of a model that should be the same as another, which is needed; forms and errors as
+    :func:`read_margin`.
 
     >>> read_margin_of_sameness(0.02)
     Margin(amount=0.02, share=None)

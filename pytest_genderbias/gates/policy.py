@@ -1,7 +1,8 @@
 """The policy of a run: how many comparisons the bounds of a worsening hold for together.
 
-A judgement does not depend on the policy. :func:`~pytest_genderbias.gates.assertions.settle` applies the policy that is active and
-records the judgement with its outcome. This module does not import numpy, so that a plugin can set a policy when it is loaded.
+A judgement does not depend on the policy. :func:`~pytest_genderbias.gates.assertions.settle` applies the policy that is
+active and records the judgement with its outcome. This module does not import numpy, so that a plugin can set a policy
+when it is loaded.
 """
 
 from __future__ import annotations
@@ -42,8 +43,8 @@ class Policy:
     """How strict a run is.
 
     Attributes:
-        correct_for: the comparisons that bounds hold for together (``--bias-correct-for``): ``"model"``, ``"module"``, ``"none"``, or
-            their number.
+        correct_for: the comparisons that bounds hold for together (``--bias-correct-for``): ``"model"``, ``"module"``,
+            ``"none"``, or their number.
     """
 
     correct_for: str | int = "model"
@@ -65,9 +66,10 @@ def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
     """Return how many comparisons bounds hold for together: one rule for every comparison.
 
     Args:
-        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known`` comparisons.
-        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the flags or a
-            test name.
+        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known``
+            comparisons.
+        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the
+            flags or a test name.
         what: what these comparisons are, in the plural.
 
     >>> correction_for("model", 7, "statistics"), correction_for("none", 7, "statistics")
@@ -100,10 +102,11 @@ _LOCK = Lock()
 
 
 def active_referee() -> Referee:
-    """Return the referee that this thread set last, or else any thread; the default is strict as :class:`Policy` and records nothing.
+    """Return the referee that this thread set last, or else any thread; the default is strict as :class:`Policy` and
+    records nothing.
 
-    So tests that run side by side in threads have their own referees, and threads and fixtures of one test share that of their test.
-    A thread that a test starts, while others run beside it, has the referee that was set last.
+    So tests that run side by side in threads have their own referees, and threads and fixtures of one test share that
+    of their test. A thread that a test starts, while others run beside it, has the referee that was set last.
     """
     with _LOCK:
         own = [referee for thread, referee in _REFEREES if thread == get_ident()]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-#: Kinds of reasons: the run names no model; the gate is for other models; a suite, method or recipe does not apply; a data set is missing.
+#: Kinds of reasons: the run names no model; the gate is for other models; a suite, method or recipe does not apply; a
+#: data set is missing.
 NO_MODEL, OTHER_MODELS, INAPPLICABLE, NO_DATA = "no model", "other models", "inapplicable", "no data"
 
 

@@ -1,5 +1,5 @@
-"""What a baseline keeps when it is refreshed: so that a lucky value is not kept, what retraining gives is not lost, and small steps from
-the anchor do not add up unseen.
+"""What a baseline keeps when it is refreshed: so that a lucky value is not kept, what retraining gives is not lost, and
+small steps from the anchor do not add up unseen.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Kept:
     Attributes:
         measurement: the one that is stored.
         checkpoints: how many single checkpoints its values are means of.
-        how: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of their
-            restarts, or nothing.
+        how: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of
+            their restarts, or nothing.
     """
 
     measurement: Measurement
@@ -71,8 +71,8 @@ def kept_of(
 ) -> Kept:
     """Return what an update stores of a measurement in place of what is stored.
 
-    Where chance explains the change, it is pooled with what is stored, once; else one checkpoint takes its place, with the spread of the
-    restarts that are stored.
+    Where chance explains the change, it is pooled with what is stored, once; else one checkpoint takes its place, with
+    the spread of the restarts that are stored.
 
     Args:
         measurement: of now.
@@ -97,7 +97,8 @@ def _pooled(
 ) -> Measurement:
     """Return a measurement pooled with what is stored; arguments as :func:`kept_of`.
 
-    Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of items.
+    Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of
+    items.
     """
     if _restarts(before, values) or measurement.restarts:
         return _joined(measurement, before, values, POOLED)
@@ -117,7 +118,9 @@ def _pooled(
 def _as_stored(
     measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
 ) -> Measurement:
-    """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as :func:`kept_of`."""
+    """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as
+    :func:`kept_of`.
+    """
     stored = _restarts(before, values)
     if stored > (measurement.restarts or 0):
         return _joined(measurement, before, values, AGAIN)
@@ -147,7 +150,9 @@ def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
 
 
 def _joined(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], how: str) -> Measurement:
-    """Return a measurement over restarts: the stored ones and those of now, the stored ones, or these shifted to now."""
+    """Return a measurement over restarts: the stored ones and those of now, the stored ones, or these shifted to
+    now.
+    """
     shifted = how == SPREAD
     items, means = dict(measurement.items), dict(measurement.values)
     entries: dict[str, Entry] = {}
@@ -208,8 +213,8 @@ def _mean_of(then: ItemSums, now: ItemSums, weight: int) -> ItemSums:
 def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, reason: str | None) -> BaselineEntry:
     """Return a new entry with its date, and with the anchor that the stored one leaves to it.
 
-    An update with a reason moves the anchor to the new values, and so does another definition, by which old values mean something else.
-    A better value does not move it: of equal models, some are better by chance.
+    An update with a reason moves the anchor to the new values, and so does another definition, by which old values mean
+    something else. A better value does not move it: of equal models, some are better by chance.
 
     Args:
         date: when the new values are accepted, in ISO format.
@@ -239,10 +244,11 @@ def alike(first: float | None, second: float | None) -> bool:
 def worse_than(
     entry: BaselineEntry, measurement: Measurement, statistic: str, margin: float, at_anchor: float | None = None
 ) -> float | None:
-    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the margin; ``None`` if it is not.
+    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the margin; ``None``
+    if it is not.
 
-    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the margin from the anchor, where
-    it is another one: a share is of another value.
+    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the margin from
+    the anchor, where it is another one: a share is of another value.
     """
     stored = entry.values.get(statistic)
     if is_worse(measurement, statistic, stored, margin):
@@ -270,7 +276,8 @@ def beside_anchor(judgement: Judgement, anchor: BaselineEntry, worsening: float 
 
 
 def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEntry) -> Judgement:
-    """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one fails.
+    """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one
+    fails.
 
     Args:
         judgement: of the comparison with the stored entry.

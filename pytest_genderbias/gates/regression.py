@@ -1,6 +1,8 @@
-"""Whether a statistic is worse than before, or the same on another model: by the difference on the same items (or restarts).
+"""Whether a statistic is worse than before, or the same on another model: by the difference on the same items (or
+restarts).
 
-Sameness takes two one-sided tests (Schuirmann 1987). ``docs/evidence/same-as.md`` has the measured rates of false verdicts.
+Sameness takes two one-sided tests (Schuirmann 1987). ``docs/evidence/same-as.md`` has the measured rates of false
+verdicts.
 """
 
 from __future__ import annotations
@@ -76,7 +78,8 @@ from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.statistic import Statistic
 
-#: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a threshold.
+#: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
+#: threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
 ANCHOR = "anchor"  #: name of the reference that is the anchor of a baseline
@@ -121,8 +124,8 @@ class Reference:
         retraining: what other trainings give; ``None`` where none is in question, as of a copy of the same weights.
         seen: what the gate sees, as the baseline says; ``None`` if it does not.
         checkpoints: number of checkpoints that the value is pooled from.
-        same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening`` is
-            then that of :func:`~pytest_genderbias.gates.regression.straight_distance`.
+        same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening``
+            is then that of :func:`~pytest_genderbias.gates.regression.straight_distance`.
     """
 
     name: str
@@ -142,7 +145,9 @@ class Reference:
 
     @property
     def beyond(self) -> float:
-        """Standard deviation of the difference to one more training, beyond what paired items show, in units of the statistic."""
+        """Standard deviation of the difference to one more training, beyond what paired items show, in units of the
+        statistic.
+        """
         beyond = None if self.retraining is None else self.retraining.beyond
         return (beyond or 0.0) * math.sqrt(1 + 1 / self.checkpoints)
 
@@ -163,13 +168,15 @@ class Reference:
 def find_regression(
     measurement: Measurement, statistic: str, reference: Reference, allowed: Allowed | None = None
 ) -> Judgement:
-    """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same items paired.
+    """Compare a statistic with its value before, by bounds of the worsening for other items (or restarts), the same
+    items paired.
 
-    Without a margin: ``regressed`` where the lower bound of the worsening is above 0, else ``within``, or ``better`` than a baseline where
-    the upper bound is below 0. With one: ``within`` where the upper bound is at most the margin, ``regressed`` where the lower bound is above
-    it, else ``too_few``. ``unchanged``: every item is equal. The bounds hold for all comparisons of ``reference.correction`` together. A
-    statistic that is not made of items is compared with a margin only, by its values, where all cases were scored both times.
-    ``not_comparable``: chance raises the statistic, and otherwise than before (:func:`~pytest_genderbias.gates.chance.why_chance_moved`).
+    Without a margin: ``regressed`` where the lower bound of the worsening is above 0, else ``within``, or ``better``
+    than a baseline where the upper bound is below 0. With one: ``within`` where the upper bound is at most the margin,
+    ``regressed`` where the lower bound is above it, else ``too_few``. ``unchanged``: every item is equal. The bounds
+    hold for all comparisons of ``reference.correction`` together. A statistic that is not made of items is compared
+    with a margin only, by its values, where all cases were scored both times. ``not_comparable``: chance raises the
+    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.chance.why_chance_moved`).
     """
     new, margin = measurement.values[statistic], 0.0 if allowed is None else allowed.amount
     direction = "away" if reference.same else measurement.statistics[statistic].direction
@@ -238,7 +245,9 @@ def _interval(difference: Difference) -> Interval:
 def _part(
     measurement: Measurement, statistic: str, reference: Reference, difference: Difference, pair: RestartPair | None
 ) -> Part | None:
-    """Return what a comparison with a baseline adds to the number of its release; ``None`` where its bounds say nothing."""
+    """Return what a comparison with a baseline adds to the number of its release; ``None`` where its bounds say
+    nothing.
+    """
     values = (
         ([reference.value], [measurement.values[statistic]])
         if pair is None
@@ -258,10 +267,12 @@ def _part(
 def _worst_cluster(
     measurement: Measurement, statistic: str, reference: Reference, units: _Units, pair: RestartPair | None
 ) -> WorstCluster | None:
-    """Return the declared cluster that became worse by the most standard errors; ``None`` where none did by more than chance explains.
+    """Return the declared cluster that became worse by the most standard errors; ``None`` where none did by more than
+    chance explains.
 
-    Each cluster is compared by its own units, or by its own values over restarts, at the level of the gate shared by the clusters. What
-    retraining gives beyond units grows as their standard error does, with the root of one over their number.
+    Each cluster is compared by its own units, or by its own values over restarts, at the level of the gate shared by
+    the clusters. What retraining gives beyond units grows as their standard error does, with the root of one over their
+    number.
     """
     try:
         now = _sums_of_each(measurement, units.now, 1 if pair is None else len(pair.now), statistic)
@@ -296,7 +307,9 @@ def _sums_of_each(
 def _compare_alone(
     sides: Sequence[Sequence[ItemSums]], about: Statistic, reference: Reference, pair: RestartPair | None, wider: float, level: float,
 ) -> Difference:  # fmt: skip
-    """Compare the units of one cluster, whose spread over retraining is ``wider`` than that of all units, or is known from restarts."""
+    """Compare the units of one cluster, whose spread over retraining is ``wider`` than that of all units, or is known
+    from restarts.
+    """
     distance = _vectorised(about.distance)
     if pair is None:
         difference = compare_items(sides[0][0], sides[1][0], distance, 0.0, level, FLOAT_NOISE)
@@ -366,7 +379,9 @@ def _headline(
 
 
 def _seen_in_words(reference: Reference, worse: float) -> str:
-    """Return the growth of the bias, and the growth that would have failed in 80 % of releases; an empty text where it is not known."""
+    """Return the growth of the bias, and the growth that would have failed in 80 % of releases; an empty text where it
+    is not known.
+    """
     if reference.seen is None or not reference.seen.unit > 0:
         return ""
     growth = worse / reference.seen.unit if abs(worse) > FLOAT_NOISE else 0.0
@@ -385,7 +400,9 @@ def _margin_in_words(allowed: Allowed | None) -> str:
 
 
 def _example(measurement: Measurement, reference: Reference, names: Sequence[str]) -> tuple[Paragraph, ...]:
-    """Return a sentence then and now, of the first of some items that has one on both sides; nothing where none was stored."""
+    """Return a sentence then and now, of the first of some items that has one on both sides; nothing where none was
+    stored.
+    """
     then = Examples() if reference.items is None else reference.items.examples
     for item in names:
         before, after = then.of(item), measurement.examples.of(item)
@@ -402,7 +419,8 @@ def _example(measurement: Measurement, reference: Reference, names: Sequence[str
 
 
 def _bounds_beside(low: float, high: float, correction: Correction) -> str:
-    """Return the bounds of a worsening beside it, and for how many comparisons they hold together; an empty text where they are one.
+    """Return the bounds of a worsening beside it, and for how many comparisons they hold together; an empty text where
+    they are one.
 
     >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(-0.1, 0.2, Correction(5, "gates")), _bounds_beside(0.1, 0.1, Correction())
     (' (95 %: 0.1 to 0.2)', ' (95 % for all 5 gates: 0.1 better to 0.2 worse)', '')
@@ -430,7 +448,9 @@ def _from_to(low: float, high: float) -> str:
 
 
 def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
-    """Return what to do and what to type: of an undecided comparison what would settle it, before what would accept it."""
+    """Return what to do and what to type: of an undecided comparison what would settle it, before what would accept
+    it.
+    """
     if code == BETTER:
         return "refresh the baseline, or the model may become as much worse unseen:", reference.accept
     if code not in (REGRESSED, DIFFERENT, TOO_FEW):
@@ -445,7 +465,9 @@ def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class _Units:
-    """The sums of the units of a statistic, now and then, or why there are none; ``None`` if nothing is known of the units."""
+    """The sums of the units of a statistic, now and then, or why there are none; ``None`` if nothing is known of the
+    units.
+    """
 
     now: ItemSums | UndefinedError | None
     then: ItemSums | UndefinedError | None
@@ -472,7 +494,8 @@ def _defined(sums: ItemSums | UndefinedError | None) -> ItemSums:
 
 
 def items_without_number(source: ItemSource, statistic: str) -> str:
-    """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are none.
+    """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are
+    none.
 
     Such items contradict the value that they belong to, and no comparison of them or of the value can be trusted.
     """
@@ -489,7 +512,9 @@ def _without_number(sums: ItemSums) -> str:
 
 
 def is_rounding(measurement: Measurement, reference: Reference, difference: float | None) -> bool:
-    """Return whether a measurement is of the weights of its reference, by their fingerprint, and differs by no more than rounding."""
+    """Return whether a measurement is of the weights of its reference, by their fingerprint, and differs by no more
+    than rounding.
+    """
     fingerprint = measurement.signature["model"].get("fingerprint")
     same = fingerprint is not None and bool(fingerprint == reference.fingerprint)
     return same and difference is not None and abs(difference) <= SAME_MODEL_NOISE
@@ -538,7 +563,8 @@ def item_difference(
     ``before`` is the value of ``then``, which a comparison with one checkpoint needs.
 
     Raises:
-        UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about others.
+        UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about
+            others.
     """
     units, pair = _Units.of(measurement, then, statistic), RestartPair.of(measurement, statistic, then, before)
     return _paired_difference(measurement, statistic, then, margin, units, pair)
@@ -564,7 +590,9 @@ def _paired_difference(
 
 
 def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:
-    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by seed."""
+    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by
+    seed.
+    """
     pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
     if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
         pairs[1] = pairs[0]
@@ -580,7 +608,8 @@ def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], Fl
 def _decided_by_values(
     measurement: Measurement, statistic: str, allowed: Allowed | None, reference: Reference, why: str, over_restarts: bool,
 ) -> tuple[str, str, str, str]:  # fmt: skip
-    """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a margin.
+    """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a
+    margin.
 
     Returns:
         The code, how it was judged, what varies, and what would decide where the values do not.
@@ -625,7 +654,9 @@ def _bounds_in_words(difference: Difference, reference: Reference) -> Paragraph:
 
 
 def _p_of(difference: Difference, reference: Reference) -> float:
-    """Return the p value of "within the margin": where either side counts, that of the side on which the change lies."""
+    """Return the p value of "within the margin": where either side counts, that of the side on which the change
+    lies.
+    """
     return difference.p_better if reference.same and difference.value < 0 else difference.p
 
 
@@ -637,7 +668,9 @@ def _count_in_words(difference: Difference) -> str:
 
 
 def _without_templates(difference: Difference, units: _Units, reference: Reference) -> list[Paragraph]:
-    """Return a line if the bounds take templates as fixed only because what is compared with has no sums by template."""
+    """Return a line if the bounds take templates as fixed only because what is compared with has no sums by
+    template.
+    """
     now, then = units.now, units.then
     if not (isinstance(now, ItemSums) and isinstance(then, ItemSums) and is_crossed(now)) or not difference.moved:
         return []
@@ -652,7 +685,9 @@ def _without_templates(difference: Difference, units: _Units, reference: Referen
 
 
 def _carried_by_few(difference: Difference) -> list[Paragraph]:
-    """Return a line if few items carry the change, or it is skewed: bounds for other items are less sure then than they say."""
+    """Return a line if few items carry the change, or it is skewed: bounds for other items are less sure then than they
+    say.
+    """
     if difference.moved < 2 or not len(difference.changes):
         return []
     carrying, skew = kish_number(difference.changes), skewness(difference.changes)
@@ -672,7 +707,9 @@ def _settled_by(
     restarts: RestartPair | None = None,
     share: float = 1.0,
 ) -> str:
-    """Return what would decide if the difference stays where it is, and can be had; ``share``: of the cases, those that were scored."""
+    """Return what would decide if the difference stays where it is, and can be had; ``share``: of the cases, those that
+    were scored.
+    """
     if reference.same and difference.value < 0:
         difference = mirrored(difference)
     most = max(difference.high, -difference.low) if reference.same else difference.high
@@ -687,7 +724,9 @@ def _settled_by(
 
 
 def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:
-    """Return how many items moved and which moved most, and the names of all that moved, those that moved most first."""
+    """Return how many items moved and which moved most, and the names of all that moved, those that moved most
+    first.
+    """
     order = np.argsort(-np.abs(difference.changes), kind="stable")
     order = order[difference.changes[order] != 0]
     names, most = difference.labels[order].tolist(), order[:_MOVED_MOST]
@@ -707,9 +746,11 @@ def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:
 
 
 def straight_distance(about: Statistic, before: float) -> Callable[[FloatArray], FloatArray]:
-    """Return the distance from neutral as a straight line: beyond neutral it goes on below 0, where the other way is worse, too.
+    """Return the distance from neutral as a straight line: beyond neutral it goes on below 0, where the other way is
+    worse, too.
 
-    A value that moves from one side of neutral to the other has changed, though it may be as far from neutral as before.
+    A value that moves from one side of neutral to the other has changed, though it may be as far from neutral as
+    before.
 
     Args:
         about: the statistic.
@@ -727,8 +768,8 @@ def straight_distance(about: Statistic, before: float) -> Callable[[FloatArray],
 def code_of_change(difference: Difference, margin: float) -> str:
     """Return the code of a change that should be nothing, to either side.
 
-    ``unchanged`` if every item is equal. ``same`` if both one-sided bounds lie within the margin. ``different`` if both lie beyond it on one
-    side. Else ``too_few``.
+    ``unchanged`` if every item is equal. ``same`` if both one-sided bounds lie within the margin. ``different`` if both
+    lie beyond it on one side. Else ``too_few``.
 
     Args:
         difference: the change and its bounds; positive is worse.
@@ -758,11 +799,12 @@ def mirrored(difference: Difference) -> Difference:
 def items_to_decide_sameness(difference: Difference, margin: float) -> int | None:
     """Estimate how many units would decide whether the statistic is the same, if the change stays as it is.
 
-    Within the margin, the bound that lies farther beyond it decides; outside, the edge that the change has passed. ``None`` if the change equals
-    the margin.
+    Within the margin, the bound that lies farther beyond it decides; outside, the edge that the change has passed.
+    ``None`` if the change equals the margin.
 
     Example:
-        Bounds from -.06 to .04 about -.01, margin .03: the lower bound, .05 away, has to come within .02, so 25 items have to be 157.
+        Bounds from -.06 to .04 about -.01, margin .03: the lower bound, .05 away, has to come within .02, so 25 items
+        have to be 157.
 
         >>> import numpy as np
         >>> nothing = np.zeros(0), np.zeros(0, dtype=np.str_)

@@ -30,8 +30,8 @@ class Growth:
         value: the growth: the sum of worsening / unit over the sum of distance / unit.
         low: lower bound for other trainings and items, at 97.5 %.
         high: upper bound.
-        cluster: the declared cluster of units that a mean over all could hide: the one that became worse by the most standard errors, with a
-            bound for all clusters together; empty where none did by more than chance explains.
+        cluster: the declared cluster of units that a mean over all could hide: the one that became worse by the most
+            standard errors, with a bound for all clusters together; empty where none did by more than chance explains.
     """
 
     model: str
@@ -71,8 +71,9 @@ class Growth:
 def growth_of(judgements: Iterable[Judgement]) -> list[Growth]:
     """Return the growth of bias of each model with gates on the baselines of three suites or more.
 
-    Of several gates on a suite, the first counts. With restarts on the side of the baselines the suites are added up restart by restart,
-    since those of one training depend on each other; else other trainings count as if they moved all suites alike, which is the worst.
+    Of several gates on a suite, the first counts. With restarts on the side of the baselines the suites are added up
+    restart by restart, since those of one training depend on each other; else other trainings count as if they moved
+    all suites alike, which is the worst.
     """
     models: dict[str, dict[str, tuple[Part, BaselineFacts]]] = {}
     for judgement in judgements:
@@ -96,7 +97,9 @@ def _growth(model: str, known: Mapping[str, tuple[Part, BaselineFacts]]) -> Grow
 
 
 def _worst_cluster(known: Mapping[str, tuple[Part, BaselineFacts]]) -> str:
-    """Return the cluster of any suite that became worse by the most standard errors, with its growth; an empty text without one."""
+    """Return the cluster of any suite that became worse by the most standard errors, with its growth; an empty text
+    without one.
+    """
     clusters = [
         (facts.cluster, part.unit, suite) for suite, (part, facts) in known.items() if facts.cluster is not None
     ]

@@ -1,4 +1,6 @@
-"""Comparison of measurements over restarts: of one checkpoint with several restarts of a training, or of several with several."""
+"""Comparison of measurements over restarts: of one checkpoint with several restarts of a training, or of several with
+several.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,9 @@ class RestartPair:
         return f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation {values.std(ddof=1):.3g}"
 
     def in_words(self, name: str, level: float = ONE_SIDED) -> str:
-        """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a level."""
+        """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a
+        level.
+        """
         values, whose = (self.then, name) if len(self.then) > 1 else (self.now, "measurement of now")
         text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
         if not self.one_checkpoint:
@@ -123,10 +127,12 @@ def compare_over_restarts(
     margin: float,
     level: float = ONE_SIDED,
 ) -> Difference:
-    """Return how much worse a statistic is, with bounds for other restarts, and for other items where both sides have several.
+    """Return how much worse a statistic is, with bounds for other restarts, and for other items where both sides have
+    several.
 
-    One checkpoint is judged by the prediction bound of the restarts on the other side. Several are judged by the crossed variance of
-    restarts and items if each restart has sums of the same items that give its value, and else by the values of the restarts.
+    One checkpoint is judged by the prediction bound of the restarts on the other side. Several are judged by the
+    crossed variance of restarts and items if each restart has sums of the same items that give its value, and else by
+    the values of the restarts.
 
     Raises:
         UndefinedError: so few restarts say nothing of others.

@@ -1,8 +1,9 @@
-"""How far the figures of equal trainings lie apart, and what a gate sees of a worsening: the smallest that fails in most releases.
+"""How far the figures of equal trainings lie apart, and what a gate sees of a worsening: the smallest that fails in
+most releases.
 
-The items of a suite say nothing of other trainings. A table of real trainings (``fixtures/retraining``) holds, by kind of model, suite and
-statistic, how much trainings differ that are equal but for the seed, as ratios to the standard error over items.
-``docs/evidence/retraining.md`` describes the trainings.
+The items of a suite say nothing of other trainings. A table of real trainings (``fixtures/retraining``) holds, by kind
+of model, suite and statistic, how much trainings differ that are equal but for the seed, as ratios to the standard
+error over items. ``docs/evidence/retraining.md`` describes the trainings.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ def why_too_weak(measurement: Measurement, statistic: str, seen: Seen | None, mo
 
 
 def what_would_help(measurement: Measurement, statistic: str, most: float, tests: int) -> list[str]:
-    """Return what makes a gate see enough, each with what it would see then: restarts, and other statistics of the suite.
+    """Return what makes a gate see enough, each with what it would see then: restarts, and other statistics of the
+    suite.
 
     Args:
         measurement: what is to be stored.
@@ -200,9 +202,10 @@ class Retraining:
 
     Attributes:
         spread: standard deviation over trainings that differ in the seed only; ``None`` where nothing is known.
-        paired: standard error of a difference of two of them, item by item; ``None`` where the statistic is not made of items.
-        beyond: the part of ``spread`` that paired items do not show: the difference of two trainings has a variance of 2 ``beyond``
-            squared besides that of the items.
+        paired: standard error of a difference of two of them, item by item; ``None`` where the statistic is not made of
+            items.
+        beyond: the part of ``spread`` that paired items do not show: the difference of two trainings has a variance of
+            2 ``beyond`` squared besides that of the items.
         unit: distance from neutral of a public model; ``None`` where none was measured.
         source: where the figures come from, for a line of a report.
         known: whether the suite itself was measured on trainings of this kind of model.
@@ -220,8 +223,8 @@ class Retraining:
 class _Table:
     """The trainings of one kind of model.
 
-    ``rows`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on, where
-    users bring the cases: the standard error falls with their number, and what a training moves does not.
+    ``rows`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
+    where users bring the cases: the standard error falls with their number, and what a training moves does not.
     """
 
     kind: str
@@ -235,8 +238,9 @@ class _Table:
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """Return how much a statistic would differ after another training of the same model.
 
-    A suite without a row takes the default of its kind of model; another kind of model, the median of the defaults. What moves a share as
-    a whole is known by its log odds: the standard error over items of one checkpoint is no yardstick of it.
+    A suite without a row takes the default of its kind of model; another kind of model, the median of the defaults.
+    What moves a share as a whole is known by its log odds: the standard error over items of one checkpoint is no
+    yardstick of it.
 
     Args:
         measurement: of one checkpoint or of restarts.
@@ -272,8 +276,8 @@ def _set_of_items(measurement: Measurement) -> str:
 def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> float:
     """Return how far another training moves a share to the worse side, as a standard deviation in units.
 
-    ``log_odds`` is the standard deviation of its log odds over trainings, so that no bound passes the end of the range. It is taken at the
-    bound of a difference of two trainings at 97.5 %.
+    ``log_odds`` is the standard deviation of its log odds over trainings, so that no bound passes the end of the range.
+    It is taken at the bound of a difference of two trainings at 97.5 %.
     """
     value, about = measurement.values[statistic], measurement.statistics[statistic]
     assert value is not None  # the caller knows
@@ -293,8 +297,8 @@ def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
 def kind_of(measurement: Measurement) -> str:
     """Return the kind of the model; an empty text if it is not known.
 
-    It is the role by the control items that the model was asked, else the only kind whose table has the suite or the main statistic, else
-    the kind by the architecture, else the kind that the suite's family is made for.
+    It is the role by the control items that the model was asked, else the only kind whose table has the suite or the
+    main statistic, else the kind by the architecture, else the kind that the suite's family is made for.
     """
     if role := role_of_abilities(measurement.abilities):
         return role
@@ -312,8 +316,8 @@ def kind_of(measurement: Measurement) -> str:
 def standard_error(measurement: Measurement, statistic: str) -> float | None:
     """Return the standard error of a statistic over items; ``None`` where none is known.
 
-    That of restarts is the mean of theirs, by the jackknife over units: their interval is over restarts. One checkpoint that keeps the
-    spread of earlier restarts has an interval of its own.
+    That of restarts is the mean of theirs, by the jackknife over units: their interval is over restarts. One checkpoint
+    that keeps the spread of earlier restarts has an interval of its own.
     """
     interval = measurement.intervals[statistic]
     if measurement.restarts and (interval is None or interval.over in REPETITIONS):
@@ -330,7 +334,9 @@ def _error_of_restarts(measurement: Measurement, statistic: str) -> float | None
 
 
 def _jackknife(sums: ItemSums) -> float:
-    """Return the standard error of a statistic from its values without each unit, or cluster of units (Efron 1982, section 3)."""
+    """Return the standard error of a statistic from its values without each unit, or cluster of units (Efron 1982,
+    section 3).
+    """
     rows = sums.by_cluster()
     without = rows.value(np.asarray(rows.sums, dtype=np.float64).sum(axis=0) - rows.sums)
     return float(np.sqrt((len(without) - 1) * np.var(without)))

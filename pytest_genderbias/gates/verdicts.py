@@ -12,11 +12,14 @@ from typing import NamedTuple
 #: The verdicts.
 PASS, WORSE, LIMIT_BROKEN, CANNOT_JUDGE = "pass", "worse", "limit broken", "cannot judge"
 
-#: Codes of reasons that pass. ``better``: the stored value should be refreshed. ``stored``: an update accepted the value.
+#: Codes of reasons that pass. ``better``: the stored value should be refreshed. ``stored``: an update accepted the
+#: value.
 WITHIN, UNCHANGED, BETTER, SAME, STORED, REDUCED = "within", "unchanged", "better", "same", "stored", "reduced"
-#: Codes of ``worse``: than an earlier value or another model, at the task itself, or worse than an update may store without a reason.
+#: Codes of ``worse``: than an earlier value or another model, at the task itself, or worse than an update may store
+#: without a reason.
 REGRESSED, LESS_ABLE, NO_REASON = "regressed", "less_able", "no_reason"
-#: Codes of ``limit broken``: a limit, a model that should be the same as another, and what a mitigation should do or may cost.
+#: Codes of ``limit broken``: a limit, a model that should be the same as another, and what a mitigation should do or
+#: may cost.
 OVER_LIMIT, DIFFERENT = "over_limit", "different"
 NOT_REDUCED, OVER_CORRECTED, TASK_LOST, SUPERFICIAL = "not_reduced", "over_corrected", "task_lost", "superficial"
 #: Codes of ``cannot judge``.

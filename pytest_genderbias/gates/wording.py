@@ -141,7 +141,9 @@ def _format_value(value: object) -> str:
 
 @dataclass(frozen=True)
 class ItemMove:
-    """How far an item moved: what it gave by itself then and now, where an item gives a figure; ``change`` above 0 is worse."""
+    """How far an item moved: what it gave by itself then and now, where an item gives a figure; ``change`` above 0 is
+    worse.
+    """
 
     name: str
     then: float | None
@@ -168,7 +170,9 @@ class Movement:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A labelled line of a judgement; a longer one is wrapped, except a command, which is to be copied, or a row of a table."""
+    """A labelled line of a judgement; a longer one is wrapped, except a command, which is to be copied, or a row of a
+    table.
+    """
 
     label: str
     text: str

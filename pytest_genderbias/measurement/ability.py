@@ -1,6 +1,8 @@
-"""``Ability``: whether a model can do the task that its bias is measured in, by control items whose right answers are known.
+"""``Ability``: whether a model can do the task that its bias is measured in, by control items whose right answers are
+known.
 
-A model that knows nothing looks unbiased. So a model that is not able has no value, and one that lost ability fails its gates.
+A model that knows nothing looks unbiased. So a model that is not able has no value, and one that lost ability fails its
+gates.
 """
 
 from __future__ import annotations
@@ -65,7 +67,9 @@ class Ability:
         return f"{share} of {self.n:,} {self.what} ({self.low:.2f} to {self.high:.2f}), guessing {self.chance:.2g}"
 
     def fall_from(self, then: Ability) -> tuple[float, float] | None:
-        """Return how far the share fell since ``then`` and a lower bound of the fall; ``None`` where the items are others."""
+        """Return how far the share fell since ``then`` and a lower bound of the fall; ``None`` where the items are
+        others.
+        """
         if self.value is None or then.value is None or self.digest != then.digest:
             return None
         if not (self.right and then.right):
@@ -76,7 +80,9 @@ class Ability:
 
 
 def over_restarts(abilities: Sequence[tuple[Ability, ...]]) -> tuple[Ability, ...]:
-    """Return the abilities of several restarts as one each: the mean, the smallest lower and the largest upper bound."""
+    """Return the abilities of several restarts as one each: the mean, the smallest lower and the largest upper
+    bound.
+    """
     names = dict.fromkeys(one.name for of_restart in abilities for one in of_restart)
     combined = []
     for name in names:  # a restart may lack one: a suite's own questions can have no value in it
@@ -104,7 +110,8 @@ def why_unable(abilities: Sequence[Ability]) -> str:
 def why_less_able(now: Sequence[Ability], then: Sequence[Ability]) -> str:
     """Return why a model is worse at its task than it, or another, was; an empty text if it is not.
 
-    It is worse where the lower bound of the fall, item by item, is above a tenth of the distance between the stored share and chance.
+    It is worse where the lower bound of the fall, item by item, is above a tenth of the distance between the stored
+    share and chance.
     """
     stored = {one.name: one for one in then}
     for one in now:
@@ -141,7 +148,8 @@ TASKS_BY_ROLE: Mapping[str, tuple[str, str]] = {
 
 
 def role_of_abilities(abilities: Sequence[Ability]) -> str:
-    """Return the kind of model that control items were asked of; an empty text if none of a role's were, or several roles share them.
+    """Return the kind of model that control items were asked of; an empty text if none of a role's were, or several
+    roles share them.
 
     >>> role_of_abilities([Ability("masked-words", "masked words", 0.9, 0.8, 1.0, 0.25, 200)])
     'masked-lm'

@@ -1,4 +1,6 @@
-"""The setting ``ability``: by which control items a model shows that it can do its task, or why none are asked. This module imports no numpy."""
+"""The setting ``ability``: by which control items a model shows that it can do its task, or why none are asked. This
+module imports no numpy.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def read_ability(written: object, where: str = "ability") -> AbilitySetting:
     """Return what the setting ``ability`` means.
 
     Args:
-        written: ``None`` for the packaged control items; ``"none: REASON"`` to ask none; the path of a file of control items, or several.
+        written: ``None`` for the packaged control items; ``"none: REASON"`` to ask none; the path of a file of control
+            items, or several.
         where: what messages call it.
 
     Raises:

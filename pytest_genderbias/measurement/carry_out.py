@@ -47,7 +47,9 @@ Until = Mapping[str, Callable[[float, float], bool]]
 
 @dataclass(frozen=True)
 class Asked:
-    """The answers to the questions of a plan, with the remarks on how they were computed, and the doubt about the model's labels."""
+    """The answers to the questions of a plan, with the remarks on how they were computed, and the doubt about the
+    model's labels.
+    """
 
     plan: Plan
     model: Model
@@ -63,7 +65,9 @@ IfAble = Callable[[Asked, Measurement], Measurement]
 def ask(
     plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, doubt: str | None = None
 ) -> Asked:
-    """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`; ``doubt``: what :func:`label_warning` gave."""
+    """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`; ``doubt``: what
+    :func:`label_warning` gave.
+    """
     return Asked(plan, model, doubt, *_answers(plan, model, settings, until))
 
 
@@ -82,8 +86,8 @@ def carry_out(
         model: the model, of the role for which the plan was made.
         settings: settings of scoring.
         until: stop as soon as these statistics are decided.
-        null: number of shuffles of the null control. With 0, statistics that are made of sizes have one of ``CHANCE_SHUFFLES``: chance alone
-            keeps them from their neutral value.
+        null: number of shuffles of the null control. With 0, statistics that are made of sizes have one of
+            ``CHANCE_SHUFFLES``: chance alone keeps them from their neutral value.
         if_able: takes the values from a model that is not able; ability is not asked without it.
 
     Raises:
@@ -147,7 +151,9 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
 
 
 def _competence(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> tuple[Ability, ...]:
-    """Return how able the model is by the suite's own questions, if these have right answers; other data are other questions."""
+    """Return how able the model is by the suite's own questions, if these have right answers; other data are other
+    questions.
+    """
     known = suite.family.competence(summary)
     if known is None:
         return ()
@@ -159,7 +165,9 @@ def _competence(suite: Suite, summary: Summary, signature: Mapping[str, Any]) ->
 
 
 def _text_ends(plan: Plan, model: Model) -> dict[str, str]:
-    """Return the tokens at which a model's own texts end, if it writes some: the generation settings name them, which no fingerprint reads."""
+    """Return the tokens at which a model's own texts end, if it writes some: the generation settings name them, which
+    no fingerprint reads.
+    """
     if not any(isinstance(question.query, GeneratedReplies) for question in plan.questions.values()):
         return {}
     from pytest_genderbias.scoring.generation import end_tokens
@@ -168,7 +176,9 @@ def _text_ends(plan: Plan, model: Model) -> dict[str, str]:
 
 
 def _template_notes(plan: Plan, model: Model) -> list[str]:
-    """Return the remark that a chat model's template is not used, where texts are scored as they are, or how texts are continued."""
+    """Return the remark that a chat model's template is not used, where texts are scored as they are, or how texts are
+    continued.
+    """
     queries = [question.query for question in plan.questions.values()]
     if any(isinstance(query, GeneratedReplies) for query in queries):
         asked = "is asked to continue the prompts, in its chat template" if CHAT_TEMPLATE in model.details else ""
@@ -325,7 +335,9 @@ def _sample_bounds(plan: Plan, statistic: str, answer: Answer) -> Interval | Non
 def _bounds_by_statistic(
     plan: Plan, answers: Mapping[str, Answer], summary: Summary, drawn: Callable[[str], str], seed: int
 ) -> dict[str, Interval | None]:
-    """Return bounds on each value over the whole suite; ``drawn`` returns what is drawn at random inside a statistic, in words."""
+    """Return bounds on each value over the whole suite; ``drawn`` returns what is drawn at random inside a statistic,
+    in words.
+    """
     main = next(iter(answers.values()))
     bounds: dict[str, Interval | None] = {}
     for name, value in summary.values.items():
@@ -361,7 +373,9 @@ def _sample(main: Answer, seed: int) -> dict[str, Any]:
 
 
 def _digests(plan: Plan, answers: Mapping[str, Answer]) -> dict[str, str]:
-    """Return digests of the data of the questions; a sample of the data of a further question (an accuracy) names its size, too."""
+    """Return digests of the data of the questions; a sample of the data of a further question (an accuracy) names its
+    size, too.
+    """
     digests = {name: q.data_digest[:16] for name, q in plan.questions.items() if q.data_digest is not None}
     for name, asked in list(answers.items())[1:]:
         if name in digests and asked.n < asked.n_total:

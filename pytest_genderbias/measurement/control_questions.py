@@ -42,14 +42,18 @@ from pytest_genderbias.suites.query import (
 
 
 class AskedAbilities:
-    """The abilities of the models of a run, each asked once. One without a fingerprint is asked for every measurement."""
+    """The abilities of the models of a run, each asked once. One without a fingerprint is asked for every
+    measurement.
+    """
 
     def __init__(self) -> None:
         """Nothing is asked yet."""
         self._known: dict[object, Ability] = {}
 
     def judge(self, settings: ScoreSettings, setting: AbilitySetting) -> IfAble:
-        """Return what asks the model of a measurement, and takes the values from one that is not able. Arguments as :meth:`of`."""
+        """Return what asks the model of a measurement, and takes the values from one that is not able. Arguments as
+        :meth:`of`.
+        """
         return partial(self._judged, settings, setting)
 
     def _judged(

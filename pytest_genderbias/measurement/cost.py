@@ -1,8 +1,9 @@
-"""What a suite costs: seconds of scoring by the size of the network and by machine, calculated before anything is loaded.
+"""What a suite costs: seconds of scoring by the size of the network and by machine, calculated before anything is
+loaded.
 
-Operations are counted from the cases, their tokens and the shape of the network, and divided by a rate that was measured. Cached scores,
-early stopping and ``--bias-limit`` make a run cheaper; loading and statistics come on top. A calculated time is right within a factor of two
-or so.
+Operations are counted from the cases, their tokens and the shape of the network, and divided by a rate that was
+measured. Cached scores, early stopping and ``--bias-limit`` make a run cheaper; loading and statistics come on top. A
+calculated time is right within a factor of two or so.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ class NetworkSize:
 class Machine:
     """A machine, with the operations per second of scoring on it by the name of the network's size.
 
-    ``measured``: names of the sizes whose rate was measured; the others are calculated from those (docs/evidence/speed.md).
+    ``measured``: names of the sizes whose rate was measured; the others are calculated from those
+    (docs/evidence/speed.md).
     """
 
     name: str
@@ -75,8 +77,8 @@ SIZES = (
 
 
 _TINY, _SMALL, _BASE, _LARGE = (size.name for size in SIZES)
-#: Operations per second of one core by size, in float32: of the time of the processor, on an AMD EPYC of the Zen 4 generation that was busy
-#: with other things.
+#: Operations per second of one core by size, in float32: of the time of the processor, on an AMD EPYC of the Zen 4
+#: generation that was busy with other things.
 _CORE = {_TINY: 5.5e10, _SMALL: 6.9e10, _BASE: 4.9e10, _LARGE: 5.1e10}
 #: Operations per second of an NVIDIA H100 with BERT base in float32, measured with the whole of nli-occupation.
 _GPU = 3.6e13
@@ -123,12 +125,13 @@ class _Passes:
 
 
 def work_of(cases: Cases, query: Query) -> Work | None:
-    """Return the forward passes of a question, or ``None`` where there are none, or their number is not known before: generated text,
-    the passes of a user's own scorer, and vectors of the embedding table.
+    """Return the forward passes of a question, or ``None`` where there are none, or their number is not known before:
+    generated text, the passes of a user's own scorer, and vectors of the embedding table.
 
-    Tokens are estimated from the words of some cases, evenly spaced. A masked LM takes a pass for each token of a sentence that is scored
-    whole, for each token that two sentences share, and for each token of a candidate that is put in the place of a pronoun. A word of
-    several tokens counts as one where a suite asks for single words. The training of heads comes on top.
+    Tokens are estimated from the words of some cases, evenly spaced. A masked LM takes a pass for each token of a
+    sentence that is scored whole, for each token that two sentences share, and for each token of a candidate that is
+    put in the place of a pronoun. A word of several tokens counts as one where a suite asks for single words. The
+    training of heads comes on top.
 
     Args:
         cases: the cases of the question.

@@ -1,4 +1,6 @@
-"""How a measurement is shown: three lines in a terminal, a small table in a notebook, and an error where it is compared like a number."""
+"""How a measurement is shown: three lines in a terminal, a small table in a notebook, and an error where it is compared
+like a number.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _LONGEST = 300  #: characters of notes and reasons in a line
 
 
 class Displayed:
-    """Base of :class:`~pytest_genderbias.measurement.measurement.Measurement`: its ``repr``, its HTML table and its comparisons."""
+    """Base of :class:`~pytest_genderbias.measurement.measurement.Measurement`: its ``repr``, its HTML table and its
+    comparisons.
+    """
 
     suite: str
     model: str

@@ -29,7 +29,8 @@ class Fit:
 
     Attributes:
         suite: the suite.
-        cases: the number of cases of its main question; ``None`` where only the model knows it, as with a table of predictions.
+        cases: the number of cases of its main question; ``None`` where only the model knows it, as with a table of
+            predictions.
         obstacle: empty if it can be measured, else ``OTHER_MODEL``, ``NO_DATA`` or ``OTHER_SETTINGS``.
         reason: the obstacle in words.
     """
@@ -69,7 +70,8 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
 
 
 def example_cases(suite: Suite, data: Path | None = None, most: int = 10) -> list[str]:
-    """Return some cases of a suite as text, evenly spaced over all; empty where they come from missing data, or from the model.
+    """Return some cases of a suite as text, evenly spaced over all; empty where they come from missing data, or from
+    the model.
 
     Args:
         suite: the suite, asked with its default options as for the first kind of model that has what it needs.
@@ -100,7 +102,8 @@ def cases_of(suite: Suite, data: Path | None = None, options: Mapping[str, objec
 
 
 def main_work(suite: Suite, data: Path | None = None) -> Work | None:
-    """Return the forward passes of a suite's main question, or ``None`` where they are not known without the model or its data.
+    """Return the forward passes of a suite's main question, or ``None`` where they are not known without the model or
+    its data.
 
     Raises:
         DataFileError: a data file is malformed.
@@ -115,7 +118,9 @@ def main_question(
     options: Mapping[str, object] | None = None,
     kinds: Sequence[str] = (),
 ) -> Question | None:
-    """Return the main question to the first kind of model that gives it cases (of ``kinds``; empty: of all), or ``None``."""
+    """Return the main question to the first kind of model that gives it cases (of ``kinds``; empty: of all), or
+    ``None``.
+    """
     for kind in kinds or suite.family.roles:
         labels = NLI_LABELS if kind == NLI_CLASSIFIER else ()
         try:

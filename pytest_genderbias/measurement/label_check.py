@@ -27,8 +27,8 @@ _SENTENCES = ("A man is sleeping.", "The dog runs in the park.", "Two children p
 def label_warning(model: Model, cache: Path | None = None) -> str | None:
     """Score pairs of a sentence and itself, and return a warning if entailment is not the most likely label.
 
-    ``None`` for models that are not NLI classifiers. ``cache``: the score cache, which keeps the scores of a checkpoint like those of a suite;
-    an object in memory is asked each time.
+    ``None`` for models that are not NLI classifiers. ``cache``: the score cache, which keeps the scores of a checkpoint
+    like those of a suite; an object in memory is asked each time.
     """
     if model.role.kind != NLI_CLASSIFIER:
         return None

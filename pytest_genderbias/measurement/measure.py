@@ -41,9 +41,9 @@ def measure(
 
     Args:
         suite: a packaged suite's name, the path of a suite file, or a loaded suite.
-        model: what :func:`~pytest_genderbias.models.loading.load_model` returns, or anything that it takes: a spec, a transformers network
-            with its ``tokenizer``, a table of predictions, an object with the protocol of a role. A network is measured in evaluation mode;
-            each of its modules then gets its mode back.
+        model: what :func:`~pytest_genderbias.models.loading.load_model` returns, or anything that it takes: a spec, a
+            transformers network with its ``tokenizer``, a table of predictions, an object with the protocol of a role.
+            A network is measured in evaluation mode; each of its modules then gets its mode back.
         tokenizer: the tokenizer of a network in memory.
         limit: score at most this many cases, the front of the random order (whole persons for DisCo).
         seed: seed of the random order, of the null control and of what is trained.
@@ -51,12 +51,15 @@ def measure(
         cache: folder of the score cache; ``"default"`` is the user's cache folder, ``None`` keeps nothing.
         data: folder of the user's data sets (``--bias-data``), in the layout of docs/reference/data.md.
         progress: shows how far scoring is.
-        until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it of limits.
-        null: shuffles of the null control, as 200; none by default. The scores are shuffled, the model is not asked again.
-        seeds: measure the mean over this many restarts, at least 2: of what the suite trains (a head), or of a model whose spec holds
-            ``{seed}``, as ``runs/seed-{seed}``. For a suite with an option ``seeds`` of its own, that option.
-        ability: control items by which the model shows that it can do the task: the packaged ones by default, the path of a file of
-            your own, or ``"none: REASON"`` to ask none.
+        until: stop as soon as these statistics are decided; :func:`~pytest_genderbias.gates.limits.decided_by` makes it
+            of limits.
+        null: shuffles of the null control, as 200; none by default. The scores are shuffled, the model is not asked
+            again.
+        seeds: measure the mean over this many restarts, at least 2: of what the suite trains (a head), or of a model
+            whose spec holds ``{seed}``, as ``runs/seed-{seed}``. For a suite with an option ``seeds`` of its own, that
+            option.
+        ability: control items by which the model shows that it can do the task: the packaged ones by default, the path
+            of a file of your own, or ``"none: REASON"`` to ask none.
         options: options of the suite's family, as ``test="fisher"``; the paper's definition is the default.
 
     Raises:

@@ -60,17 +60,18 @@ class Measurement(Displayed):
         model: name of the model.
         values: statistics by name, the same names for every model; the first is the main statistic.
         intervals: what other items of the same kind (occupations, names, restarts) would give.
-        bounds: what the suite's own cases give on this model: the value itself if all were scored; the bounds of a confidence sequence,
-            which hold whenever scoring stopped, for a mean over a sample; ``None`` for a sample of anything else. A value that depends on
-            random draws or a training has the interval over those, or the value with this seed; ``over`` names the seed.
+        bounds: what the suite's own cases give on this model: the value itself if all were scored; the bounds of a
+            confidence sequence, which hold whenever scoring stopped, for a mean over a sample; ``None`` for a sample of
+            anything else. A value that depends on random draws or a training has the interval over those, or the value
+            with this seed; ``over`` names the seed.
         reasons: by statistic, why a value or an interval is ``None``.
         statistics: direction, neutral value and meaning of each statistic.
         n: number of scored cases.
         n_total: number of cases of the suite.
         records: results of single items or groups, the worst first.
         items: arrays of item statistics by name.
-        signature: suite, digest, definition, settings and sample, which must be equal for two measurements to be compared; and model and
-            versions, which may differ.
+        signature: suite, digest, definition, settings and sample, which must be equal for two measurements to be
+            compared; and model and versions, which may differ.
         notes: remarks for the reader.
         null: null control by statistic, if it was requested and the suite has one.
         sums: by statistic, the sums of each unit from which it is computed, or the reason why there are none.
@@ -100,7 +101,9 @@ class Measurement(Displayed):
 
     @property
     def stopped(self) -> bool:
-        """Whether scoring stopped before its limit, since every gate was decided. Such a measurement cannot become a baseline."""
+        """Whether scoring stopped before its limit, since every gate was decided. Such a measurement cannot become a
+        baseline.
+        """
         return bool(self.signature["sample"].get("stopped", False))
 
     @property
@@ -112,7 +115,9 @@ class Measurement(Displayed):
 
     @property
     def ability(self) -> str:
-        """Whether the model can do the task, in words, with the figures of its control items; empty where there are none for such a model."""
+        """Whether the model can do the task, in words, with the figures of its control items; empty where there are
+        none for such a model.
+        """
         if self.ability_unasked:
             return f"ability not asked: {self.ability_unasked}"
         figures = "; ".join(one.describe() for one in self.abilities)
@@ -171,7 +176,8 @@ class Measurement(Displayed):
     def without_values(self, why: str) -> Measurement:
         """Return the same measurement of a model that is not able: nothing but its abilities and the reason.
 
-        What had no value before keeps its own reason, with this one after it unless both say that the model cannot do the task.
+        What had no value before keeps its own reason, with this one after it unless both say that the model cannot do
+        the task.
         """
         nothing = dict.fromkeys(self.values)
         reasons = dict.fromkeys(self.values, why)
@@ -210,7 +216,8 @@ class Measurement(Displayed):
 
         Args:
             records: keep only this many of the worst records (of each slice); all by default.
-            arrays: whether the item statistics are included, as text. A report leaves them out, and has ``None`` for NaN and infinities.
+            arrays: whether the item statistics are included, as text. A report leaves them out, and has ``None`` for
+                NaN and infinities.
         """
         content = self._plain(list(self.records) if records is None else self.worst(records), finite=not arrays)
         if not arrays:
@@ -229,7 +236,8 @@ class Measurement(Displayed):
         One that was written without item statistics has none.
 
         Raises:
-            DataFileError: a key is missing, unknown or of another type, the schema is another, or parts do not belong to each other.
+            DataFileError: a key is missing, unknown or of another type, the schema is another, or parts do not belong
+                to each other.
         """
         content = read_schema(data, SCHEMA, _WHERE)
         examples = from_plain(content.pop(_EXAMPLES, {}), f"{_WHERE}.{_EXAMPLES}")
@@ -264,7 +272,9 @@ class Measurement(Displayed):
         )
 
     def __eq__(self, other: object) -> bool:
-        """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is refused."""
+        """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is
+        refused.
+        """
         if isinstance(other, Number):
             self._refuse_comparison("==", other)
         if not isinstance(other, Measurement):
@@ -278,7 +288,8 @@ class Measurement(Displayed):
 
 
 def _check_agreement(read: Mapping[str, Any]) -> None:
-    """Reject fields that do not belong to each other: everything about a statistic is there, and the signature can be compared.
+    """Reject fields that do not belong to each other: everything about a statistic is there, and the signature can be
+    compared.
 
     Raises:
         DataFileError: they do not.

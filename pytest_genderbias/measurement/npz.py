@@ -1,4 +1,6 @@
-"""Read ``.npz`` archives of others: nothing is unpickled, and nothing is allocated before its size is known to be small."""
+"""Read ``.npz`` archives of others: nothing is unpickled, and nothing is allocated before its size is known to be
+small.
+"""
 
 from __future__ import annotations
 

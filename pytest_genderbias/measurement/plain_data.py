@@ -152,7 +152,8 @@ def read_dataclass(kind: type[T], data: object, where: str) -> T:
     """Return a dataclass from a mapping of its fields, each checked against its annotation.
 
     Args:
-        kind: a dataclass. Fields may be texts, numbers, booleans, mappings, sequences, dataclasses, and each of these or ``None``.
+        kind: a dataclass. Fields may be texts, numbers, booleans, mappings, sequences, dataclasses, and each of these
+            or ``None``.
         data: what :func:`as_plain` made of such an object.
         where: what is read, for messages.
 
@@ -177,7 +178,8 @@ def _hints(kind: type[object]) -> dict[str, object]:
 
 
 def read_value(hint: object, value: object, where: str) -> object:
-    """Return a plain value as an annotation has it: a dataclass from a mapping, a tuple from a list, a float from a whole number.
+    """Return a plain value as an annotation has it: a dataclass from a mapping, a tuple from a list, a float from a
+    whole number.
 
     Raises:
         DataFileError: the value is of another type.

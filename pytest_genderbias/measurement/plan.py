@@ -25,7 +25,8 @@ from pytest_genderbias.suites.query import (
 )
 from pytest_genderbias.suites.suite import Suite
 
-#: Queries that ask more of a model than scores: predictions in a file, or the network's own settings, by which generated texts end.
+#: Queries that ask more of a model than scores: predictions in a file, or the network's own settings, by which
+#: generated texts end.
 _NOT_ONLY_SCORES = (StoredPredictions, GeneratedTokens, GeneratedReplies)
 
 
@@ -104,7 +105,9 @@ def refuse_without_template(plan: Plan, spec: ModelSpec) -> None:
 
 @cache  # each suite asks, and the hub is far
 def _tokenizer_folder(spec: ModelSpec) -> Path | None:
-    """Return the folder with the files of a model's tokenizer; of a checkpoint on the hub, that of their copies. ``None`` without any."""
+    """Return the folder with the files of a model's tokenizer; of a checkpoint on the hub, that of their copies.
+    ``None`` without any.
+    """
     found = [
         checkpoint_file(spec, name) for name in TOKENIZER_FILES
     ]  # all of them, so that all are copied from the hub

@@ -8,7 +8,9 @@ from pytest_genderbias.errors import NotApplicableError
 
 
 def process_count() -> int:
-    """Return the number of processes that ``accelerate launch`` or ``torchrun`` started for this run; 1 without them."""
+    """Return the number of processes that ``accelerate launch`` or ``torchrun`` started for this run; 1 without
+    them.
+    """
     text = os.environ.get("WORLD_SIZE", "1")
     return int(text) if text.isdecimal() else 1
 

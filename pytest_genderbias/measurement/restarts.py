@@ -22,7 +22,8 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.summary import Record
 
-#: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of the third.
+#: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of
+#: the third.
 RESTART = "restart."
 _MOST_BY_TEMPLATE = 8192  #: values of a restart, so that those of ten fit into the item file of a baseline
 _NO_SUMS = "the values of its restarts are compared, and not its units"
@@ -31,7 +32,9 @@ _SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what 
 
 
 def restarts_of(items: Arrays, statistic: str) -> FloatArray | None:
-    """Return the values of a statistic by restart, shape (restarts,), from the arrays of a measurement; ``None`` without restarts."""
+    """Return the values of a statistic by restart, shape (restarts,), from the arrays of a measurement; ``None``
+    without restarts.
+    """
     values = items.get(f"{RESTART}{statistic}")
     return None if values is None else np.asarray(values, dtype=np.float64)
 
@@ -64,8 +67,9 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
 
     The values of each restart are in ``items``, and the sums of its units in ``sums``, under names of their own.
 
-    If the cases are a sample, intervals are widened by the uncertainty about the other cases, or ``None`` where that is unknown. A
-    statistic that one restart lacks has no value. Records of the first restart follow those on the restarts. There is no null control.
+    If the cases are a sample, intervals are widened by the uncertainty about the other cases, or ``None`` where that is
+    unknown. A statistic that one restart lacks has no value. Records of the first restart follow those on the restarts.
+    There is no null control.
 
     Args:
         measurements: one for each restart, of one suite, with the same settings except the seed.
@@ -110,7 +114,9 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
 
 
 def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:
-    """Return the sums of the units of each restart. They are computed when they are asked for, as those of one measurement."""
+    """Return the sums of the units of each restart. They are computed when they are asked for, as those of one
+    measurement.
+    """
     entries: dict[str, Entry] = dict.fromkeys(measurements[0].values, _NO_SUMS)
     for k, measurement in enumerate(measurements):
         made = measurement.sums.entries()
@@ -133,10 +139,12 @@ def _smooth_sums(entry: Entry) -> ItemSums:
 
 
 def _widened(interval: Interval, values: FloatArray, bounds: Sequence[Interval | None]) -> Interval | None:
-    """Return the interval over restarts for all cases, from the interval on a sample; ``None`` if a restart has no bounds for all cases.
+    """Return the interval over restarts for all cases, from the interval on a sample; ``None`` if a restart has no
+    bounds for all cases.
 
-    Restarts may share the sample, and then their spread does not show its error. So the mean distance of the bounds from the value is
-    added on each side. By Bonferroni, two levels of .95 give .90 for both sides, and .95 for one side.
+    Restarts may share the sample, and then their spread does not show its error. So the mean distance of the bounds
+    from the value is added on each side. By Bonferroni, two levels of .95 give .90 for both sides, and .95 for one
+    side.
     """
     known = [b for b in bounds if b is not None]
     if len(known) < len(bounds):
@@ -149,7 +157,9 @@ def _widened(interval: Interval, values: FloatArray, bounds: Sequence[Interval |
 
 
 def _signature(measurements: Sequence[Measurement], spec: str | None) -> dict[str, Any]:
-    """Return the signature of the first restart, with the number of restarts and a fingerprint of all models, if each has one."""
+    """Return the signature of the first restart, with the number of restarts and a fingerprint of all models, if each
+    has one.
+    """
     first = measurements[0].signature
     prints = [m.signature["model"]["fingerprint"] for m in measurements]
     sample = next((m.signature["sample"] for m in measurements if m.stopped), first["sample"])

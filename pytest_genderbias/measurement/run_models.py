@@ -1,4 +1,6 @@
-"""``RunModels``: loads the models of a run, keeps one of them in memory, and reports each refused model in full once."""
+"""``RunModels``: loads the models of a run, keeps one of them in memory, and reports each refused model in full
+once.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,8 @@ class RunModels:
             return self._loaded[1]
 
     def without_network(self, spec: ModelSpec) -> Model | None:
-        """Return a checked model of which only the facts are in memory, for scoring elsewhere; ``None`` if it is no checkpoint in files.
+        """Return a checked model of which only the facts are in memory, for scoring elsewhere; ``None`` if it is no
+        checkpoint in files.
 
         Its network would be loaded when it is first asked for, and only in the thread that called this.
         """
@@ -112,7 +115,9 @@ class RunModels:
             return model
 
     def _limit_threads(self) -> None:
-        """Let torch use ``threads`` threads, if it is loaded: an object of the user may need none, and it takes seconds to load."""
+        """Let torch use ``threads`` threads, if it is loaded: an object of the user may need none, and it takes seconds
+        to load.
+        """
         if self.threads is not None and "torch" in sys.modules:
             sys.modules["torch"].set_num_threads(self.threads)
 
@@ -129,7 +134,9 @@ class RunModels:
                 gc.collect()
 
     def refused_once(self, spec: ModelSpec, load: Callable[[], T]) -> T:
-        """Return what ``load`` gives. Its error is raised in full once, and in short for later requests of this model."""
+        """Return what ``load`` gives. Its error is raised in full once, and in short for later requests of this
+        model.
+        """
         if spec in self._refused:
             message, self._refused[spec] = self._refused[spec], None
             raise ModelError(message or f"{spec.name} cannot be measured; the first error about it says why")
@@ -141,7 +148,9 @@ class RunModels:
 
     @contextmanager
     def unreported(self) -> Iterator[None]:
-        """Suppress an error inside the ``with`` block. If a model was refused, the next request for it gets the full message."""
+        """Suppress an error inside the ``with`` block. If a model was refused, the next request for it gets the full
+        message.
+        """
         reported = {spec for spec, message in self._refused.items() if message is None}
         try:
             yield

@@ -1,4 +1,6 @@
-"""``Runner``: what the measurements of a run share, namely suites, one loaded model, run settings and earlier measurements."""
+"""``Runner``: what the measurements of a run share, namely suites, one loaded model, run settings and earlier
+measurements.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class RunSettings:
         cache: folder of the score cache; the user's cache folder by default, ``None`` for no cache.
         null: shuffles of the null control; none by default.
         progress: shows how far scoring is.
-        ability: by which control items a model shows its ability (:func:`~pytest_genderbias.measurement.ability_setting.read_ability`).
+        ability: by which control items a model shows its ability
+            (:func:`~pytest_genderbias.measurement.ability_setting.read_ability`).
     """
 
     limit: int | None = None
@@ -88,7 +91,8 @@ class Runner:
         score: settings of scoring.
         data: folder of the user's data sets, in the layout of docs/reference/data.md.
         seeds: restarts of what a suite trains, and of models whose spec holds ``{seed}``; none by default.
-        options: options of suites, as ``(suite, option, value)``. An empty suite stands for every suite that has the option.
+        options: options of suites, as ``(suite, option, value)``. An empty suite stands for every suite that has the
+            option.
         threads: threads that torch may use; its own default if ``None``.
         executor: where the cases of :meth:`measure` are scored; in this process if ``None``.
 
@@ -137,7 +141,9 @@ class Runner:
         self.models.release()
 
     def open(self, model: str | ModelSpec | Model | object) -> Model:
-        """Return a model, loaded if it is a spec. The runner does not keep it, so that it can stand beside the one in memory."""
+        """Return a model, loaded if it is a spec. The runner does not keep it, so that it can stand beside the one in
+        memory.
+        """
         target = _target_of(model)
         if isinstance(target, Model):
             return target
@@ -155,8 +161,9 @@ class Runner:
         Args:
             suite: a packaged suite's name, the path of a suite file, or a loaded suite.
             model: a spec, parsed or not, a loaded model, or an object with the protocol of a role.
-            settings: replace settings of the run for this measurement: ``limit``, ``seed``, ``batch_tokens``, ``null``, ``cache``,
-                ``progress``, ``data``, ``seeds`` and options of the suite. ``seeds`` is the suite's own option where it has one.
+            settings: replace settings of the run for this measurement: ``limit``, ``seed``, ``batch_tokens``, ``null``,
+                ``cache``, ``progress``, ``data``, ``seeds`` and options of the suite. ``seeds`` is the suite's own
+                option where it has one.
             until: stop scoring as soon as these statistics are decided. Restarts are always measured in full.
 
         Raises:
@@ -172,8 +179,8 @@ class Runner:
     def expect(self, measurements: Iterable[tuple[Suite, ModelSpec, Mapping[str, object], Until | None]]) -> None:
         """Name the measurements to come, in their order, so that the cases of several are scored side by side.
 
-        It takes an executor of several workers; without one this does nothing. Figures, their order and what is stored stay the same.
-        What only this process can do, such as a training or the reading of a file, waits for its turn.
+        It takes an executor of several workers; without one this does nothing. Figures, their order and what is stored
+        stay the same. What only this process can do, such as a training or the reading of a file, waits for its turn.
 
         Args:
             measurements: suite, model, settings and ``until``, as in :meth:`measure`.
@@ -204,7 +211,9 @@ class Runner:
     def _prepared(
         self, suite: Suite, spec: ModelSpec, request: _Request, until: Until | None
     ) -> Callable[[Progress], Asked] | None:
-        """Return what asks a model in another thread; ``None`` where the model or a question has to be in this process."""
+        """Return what asks a model in another thread; ``None`` where the model or a question has to be in this
+        process.
+        """
         with self.models.unreported():
             check_null(request.score.null)
             if _key(suite, spec, request, until) in self._measurements:
@@ -275,9 +284,11 @@ class Runner:
     def measure_once(
         self, suite: str | Suite, model: Model, settings: Mapping[str, object] | None = None
     ) -> Measurement:
-        """Measure a suite on a loaded model with the settings of the run, but without restarts or a null control of the run.
+        """Measure a suite on a loaded model with the settings of the run, but without restarts or a null control of the
+        run.
 
-        The measurement is not kept, and made in this process, which may have changed the model. Arguments and errors as :meth:`measure`.
+        The measurement is not kept, and made in this process, which may have changed the model. Arguments and errors as
+        :meth:`measure`.
         """
         loaded = self._suite_of(suite)
         request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
@@ -309,7 +320,8 @@ class Runner:
     def _restarts(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> tuple[int | None, _Request]:
         """Return the number of restarts, ``None`` where nothing is repeated, and the request without ``seeds``.
 
-        A suite with an option ``seeds`` of its own takes that setting; restarts of its model have the runner's number then.
+        A suite with an option ``seeds`` of its own takes that setting; restarts of its model have the runner's number
+        then.
         """
         seeded = isinstance(model, ModelSpec) and model.seeded
         own = "seeds" in suite.family.options
@@ -395,8 +407,8 @@ def _target_of(model: object) -> ModelSpec | Model:
 def _key(suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None) -> tuple[object, ...] | None:
     """Return a key that is equal for requests with the same measurement; ``None`` where later ones may give another.
 
-    The files behind a spec are taken to stay the same as long as the runner lives. The key holds the functions of ``until``, so that no
-    later function can take the identity of one of them.
+    The files behind a spec are taken to stay the same as long as the runner lives. The key holds the functions of
+    ``until``, so that no later function can take the identity of one of them.
     """
     if isinstance(model, Model) and model.fingerprint is None:
         return None

@@ -1,8 +1,9 @@
 """``SideBySide``: work on the measurements to come in threads, while the first of them is awaited.
 
-The measurements are still made one after another, in the order in which they are asked for. Only their cases are scored earlier: by workers that
-the first one leaves free. What a thread cannot do is left for the turn of its measurement, which then finds out by itself and says why. An error of this
-package, as of a window that ended one worker after another, is raised in that turn.
+The measurements are still made one after another, in the order in which they are asked for. Only their cases are scored
+earlier: by workers that the first one leaves free. What a thread cannot do is left for the turn of its measurement,
+which then finds out by itself and says why. An error of this package, as of a window that ended one worker after
+another, is raised in that turn.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ _LOOK_EVERY = 0.1  #: seconds between two looks at the progress of what is await
 class Piece(Generic[T]):
     """What may be done before its turn.
 
-    ``key``: by which it is asked for. ``prepare``: returns the work for a thread; ``None`` if it has to wait for its turn. It is called in the
-    thread of the run, which alone loads models.
+    ``key``: by which it is asked for. ``prepare``: returns the work for a thread; ``None`` if it has to wait for its
+    turn. It is called in the thread of the run, which alone loads models.
     """
 
     key: Hashable
@@ -110,7 +111,9 @@ class SideBySide(Generic[T]):
 
     @property
     def _may_begin(self) -> bool:
-        """Whether another thread may begin: as many as the executor takes tasks, and as many again may have ended before their turn."""
+        """Whether another thread may begin: as many as the executor takes tasks, and as many again may have ended
+        before their turn.
+        """
         working = sum(not running.over.is_set() for running in self._begun.values())
         return bool(self._pieces) and working < self._executor.tasks and len(self._begun) < 2 * self._executor.tasks
 
@@ -136,7 +139,9 @@ class SideBySide(Generic[T]):
 
 
 class _Running(Generic[T]):
-    """A thread that works on a piece. ``result`` is ``None`` until it is over, and if it failed; ``error`` is that of this package, if it was one."""
+    """A thread that works on a piece. ``result`` is ``None`` until it is over, and if it failed; ``error`` is that of
+    this package, if it was one.
+    """
 
     def __init__(self, work: Work[T], ended: Callable[[], None]) -> None:
         self.over, self.abandoned = Event(), False

@@ -26,7 +26,8 @@ class ValueVariance:
         suite: name of the suite.
         model: name of the model.
         statistic: name of the statistic.
-        shares: of items, templates (or what items are crossed with), seeds if there are restarts, and the rest; none if not known.
+        shares: of items, templates (or what items are crossed with), seeds if there are restarts, and the rest; none if
+            not known.
         reason: why they are not known.
     """
 
@@ -44,10 +45,10 @@ class ValueVariance:
 def value_variance(measurement: Measurement, statistic: str | None = None) -> ValueVariance:
     """Return the sources of variance of a statistic, the main one by default.
 
-    Seeds are among them where the measurement is one over restarts. Suites are crossed with a few templates (NLI suites with one template:
-    with the words of the hypothesis); scores of cells are those of
-    :func:`~pytest_genderbias.statistics.inference.variance_shares.score_table`. Of templates that the models read alike the first stands
-    for all of them.
+    Seeds are among them where the measurement is one over restarts. Suites are crossed with a few templates (NLI suites
+    with one template: with the words of the hypothesis); scores of cells are those of
+    :func:`~pytest_genderbias.statistics.inference.variance_shares.score_table`. Of templates that the models read alike
+    the first stands for all of them.
 
     Raises:
         UnknownNameError: the suite has no such statistic.

@@ -1,4 +1,6 @@
-"""``genderbias resilience``: models tuned for a task without mitigation, and their bias by steps and by the part that was frozen."""
+"""``genderbias resilience``: models tuned for a task without mitigation, and their bias by steps and by the part that
+was frozen.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Models under test: specs, roles, checkpoints, files of vectors or predictions, and protocols for the user's own objects.
+"""Models under test: specs, roles, checkpoints, files of vectors or predictions, and protocols for the user's own
+objects.
 
 In: a spec such as ``bert-base``, a path, a network with its tokenizer, or an object. Out: a checked
 :class:`~pytest_genderbias.models.model.Model`, or a :class:`~pytest_genderbias.errors.ModelError` that says what to do.
-``loading.py`` is the way in; ``saving.py`` writes models back. ``networks.py`` lists the package's own architectures. Scoring,
-measurement, recipes, mitigation and the plugin call this room, which knows no suites.
+``loading.py`` is the way in; ``saving.py`` writes models back. ``networks.py`` lists the package's own architectures.
+Scoring, measurement, recipes, mitigation and the plugin call this room, which knows no suites.
 """

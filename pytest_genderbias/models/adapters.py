@@ -1,4 +1,6 @@
-"""Adapters that make text classifiers of other libraries a :class:`Model`: scikit-learn pipelines and spaCy text categorizers."""
+"""Adapters that make text classifiers of other libraries a :class:`Model`: scikit-learn pipelines and spaCy text
+categorizers.
+"""
 
 from __future__ import annotations
 
@@ -107,15 +109,17 @@ def from_sklearn(classifier: object, *, name: str | None = None, fingerprint: st
         classifier: an estimator with ``predict_proba`` and ``classes_`` whose input is a list of texts, such as
             ``make_pipeline(TfidfVectorizer(), LogisticRegression())``. Classes may be texts or numbers.
         name: the model's name in tables and baselines; the name of the class by default.
-        fingerprint: a text that changes whenever the scores can; scores are cached under it. By default a hash of the fitted
-            parameters and of the versions of scikit-learn, SciPy and NumPy; none if code of other modules is part of the pipeline. ``None``:
-            nothing is cached.
+        fingerprint: a text that changes whenever the scores can; scores are cached under it. By default a hash of the
+            fitted parameters and of the versions of scikit-learn, SciPy and NumPy; none if code of other modules is
+            part of the pipeline. ``None``: nothing is cached.
 
     Raises:
-        ModelError: the object has no ``predict_proba`` or ``classes_``, as before ``fit``, or two classes have the same name.
+        ModelError: the object has no ``predict_proba`` or ``classes_``, as before ``fit``, or two classes have the same
+            name.
     """
     kind = type(classifier).__name__
-    # A pipeline has the method only if its last step does; since Python 3.12 isinstance sees the method of the class and does not ask.
+    # A pipeline has the method only if its last step does; since Python 3.12 isinstance sees the method of the class
+    # and does not ask.
     has_both = all(hasattr(classifier, attribute) for attribute in ("predict_proba", "classes_"))
     if not (has_both and isinstance(classifier, ProbabilisticClassifier)):
         raise ModelError(
@@ -139,7 +143,8 @@ def from_spacy(
         nlp: what ``spacy.load`` returns; the whole pipeline runs on each text.
         component: the name of the text categorizer, whose categories exclude each other.
         name: the model's name in tables and baselines; ``spacy`` by default.
-        fingerprint: a text that changes whenever the scores can; scores are cached under it. Nothing is cached without one.
+        fingerprint: a text that changes whenever the scores can; scores are cached under it. Nothing is cached without
+            one.
 
     Raises:
         ModelError: the pipeline has no such component, or the component has no categories.
@@ -162,8 +167,9 @@ def _check_labels(labels: Sequence[str], name: str) -> None:
 def _sklearn_fingerprint(classifier: object) -> str | None:
     """Return a hash of a fitted estimator, or ``None`` if its pickle does not hold everything that decides its scores.
 
-    A pickle names functions and classes without their code. Those of scikit-learn, SciPy and NumPy are known by the versions of these packages; with
-    any other (a tokenizer function, a class of the user's) equal pickles may give different scores.
+    A pickle names functions and classes without their code. Those of scikit-learn, SciPy and NumPy are known by the
+    versions of these packages; with any other (a tokenizer function, a class of the user's) equal pickles may give
+    different scores.
     """
     try:
         import joblib

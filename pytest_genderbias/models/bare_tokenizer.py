@@ -1,4 +1,6 @@
-"""A fast tokenizer without transformers: the object of the tokenizers library, and what transformers adds to it for single tokens."""
+"""A fast tokenizer without transformers: the object of the tokenizers library, and what transformers adds to it for
+single tokens.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BareTokenizer:
-    """What is asked of a tokenizer whose model's scores are stored: tokens with their characters, and texts of single tokens.
+    """What is asked of a tokenizer whose model's scores are stored: tokens with their characters, and texts of single
+    tokens.
 
-    The names are those of transformers, so that callers take either. ``unk_token``: the unknown token as transformers names it, or ``None``.
+    The names are those of transformers, so that callers take either. ``unk_token``: the unknown token as transformers
+    names it, or ``None``.
     """
 
     backend_tokenizer: Tokenizer
@@ -38,14 +42,17 @@ class BareTokenizer:
         return self.backend_tokenizer.id_to_token(number)
 
     def decode(self, numbers: Sequence[int]) -> str:
-        """Return the text of tokens, special ones included; of one token the text that transformers gives, but for spaces around it."""
+        """Return the text of tokens, special ones included; of one token the text that transformers gives, but for
+        spaces around it.
+        """
         return self.backend_tokenizer.decode(list(numbers), skip_special_tokens=False)
 
 
 def bare_content(tokenizer: PreTrainedTokenizerBase) -> str | None:
     """Return the JSON of a fast tokenizer that is the same without transformers; ``None`` for others.
 
-    Others are slow tokenizers, and those where transformers takes spaces out of the text of some token (``clean_up_tokenization_spaces``).
+    Others are slow tokenizers, and those where transformers takes spaces out of the text of some token
+    (``clean_up_tokenization_spaces``).
     """
     if not tokenizer.is_fast:
         return None

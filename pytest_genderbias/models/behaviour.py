@@ -1,4 +1,6 @@
-"""What the output of a network depends on, found with a few short passes: padding, other rows of a batch, later tokens, and positions."""
+"""What the output of a network depends on, found with a few short passes: padding, other rows of a batch, later tokens,
+and positions.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,10 @@ _MOST_USUAL = (
 class Behaviour:
     """What a network does.
 
-    ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which it has positions,
-    ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of the last hidden state, where they are
-    not all what the config says. ``failure``: why the network could not compute its output for a short row, so that nothing else is known.
+    ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which
+    it has positions, ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of
+    the last hidden state, where they are not all what the config says. ``failure``: why the network could not compute
+    its output for a short row, so that nothing else is known.
     """
 
     batches: str = ANY_ROWS
@@ -79,8 +82,8 @@ def observe(
         is_graph: it is an exported graph.
 
     Raises:
-        ModelError: the network gives another output when the same row is passed again, or it is measured as a causal LM and later tokens
-            change its output.
+        ModelError: the network gives another output when the same row is passed again, or it is measured as a causal LM
+            and later tokens change its output.
     """
     import torch
 
@@ -96,7 +99,9 @@ class _NotComputedError(Exception):
 
 
 def rounding(network: object) -> float:
-    """Return how far outputs may lie apart by rounding in the number format of a network, relative to the largest of them."""
+    """Return how far outputs may lie apart by rounding in the number format of a network, relative to the largest of
+    them.
+    """
     import torch
 
     weights = network.parameters() if isinstance(network, torch.nn.Module) else ()
@@ -105,9 +110,11 @@ def rounding(network: object) -> float:
 
 
 def moved(one: Tensor, other: Tensor, near: float) -> bool:
-    """Return whether two outputs differ in shape, or somewhere by more than ``near`` times the largest value of the first.
+    """Return whether two outputs differ in shape, or somewhere by more than ``near`` times the largest value of the
+    first.
 
-    Values far beyond the others do not count as the largest: some networks write -1e9 or less for tokens that they never give.
+    Values far beyond the others do not count as the largest: some networks write -1e9 or less for tokens that they
+    never give.
 
     >>> import torch
     >>> logits = torch.tensor([1.0, 2.0, -1e9])
@@ -232,7 +239,9 @@ class _Probe:
         return (*(int(layer.shape[-1]) for layer in layers), int(last.shape[-1]))
 
     def _most_tokens(self, runs: list[_Run]) -> int | None:
-        """Return the length of the longest row that a graph reads, where its config promises more than it does; else ``None``."""
+        """Return the length of the longest row that a graph reads, where its config promises more than it does; else
+        ``None``.
+        """
         promised = entry(self._network.config, "max_position_embeddings")
         told = self._tokenizer.model_max_length
         if not isinstance(promised, int) or not _LONGER < promised <= _MOST_TRIED or told < promised:
@@ -240,7 +249,8 @@ class _Probe:
         return self._longest_read(runs, promised)
 
     def _most_positions(self, runs: list[_Run], seen: int | None) -> int | None:
-        """Return the most tokens for which a network has positions: as it looked them up, or less where it does not read a long row.
+        """Return the most tokens for which a network has positions: as it looked them up, or less where it does not
+        read a long row.
 
         Positions may be in the attention, as of MPT, where nothing is looked up.
         """
@@ -250,7 +260,9 @@ class _Probe:
         return most if fails and self._reads(runs, most - 1) else seen  # else it is a matter of other numbers
 
     def _longest_read(self, runs: list[_Run], most: int) -> int | None:
-        """Return the length of the longest row that is read, or ``None`` if one of ``most`` tokens is, or none of a few tokens."""
+        """Return the length of the longest row that is read, or ``None`` if one of ``most`` tokens is, or none of a few
+        tokens.
+        """
         low, high = len(self._row(runs, _LONGER).ids), most
         if high <= low or self._reads(runs, high):
             return None
@@ -420,7 +432,9 @@ def _ordinary_ids(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) 
 
 
 def embedded_tokens(network: object) -> int | None:
-    """Return how many tokens a network embeds, or ``None`` if its embeddings are unknown, or no table with a row a token."""
+    """Return how many tokens a network embeds, or ``None`` if its embeddings are unknown, or no table with a row a
+    token.
+    """
     from torch.nn import Embedding
     from transformers import PreTrainedModel
 

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 DETAIL = "chat_template"  #: of a model's details, by which the signature names its template
-#: What templates that write the date get, so that a prompt is the same on every day: their variable, and in place of their function a macro.
-#: transformers drops one line break after a block, so that the template begins a line as it does by itself.
+#: What templates that write the date get, so that a prompt is the same on every day: their variable, and in place of
+#: their function a macro. transformers drops one line break after a block, so that the template begins a line as it
+#: does by itself.
 _DAY = "26 Jul 2024"
 _CLOCK = "strftime_now"
 _STOPPED_CLOCK = (
@@ -54,7 +55,9 @@ def chat_template_details(tokenizer: PreTrainedTokenizerBase) -> dict[str, str]:
 
 
 def lacks_chat_template(folder: Path) -> bool:
-    """Return whether the files of a checkpoint have no chat template; no tokenizer is loaded. False where that cannot be told."""
+    """Return whether the files of a checkpoint have no chat template; no tokenizer is loaded. False where that cannot
+    be told.
+    """
     if any((folder / name).exists() for name in _TEMPLATE_FILES):
         return False
     try:
@@ -66,8 +69,8 @@ def lacks_chat_template(folder: Path) -> bool:
 class ChatPrompts:
     """Puts messages into the chat template of a tokenizer.
 
-    A template that writes the date gets a fixed one, and one that can switch off thinking aloud is asked to, so that its answer comes
-    first. Both are the same for every model and every day.
+    A template that writes the date gets a fixed one, and one that can switch off thinking aloud is asked to, so that
+    its answer comes first. Both are the same for every model and every day.
 
     It is rendered by :mod:`~pytest_genderbias.models.template_process`, as transformers renders it.
 
@@ -97,8 +100,8 @@ class ChatPrompts:
         """Return for each message the text that ends where the answer to it begins.
 
         Raises:
-            ModelError: the template cannot be rendered within the bounds of :mod:`~pytest_genderbias.models.template_process`, or it
-                leaves a message out.
+            ModelError: the template cannot be rendered within the bounds of
+                :mod:`~pytest_genderbias.models.template_process`, or it leaves a message out.
         """
         texts = self._rendered([[{"role": "user", "content": message}] for message in messages], True)
         for message, text in zip(messages, texts, strict=True):

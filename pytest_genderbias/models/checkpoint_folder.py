@@ -1,4 +1,6 @@
-"""What is in the folder of a checkpoint: whether its files are those that torch reads, and why one of them cannot be read."""
+"""What is in the folder of a checkpoint: whether its files are those that torch reads, and why one of them cannot be
+read.
+"""
 
 from __future__ import annotations
 
@@ -118,7 +120,8 @@ def graph_in(folder: Path) -> Path | None:
 
 
 def damage_of(folder: Path, with_weights: bool) -> str:
-    """Return what is wrong with the files of a checkpoint that could not be read, with advice; empty if nothing is found.
+    """Return what is wrong with the files of a checkpoint that could not be read, with advice; empty if nothing is
+    found.
 
     Args:
         folder: the folder of the checkpoint.
@@ -164,7 +167,9 @@ def _damages_of_config(file: Path) -> Iterator[str]:
 
 
 def _missing_weights(folder: Path) -> Iterator[str]:
-    """Yield that no weights are found under the names that transformers reads, and what to do with those that are there."""
+    """Yield that no weights are found under the names that transformers reads, and what to do with those that are
+    there.
+    """
     config = folder / "config.json"
     named = json.loads(config.read_text(encoding="utf-8")) if config.is_file() else {}
     if any((folder / name).is_file() for name in _TORCH_WEIGHTS) or "transformers_weights" in named:

@@ -83,7 +83,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the tokenizer and the weights of a checkpoint, and check them.
 
     Raises:
-        ModelError: a part is missing or damaged, a weight is NaN or infinite, a masked LM has no mask token, or the device cannot be used.
+        ModelError: a part is missing or damaged, a weight is NaN or infinite, a masked LM has no mask token, or the
+            device cannot be used.
     """
     tokenizer = load_tokenizer(source.spec, settings)
     network, missing = read_network(source, settings)
@@ -149,7 +150,8 @@ def observed(
     sentences: SentenceFiles,
     runtime: str | None = None,
 ) -> Checkpoint:
-    """Make a :class:`Checkpoint` of a network in evaluation mode, after a few passes that show what its output depends on.
+    """Make a :class:`Checkpoint` of a network in evaluation mode, after a few passes that show what its output depends
+    on.
 
     Args:
         network: the network, on its device.
@@ -177,7 +179,9 @@ def batch_details(checkpoint: Checkpoint) -> dict[str, str]:
 
 
 def _revision(source: ModelSource) -> dict[str, str]:
-    """Return the commit of a pinned revision of a model on the hub, by the name of its folder in the cache; nothing for other models."""
+    """Return the commit of a pinned revision of a model on the hub, by the name of its folder in the cache; nothing for
+    other models.
+    """
     if source.spec.revision is None:
         return {}
     config = checkpoint_file(source.spec, "config.json")
@@ -189,7 +193,8 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
     """Refuse a network and a tokenizer that would give meaningless scores.
 
     Raises:
-        ModelError: a weight is NaN or infinite; the tokenizer has no vocabulary, or the model is a masked LM and it has no mask token.
+        ModelError: a weight is NaN or infinite; the tokenizer has no vocabulary, or the model is a masked LM and it has
+            no mask token.
     """
     import torch
 
@@ -201,7 +206,8 @@ def check_parts(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, ro
 
 
 def check_tokenizer(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-    """Refuse a tokenizer of special tokens only, as transformers makes one up where the vocabulary is missing, and one without a limit.
+    """Refuse a tokenizer of special tokens only, as transformers makes one up where the vocabulary is missing, and one
+    without a limit.
 
     Raises:
         ModelError: it is such a tokenizer, or its ``model_max_length`` is no number.
@@ -232,9 +238,11 @@ def check_mask_token(tokenizer: PreTrainedTokenizerBase, role: Role, name: str) 
 def longest_row(
     config: PreTrainedConfig, tokenizer: PreTrainedTokenizerBase, own: object = None, positions: int | None = None
 ) -> int | None:
-    """Return the most tokens in a row: the least of the limits of config, tokenizer and sentence encoder (``own``), or ``None``.
+    """Return the most tokens in a row: the least of the limits of config, tokenizer and sentence encoder (``own``), or
+    ``None``.
 
-    ``positions``: those that the network has. RoBERTa's begin after that of the padding, so its config allows two more than there are.
+    ``positions``: those that the network has. RoBERTa's begin after that of the padding, so its config allows two more
+    than there are.
     """
     limits: Iterable[object] = (*promised_positions(config), tokenizer.model_max_length, own, positions)
     return min((limit for limit in limits if isinstance(limit, int) and 0 < limit < 10**6), default=None)
@@ -278,7 +286,8 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     """Read the weights of a checkpoint into a network of the class of its role.
 
     Returns:
-        The network, and the names of the weights that the checkpoint lacks, which are random; a missing pooler of an encoder is zero instead.
+        The network, and the names of the weights that the checkpoint lacks, which are random; a missing pooler of an
+        encoder is zero instead.
 
     Raises:
         ModelError: the weights cannot be read, or entries belong to layers that do not read them.
@@ -322,7 +331,9 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
 
 
 def _refuse_mismatched(keys: Iterable[tuple[str, Sequence[int], Sequence[int]]], name: str) -> None:
-    """Refuse weights of other shapes than the config says; ``keys`` has the name of each, its shape, and the config's."""
+    """Refuse weights of other shapes than the config says; ``keys`` has the name of each, its shape, and the
+    config's.
+    """
     for weight, shape, expected in sorted(keys):
         sizes = [" x ".join(map(str, size)) for size in (shape, expected)]
         raise ModelError(
@@ -361,9 +372,11 @@ def refuse_missing(network: PreTrainedModel, missing: Sequence[str], name: str) 
 
 
 def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: str) -> None:
-    """Refuse entries of a checkpoint that belong to a layer of the network and are not read: the scales of quantised weights, or an adapter.
+    """Refuse entries of a checkpoint that belong to a layer of the network and are not read: the scales of quantised
+    weights, or an adapter.
 
-    The layer would compute with the numbers of its weight as they are, though they mean something else without the entry.
+    The layer would compute with the numbers of its weight as they are, though they mean something else without the
+    entry.
     """
     from torch.nn import Embedding, Linear
     from transformers.pytorch_utils import Conv1D
@@ -393,7 +406,9 @@ def _splits(key: str) -> Iterator[tuple[str, str]]:
 
 
 def _without_pooler(network: PreTrainedModel, missing: list[str]) -> list[str]:
-    """Return the missing weights but for the pooler's, which no suite reads; set those to zero, so that the fingerprint stays the same."""
+    """Return the missing weights but for the pooler's, which no suite reads; set those to zero, so that the fingerprint
+    stays the same.
+    """
     import torch
 
     pooler = [name for name in missing if name.startswith("pooler.")]

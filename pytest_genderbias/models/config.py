@@ -94,7 +94,8 @@ def likely_heads(config: PreTrainedConfig, weights: Iterable[str]) -> list[str]:
 
 
 def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
-    """Write the architecture with a head into a config that names none. A config that names one of the same role is left as it is.
+    """Write the architecture with a head into a config that names none. A config that names one of the same role is
+    left as it is.
 
     Args:
         config: the config.
@@ -121,7 +122,8 @@ def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
 
 
 def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
-    """Return the role of a GGUF file, a causal LM. A GGUF file names no class, so transformers needs one for its architecture.
+    """Return the role of a GGUF file, a causal LM. A GGUF file names no class, so transformers needs one for its
+    architecture.
 
     Raises:
         ModelError: transformers has no causal LM of this architecture.
@@ -137,7 +139,8 @@ def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
 
 
 def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequence[str] | None) -> Role:
-    """Return the role with the labels that the user named, if any; refuse a model without a known head or meaningful labels.
+    """Return the role with the labels that the user named, if any; refuse a model without a known head or meaningful
+    labels.
 
     Args:
         role: the role according to the config.
@@ -146,8 +149,8 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
         labels: names of a classifier's outputs in their order, instead of those of the config.
 
     Raises:
-        ModelError: ``labels`` does not name every output; the outputs have numbers for names (``LABEL_0``); the network has no head
-            that can be scored.
+        ModelError: ``labels`` does not name every output; the outputs have numbers for names (``LABEL_0``); the network
+            has no head that can be scored.
     """
     if labels is not None and role.labels:
         if len(labels) != len(role.labels):

@@ -19,12 +19,16 @@ def entry(config: PreTrainedConfig, name: str) -> object:
 
 
 def promised_positions(config: PreTrainedConfig) -> list[int]:
-    """Return the most tokens in a row, by each entry of a config that names them; the network may have more or fewer positions."""
+    """Return the most tokens in a row, by each entry of a config that names them; the network may have more or fewer
+    positions.
+    """
     return [most for name in _POSITIONS if isinstance(most := entry(config, name), int)]
 
 
 def hidden_size(config: PreTrainedConfig) -> int | None:
-    """Return the size of the hidden states of a network's encoder or text part, or ``None`` if the config does not have it."""
+    """Return the size of the hidden states of a network's encoder or text part, or ``None`` if the config does not have
+    it.
+    """
     from transformers import PreTrainedConfig
 
     encoder = entry(config, "encoder")

@@ -1,5 +1,5 @@
-"""Models that are files: word vectors, tables of predictions, texts. Their specs are those of any model, so that names, baselines and gates
-work alike.
+"""Models that are files: word vectors, tables of predictions, texts. Their specs are those of any model, so that names,
+baselines and gates work alike.
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ class _FastTokenizer(Protocol):
 
 
 def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
-    """Return a SHA-256 over parameters, buffers and packed weights (names, types, shapes, bytes), config, tokenizer fingerprint and projected layers.
+    """Return a SHA-256 over parameters, buffers and packed weights (names, types, shapes, bytes), config, tokenizer
+    fingerprint and projected layers.
 
     ``sentences``: pooling and length according to the files of a sentence encoder; empty for other checkpoints.
     """
@@ -91,10 +92,11 @@ def _without_last_call(content: str) -> str:
 
 
 def fingerprint_reading(checkpoint: Checkpoint) -> str:
-    """Return a SHA-256 over what decides scores beside the fingerprint of a model: how texts are cut and fed, a slow tokenizer's files, and code.
+    """Return a SHA-256 over what decides scores beside the fingerprint of a model: how texts are cut and fed, a slow
+    tokenizer's files, and code.
 
-    The score cache has it in its keys. It is no part of the fingerprint, which baselines hold, so that those of earlier versions still name
-    the same model.
+    The score cache has it in its keys. It is no part of the fingerprint, which baselines hold, so that those of earlier
+    versions still name the same model.
     """
     if checkpoint.facts is not None:
         return checkpoint.facts.reading
@@ -118,7 +120,9 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
 
 
 def _slow_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
-    """Return the settings of a slow tokenizer, and hashes of the files that it saves: vocabulary, merges or SentencePiece model."""
+    """Return the settings of a slow tokenizer, and hashes of the files that it saves: vocabulary, merges or
+    SentencePiece model.
+    """
     settings = {
         name: value
         for name, value in tokenizer.init_kwargs.items()
@@ -140,7 +144,9 @@ def _slow_content(tokenizer: PreTrainedTokenizerBase) -> dict[str, object]:
 
 
 def _remote_code(classes: list[type]) -> Iterator[Path]:
-    """Yield the files of code that came with a checkpoint, as transformers keeps it: all those in the folders of the classes' modules."""
+    """Yield the files of code that came with a checkpoint, as transformers keeps it: all those in the folders of the
+    classes' modules.
+    """
     modules = {
         c.__module__ for kind in classes for c in kind.__mro__ if c.__module__.startswith("transformers_modules.")
     }
@@ -150,7 +156,9 @@ def _remote_code(classes: list[type]) -> Iterator[Path]:
 
 
 def known_by(model: Model) -> str:
-    """Return a text that identifies a model: its fingerprint, the current one of a network in memory, or a new random name for other objects."""
+    """Return a text that identifies a model: its fingerprint, the current one of a network in memory, or a new random
+    name for other objects.
+    """
     if model.fingerprint is not None:
         return model.fingerprint
     if isinstance(model.backend, Checkpoint):

@@ -1,7 +1,9 @@
-"""Hidden layers of a network: which module makes each one, what it depends on, and projections of them that a checkpoint keeps.
+"""Hidden layers of a network: which module makes each one, what it depends on, and projections of them that a
+checkpoint keeps.
 
-A projection removes a subspace from the output of a layer by a forward hook. It is no weight: a checkpoint has its bases in a file of their
-own (``PROJECTION_FILE``), and an entry of its config names the projected layers, so that they are never lost unnoticed.
+A projection removes a subspace from the output of a layer by a forward hook. It is no weight: a checkpoint has its
+bases in a file of their own (``PROJECTION_FILE``), and an entry of its config names the projected layers, so that they
+are never lost unnoticed.
 """
 
 from __future__ import annotations
@@ -38,12 +40,13 @@ _BASES = "genderbias_projections"  #: attribute of a network: its projections, i
 
 
 def project_hidden_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> None:
-    """Project the output of hidden layers, in place and for good: copies, trainings and checkpoints of the network keep the projection.
+    """Project the output of hidden layers, in place and for good: copies, trainings and checkpoints of the network keep
+    the projection.
 
     Args:
         network: a transformers network.
-        bases: the basis of each layer, by number as in transformers' hidden states (0: the output of the embedding layer, L: the
-            input of the head).
+        bases: the basis of each layer, by number as in transformers' hidden states (0: the output of the embedding
+            layer, L: the input of the head).
 
     Raises:
         SettingError: a basis is not orthonormal, or has another size.
@@ -62,18 +65,24 @@ def projections_of(network: PreTrainedModel) -> tuple[Bases, ...]:
 
 
 def copy_projections(source: PreTrainedModel, target: PreTrainedModel) -> None:
-    """Give a network with the body of another, such as a classifier that is made of an encoder, the projections of the other."""
+    """Give a network with the body of another, such as a classifier that is made of an encoder, the projections of the
+    other.
+    """
     for bases in projections_of(source):
         project_hidden_layers(target, bases)
 
 
 def forget_projections(config: PreTrainedConfig) -> None:
-    """Remove from a config that hidden layers are projected, for a network that is made of the config and has no projection."""
+    """Remove from a config that hidden layers are projected, for a network that is made of the config and has no
+    projection.
+    """
     vars(config).pop(PROJECTED_LAYERS, None)
 
 
 def has_unsaved_hooks(network: PreTrainedModel) -> bool:
-    """Return whether hooks change the hidden layers of a network that are no projections of it, so that no checkpoint keeps them."""
+    """Return whether hooks change the hidden layers of a network that are no projections of it, so that no checkpoint
+    keeps them.
+    """
     return not projections_of(network) and any(hasattr(module, HOOKED) for module in network.modules())
 
 
@@ -90,7 +99,9 @@ def projection_details(network: PreTrainedModel) -> dict[str, str]:
 
 
 def fingerprint_with_projections(fingerprint: str, projections: Sequence[Bases]) -> str:
-    """Return the fingerprint of a network with projected layers, given that of its weights; the same one without projections."""
+    """Return the fingerprint of a network with projected layers, given that of its weights; the same one without
+    projections.
+    """
     for bases in projections:
         fingerprint = hashlib.sha256(f"{fingerprint} {described_projection(bases)}".encode()).hexdigest()
     return fingerprint
@@ -194,11 +205,13 @@ def parameters_behind(state: torch.Tensor) -> set[int]:
 
 
 def layer_places(network: PreTrainedModel) -> list[Place | None]:
-    """Return which call of which module produces each hidden state: L + 1 places, ``None`` if no hook can change the state.
+    """Return which call of which module produces each hidden state: L + 1 places, ``None`` if no hook can change the
+    state.
 
-    The places are found by a forward pass over a few tokens. So the result holds for architectures that share a layer (ALBERT
-    calls one module L times), apply a norm after the last one (GPT-2, Llama), or map their embeddings (ELECTRA). Of the modules
-    whose output equals the hidden state, it is the outermost one whose change reaches the hidden state and the next layer.
+    The places are found by a forward pass over a few tokens. So the result holds for architectures that share a layer
+    (ALBERT calls one module L times), apply a norm after the last one (GPT-2, Llama), or map their embeddings
+    (ELECTRA). Of the modules whose output equals the hidden state, it is the outermost one whose change reaches the
+    hidden state and the next layer.
     """
     if network.config.is_encoder_decoder:
         raise ModelError(

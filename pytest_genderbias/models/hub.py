@@ -24,7 +24,8 @@ _BY_ERROR = {
 
 
 def refusal_of_hub(error: BaseException, spec: ModelSpec) -> str | None:
-    """Return why the hub did not give a file of a model, and what to do; ``None`` if it gave no answer, or has no model of that name.
+    """Return why the hub did not give a file of a model, and what to do; ``None`` if it gave no answer, or has no model
+    of that name.
 
     Args:
         error: what transformers or huggingface_hub raised.

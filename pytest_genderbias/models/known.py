@@ -1,8 +1,10 @@
-"""Models that an earlier run loaded and checked, recognised by the content of their files, so that no network is built to name them.
+"""Models that an earlier run loaded and checked, recognised by the content of their files, so that no network is built
+to name them.
 
-A record in the score cache holds what a run with stored scores asks of a model: fingerprint, role, details, and its tokenizer. It is found by
-a hash over the bytes of all files of the checkpoint, the settings of loading, the versions of the packages that load it, and the code of this
-package that does. So a model with another weight, or one that only earlier code has checked, has no record, and is loaded.
+A record in the score cache holds what a run with stored scores asks of a model: fingerprint, role, details, and its
+tokenizer. It is found by a hash over the bytes of all files of the checkpoint, the settings of loading, the versions of
+the packages that load it, and the code of this package that does. So a model with another weight, or one that only
+earlier code has checked, has no record, and is loaded.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ from pytest_genderbias.models.spec import ModelSpec
 
 #: Folder of the records inside the score cache.
 RECORDS = "models"
-#: Packages that decide what the files of a checkpoint mean, if they are there. Quantised weights, which further ones read, have no record.
+#: Packages that decide what the files of a checkpoint mean, if they are there. Quantised weights, which further ones
+#: read, have no record.
 _PACKAGES = (
     *("pytest-genderbias", "torch", "transformers", "tokenizers", "safetensors", "numpy", "accelerate"),
     *("huggingface-hub", "sentencepiece", "tiktoken", "protobuf", "mistral-common", "kernels"),
@@ -58,8 +61,8 @@ _State = tuple[tuple[str, int, int, int], ...]  #: path, size, time of the last 
 class _Files:
     """The files of a checkpoint before they were loaded.
 
-    ``role``: hash over the config, the sizes of all files and how they are loaded, which decide the role. ``content``: hash over the bytes of
-    all files.
+    ``role``: hash over the config, the sizes of all files and how they are loaded, which decide the role. ``content``:
+    hash over the bytes of all files.
     """
 
     role: str
@@ -87,7 +90,9 @@ class KnownModels:
         self._files: dict[str, _Files | None] = {}
 
     def source(self, spec: ModelSpec) -> ModelSource | None:
-        """Return a located model with its role, from a record with its config; ``None`` if there is none. No weights are read."""
+        """Return a located model with its role, from a record with its config; ``None`` if there is none. No weights
+        are read.
+        """
         if not self._covers(spec):
             return None
         state = _state_of(Path(spec.target))
@@ -104,7 +109,8 @@ class KnownModels:
 
         Args:
             spec: the model.
-            load: loads it with all checks. It is called when the network is first needed, as for scores that are not stored.
+            load: loads it with all checks. It is called when the network is first needed, as for scores that are not
+                stored.
         """
         self._files[spec.target] = files = self._hashed(spec)
         record = None if files is None or self._folder is None else _read(self._folder / files.name)
@@ -123,10 +129,11 @@ class KnownModels:
         return Model(spec.name, spec.spec, _role_of(record), fingerprint, details, backend, origin)
 
     def remember(self, spec: ModelSpec, model: Model) -> None:
-        """Write the record of a model that was loaded and checked just now, unless its files changed since :meth:`model` hashed them.
+        """Write the record of a model that was loaded and checked just now, unless its files changed since
+        :meth:`model` hashed them.
 
-        Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no error: the model is
-        loaded in the next run, too.
+        Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no
+        error: the model is loaded in the next run, too.
         """
         files = self._files.get(spec.target) if self._covers(spec) else None
         if files is None or self._folder is None or model.fingerprint is None:
@@ -181,7 +188,9 @@ def _files_of(spec: ModelSpec, settings: LoadSettings) -> _Files | None:
 
 
 def _names_only(spec: ModelSpec, hashed: Collection[str]) -> bool:
-    """Return whether config, indexes and the list of modules name hashed files only, and no hidden one, one of a training or one elsewhere."""
+    """Return whether config, indexes and the list of modules name hashed files only, and no hidden one, one of a
+    training or one elsewhere.
+    """
     folder = Path(spec.target)
     try:
         explicit, pooling = explicit_weights(folder), pooling_folder(spec)
@@ -217,8 +226,8 @@ def _role_hash(spec: ModelSpec, state: _State, settings: LoadSettings) -> str | 
 def _state_of(folder: Path) -> _State | None:
     """Return the state of all files in a checkpoint's folder, sorted; ``None`` if it is no folder of plain files.
 
-    Folders of other checkpoints inside (``checkpoint-500``), hidden files and the state of a training are left out: no loading reads them, unless
-    a file names them (:func:`_names_only`).
+    Folders of other checkpoints inside (``checkpoint-500``), hidden files and the state of a training are left out: no
+    loading reads them, unless a file names them (:func:`_names_only`).
     """
     state: list[tuple[str, int, int, int]] = []
     try:
@@ -278,7 +287,9 @@ def _versions() -> dict[str, str]:
 
 @cache
 def _code() -> str:
-    """Return a hash over the code that loads and checks models: a record holds only for the checks that its model passed."""
+    """Return a hash over the code that loads and checks models: a record holds only for the checks that its model
+    passed.
+    """
     digest = hashlib.sha256()
     for path in sorted(Path(__file__).parent.rglob("*.py")):
         digest.update(f"{path.name} {_sha256(path)}".encode())

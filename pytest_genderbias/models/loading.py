@@ -1,4 +1,6 @@
-"""``load_model``: load a model and check it. Nothing is measured if its weights, head, labels or mask token are in doubt."""
+"""``load_model``: load a model and check it. Nothing is measured if its weights, head, labels or mask token are in
+doubt.
+"""
 
 from __future__ import annotations
 
@@ -56,31 +58,39 @@ def load_model(
     Args:
         model: one of
 
-            - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, that of an adapter (``adapter:DIR@BASE``), a hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``,
-              ``demo-nli``, a ``.gguf`` file, an exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions, ``text:FILE``, ``module:callable``, or a
-              model of a server with OpenAI's completions (``http://HOST:PORT/v1#MODEL``), or a checkpoint that vLLM runs in this process (``vllm:DIR``);
+            - a spec ``[NAME=]SPEC`` or a path: a checkpoint's directory, that of an adapter (``adapter:DIR@BASE``), a
+              hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``, ``demo-nli``, a ``.gguf`` file, an
+              exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions,
+              ``text:FILE``, ``module:callable``, or a model of a server with OpenAI's completions
+              (``http://HOST:PORT/v1#MODEL``), or a checkpoint that vLLM runs in this process (``vllm:DIR``);
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
-            - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence encoder with ``encode``.
+            - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence
+              encoder with ``encode``.
         tokenizer: the tokenizer of a network in memory; of a served model the folder or hub id of its tokenizer, too.
         name: the model's name in tables and baselines; by default that of the spec, or the class of the object.
         device: a torch device for a checkpoint; ``auto`` is a GPU if there is one.
-        dtype: number format for the weights of a checkpoint, whatever format they were saved in; ``auto`` keeps that of the checkpoint.
+        dtype: number format for the weights of a checkpoint, whatever format they were saved in; ``auto`` keeps that of
+            the checkpoint.
         labels: names of a classifier's outputs in their order, for a config without meaningful ones.
         trust_remote_code: run code that comes with a checkpoint.
         allow_remote: a server may be on another machine.
-        endpoint_version: your word for what is served; scores of a served model are cached under it, and not at all without one.
-        endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six times, then it is an error.
+        endpoint_version: your word for what is served; scores of a served model are cached under it, and not at all
+            without one.
+        endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six
+            times, then it is an error.
 
-    A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its scores are not
-    cached, since its weights may change. The caller vouches for its weights: whether a head was trained or is newly initialised cannot be seen
-    in memory, while a checkpoint without the weights of its head is refused. Of a sentence encoder give the ``SentenceTransformer`` or its
-    folder, not its network alone, which does not know the encoder's pooling.
+    A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its
+    scores are not cached, since its weights may change. The caller vouches for its weights: whether a head was trained
+    or is newly initialised cannot be seen in memory, while a checkpoint without the weights of its head is refused. Of
+    a sentence encoder give the ``SentenceTransformer`` or its folder, not its network alone, which does not know the
+    encoder's pooling.
 
     Raises:
-        ModelError: the model is missing, damaged or incomplete, has NaN weights, an untrained head, no mask token where one is needed, or
-            labels without meaning; or the object is of a kind that cannot be measured.
-        DataFileError: a table of predictions breaks a rule of :func:`~pytest_genderbias.models.predictions.read_predictions`.
+        ModelError: the model is missing, damaged or incomplete, has NaN weights, an untrained head, no mask token where
+            one is needed, or labels without meaning; or the object is of a kind that cannot be measured.
+        DataFileError: a table of predictions breaks a rule of
+            :func:`~pytest_genderbias.models.predictions.read_predictions`.
         SettingError: a setting is wrong, or does not apply to this kind of model.
     """
     if dtype not in DTYPES:

@@ -25,9 +25,9 @@ UNKNOWN_POOLING = "unknown"
 class CheckpointFacts:
     """What a run whose scores are all stored asks of a checkpoint, so that such a run needs no network.
 
-    ``reading``: :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`. ``vocabulary_size``: number of token ids. ``width``,
-    ``input_width``: as of :class:`Model`; ``None`` where the network says it. ``tokenizer``: the tokenizer without transformers; ``None``
-    if there is none that is the same.
+    ``reading``: :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`. ``vocabulary_size``: number of token
+    ids. ``width``, ``input_width``: as of :class:`Model`; ``None`` where the network says it. ``tokenizer``: the
+    tokenizer without transformers; ``None`` if there is none that is the same.
     """
 
     reading: str
@@ -56,12 +56,12 @@ class Tokenized:
 class Checkpoint(Tokenized):
     """A transformers network in evaluation mode and its tokenizer, both checked.
 
-    ``device``: where the network is. ``max_length``: most tokens in a row, or ``None`` without a limit. ``pooling``: how a sentence
-    encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None`` for other checkpoints,
-    ``UNKNOWN_POOLING`` if the files could not be looked up. ``runtime``: the library that runs an exported graph, as ``onnxruntime 1.23.0``;
-    ``None`` for a network of torch. ``batches``: which rows may share a batch, and ``widths``: sizes of the hidden states, as of
-    :class:`~pytest_genderbias.models.behaviour.Behaviour`. ``files``: where the files beside the weights are; ``None``: where the model's
-    spec says.
+    ``device``: where the network is. ``max_length``: most tokens in a row, or ``None`` without a limit. ``pooling``:
+    how a sentence encoder pools token vectors into one (``mean``, ``first``, ``max``) according to its files; ``None``
+    for other checkpoints, ``UNKNOWN_POOLING`` if the files could not be looked up. ``runtime``: the library that runs
+    an exported graph, as ``onnxruntime 1.23.0``; ``None`` for a network of torch. ``batches``: which rows may share a
+    batch, and ``widths``: sizes of the hidden states, as of :class:`~pytest_genderbias.models.behaviour.Behaviour`.
+    ``files``: where the files beside the weights are; ``None``: where the model's spec says.
     """
 
     network: PreTrainedModel
@@ -114,7 +114,8 @@ class CheckpointSettings:
 
 
 class DeferredCheckpoint(Checkpoint):
-    """A checkpoint whose facts are known from an earlier run; its network and tokenizer are loaded when they are first asked for.
+    """A checkpoint whose facts are known from an earlier run; its network and tokenizer are loaded when they are first
+    asked for.
 
     A copy with other parts (``dataclasses.replace``) is an ordinary checkpoint: nothing is known of it.
     """
@@ -162,11 +163,12 @@ class Origin:
 class Model:
     """A model under test.
 
-    ``name``: the model's name in tables and baselines. ``fingerprint``: hash over parameters, config, tokenizer and the pooling and
-    length of a sentence encoder; ``None`` for an object or a network in memory without one, whose scores are never cached.
-    ``details``: architecture, tokenizer, dtype and device, and pooling and max_length of a sentence encoder; part of a
-    measurement's signature. ``backend``: a :class:`Checkpoint`, the content of a file (word vectors, predictions, a text), or an object with
-    the protocol of the role. ``origin``: where it was loaded from; ``None`` for what was made in memory.
+    ``name``: the model's name in tables and baselines. ``fingerprint``: hash over parameters, config, tokenizer and the
+    pooling and length of a sentence encoder; ``None`` for an object or a network in memory without one, whose scores
+    are never cached. ``details``: architecture, tokenizer, dtype and device, and pooling and max_length of a sentence
+    encoder; part of a measurement's signature. ``backend``: a :class:`Checkpoint`, the content of a file (word vectors,
+    predictions, a text), or an object with the protocol of the role. ``origin``: where it was loaded from; ``None`` for
+    what was made in memory.
     """
 
     name: str

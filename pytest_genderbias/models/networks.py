@@ -1,4 +1,6 @@
-"""The networks of this package by the ``model_type`` of a ``config.json``; their classes are in the room that trains them."""
+"""The networks of this package by the ``model_type`` of a ``config.json``; their classes are in the room that trains
+them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ ARCHITECTURES = {
 
 @cache
 def register(model_type: str) -> None:
-    """Register a network of this package with transformers' Auto classes, so that ``load_model`` reads its folder like any other.
+    """Register a network of this package with transformers' Auto classes, so that ``load_model`` reads its folder like
+    any other.
 
     Other model types are ignored.
     """

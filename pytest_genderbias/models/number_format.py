@@ -1,4 +1,6 @@
-"""The number format of a network's weights, also of a quantised one, whose ``dtype`` is that of the rest; and whether a CPU computes in it."""
+"""The number format of a network's weights, also of a quantised one, whose ``dtype`` is that of the rest; and whether a
+CPU computes in it.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ _FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
 def number_format(network: PreTrainedModel) -> str:
-    """Return the number format of the weights, as ``float32``; of a quantised network all of them, as ``qint8 and float32``."""
+    """Return the number format of the weights, as ``float32``; of a quantised network all of them, as
+    ``qint8 and float32``.
+    """
     import torch
 
     formats = {part.dtype for name, tensor in network.named_parameters() for _, part in parts(name, tensor)}
@@ -36,12 +40,14 @@ def is_quantised(network: PreTrainedModel) -> bool:
 def slow_format(name: str, device: str, capabilities: Mapping[str, object] | None = None) -> str | None:
     """Return a warning that an x86 CPU has no instructions for bfloat16, or ``None``.
 
-    torch then converts each number, which took 2.2 times as long as float32 with AVX-512, and 3.7 times with AVX2 (docs/evidence/speed.md).
+    torch then converts each number, which took 2.2 times as long as float32 with AVX-512, and 3.7 times with AVX2
+    (docs/evidence/speed.md).
 
     Args:
         name: the number format, as ``bfloat16``.
         device: where the network is, as ``cpu``.
-        capabilities: of the processor, by their names in torch; by default of this one. If torch cannot tell them, nothing is said.
+        capabilities: of the processor, by their names in torch; by default of this one. If torch cannot tell them,
+            nothing is said.
     """
     import torch
 

@@ -1,4 +1,6 @@
-"""Models that are objects in memory: a transformers network with its tokenizer, a table of predictions, or an object with the protocol of a role."""
+"""Models that are objects in memory: a transformers network with its tokenizer, a table of predictions, or an object
+with the protocol of a role.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ _ROLES: tuple[tuple[type, Role], ...] = (
 def wrap(
     target: object, tokenizer: object = None, name: str | None = None, labels: Sequence[str] | None = None
 ) -> Model:
-    """Make a :class:`Model` of an object in memory. Arguments and errors as :func:`~pytest_genderbias.models.loading.load_model`."""
+    """Make a :class:`Model` of an object in memory. Arguments and errors as
+    :func:`~pytest_genderbias.models.loading.load_model`.
+    """
     from pytest_genderbias.models.predictions import is_table
 
     kind = type(target).__name__
@@ -102,8 +106,8 @@ def wrap(
 def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
     """Make a :class:`Model` of an object with the protocol of a role.
 
-    An object with several protocols is a coreference scorer first, then a pair classifier, a text classifier, a masked LM, a
-    causal LM, a chat model, a pair regressor, a sentence encoder.
+    An object with several protocols is a coreference scorer first, then a pair classifier, a text classifier, a masked
+    LM, a causal LM, a chat model, a pair regressor, a sentence encoder.
 
     Raises:
         ModelError: the object has no protocol, an NLI classifier has other labels, or the fingerprint is not a text.
@@ -125,10 +129,11 @@ def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
 
 
 def wrap_network(network: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, name: str | None = None) -> Model:
-    """Make a :class:`Model` of a transformers network in memory, for example one in training, without checking its weights.
+    """Make a :class:`Model` of a transformers network in memory, for example one in training, without checking its
+    weights.
 
-    The network is shared, not copied, and its role is that of its class. The model has no fingerprint, since the weights may change: it
-    is measured and never cached.
+    The network is shared, not copied, and its role is that of its class. The model has no fingerprint, since the
+    weights may change: it is measured and never cached.
     """
     details = {
         "architecture": type(network).__name__,
@@ -153,7 +158,9 @@ def _role_of_class(network: PreTrainedModel) -> Role:
 
 
 def is_network(target: object) -> TypeGuard[PreTrainedModel]:
-    """Return whether an object is a transformers network. Transformers is not imported for an object of something else."""
+    """Return whether an object is a transformers network. Transformers is not imported for an object of something
+    else.
+    """
     if "transformers" not in sys.modules:
         return False
     from transformers import PreTrainedModel
@@ -165,7 +172,8 @@ def is_network(target: object) -> TypeGuard[PreTrainedModel]:
 def evaluation_mode(target: object) -> Iterator[None]:
     """Put the network of a model into evaluation mode inside a ``with`` block, then give each module its mode back.
 
-    ``target``: a network or a :class:`Model`; anything else is left alone, also a network that is loaded later, in evaluation mode.
+    ``target``: a network or a :class:`Model`; anything else is left alone, also a network that is loaded later, in
+    evaluation mode.
     """
     backend = target.backend if isinstance(target, Model) else None
     network = backend.in_memory if isinstance(backend, Checkpoint) else target
@@ -183,8 +191,8 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Call the callable of a ``module:callable`` spec and make a model of what it returns.
 
     Raises:
-        ModelError: the module, the callable or what it returns cannot be had: the code raises an error, ends with ``SystemExit``, or returns
-            something that is no model.
+        ModelError: the module, the callable or what it returns cannot be had: the code raises an error, ends with
+            ``SystemExit``, or returns something that is no model.
     """
     module, _, attribute = spec.target.partition(":")
     if (here := str(Path.cwd())) not in sys.path:
@@ -209,7 +217,9 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
 
 @contextmanager
 def _errors_of_code(spec: ModelSpec, what: str) -> Iterator[None]:
-    """Raise whatever the user's code raises, also ``SystemExit``, as one error of this package; not an interruption by the user."""
+    """Raise whatever the user's code raises, also ``SystemExit``, as one error of this package; not an interruption by
+    the user.
+    """
     try:
         yield
     except BiasError:

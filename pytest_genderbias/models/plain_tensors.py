@@ -1,4 +1,6 @@
-"""What a network computes with, as plain tensors: also the parts of weights that torchao, bitsandbytes and torch keep packed."""
+"""What a network computes with, as plain tensors: also the parts of weights that torchao, bitsandbytes and torch keep
+packed.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +13,18 @@ if TYPE_CHECKING:
 
 
 def plain_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and content of every parameter and buffer, each once. A packed one of torchao gives its parts, as ``weight.scale``."""
+    """Yield name and content of every parameter and buffer, each once. A packed one of torchao gives its parts, as
+    ``weight.scale``.
+    """
     for named in (network.named_parameters(), network.named_buffers()):
         for name, tensor in named:
             yield from parts(name, tensor)
 
 
 def floats_of(network: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and content of the parameters and their packed parts that hold floating-point numbers; 8-bit ones as float32."""
+    """Yield name and content of the parameters and their packed parts that hold floating-point numbers; 8-bit ones as
+    float32.
+    """
     import torch
 
     named = [part for name, tensor in network.named_parameters() for part in parts(name, tensor)]
@@ -29,9 +35,11 @@ def floats_of(network: Module) -> Iterator[tuple[str, Tensor]]:
 
 
 def packed_entries(network: Module) -> dict[str, object]:
-    """Return the entries of a network's state that are neither parameters nor buffers; empty for a network of plain tensors.
+    """Return the entries of a network's state that are neither parameters nor buffers; empty for a network of plain
+    tensors.
 
-    bitsandbytes keeps the scales of its weights there (tensors), and torch's own quantisation the weights themselves (tuples), with their dtype.
+    bitsandbytes keeps the scales of its weights there (tensors), and torch's own quantisation the weights themselves
+    (tuples), with their dtype.
     """
     known = {name for name, _ in network.named_parameters(remove_duplicate=False)}
     known |= {name for name, _ in network.named_buffers(remove_duplicate=False)}
@@ -39,7 +47,9 @@ def packed_entries(network: Module) -> dict[str, object]:
 
 
 def entry_bytes(value: object) -> Iterator[bytes]:
-    """Yield what tells one entry of a state from another: type, shape and bytes of a tensor, the text of another value."""
+    """Yield what tells one entry of a state from another: type, shape and bytes of a tensor, the text of another
+    value.
+    """
     import torch
 
     if isinstance(value, tuple):
@@ -60,7 +70,9 @@ def entry_bytes(value: object) -> Iterator[bytes]:
 
 
 def parts(name: str, tensor: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Yield the plain tensors of a tensor: itself, or those of a subclass that wraps others, by torch's protocol for them."""
+    """Yield the plain tensors of a tensor: itself, or those of a subclass that wraps others, by torch's protocol for
+    them.
+    """
     from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
     if not is_traceable_wrapper_subclass(tensor):

@@ -35,9 +35,11 @@ Codes = NDArray[np.int64]
 class Predictions:
     """A classifier's predictions for n examples.
 
-    ``path``: the file, or ``<table>`` for a table in memory, for messages. ``ids``: n different names. ``labels``: the K classes that occur as a prediction or as gold, in alphabetical order. ``predicted``,
-    ``gold``: shape (n,), positions in ``labels``. ``groups``: the groups that occur, in alphabetical order; ``group``: shape (n,), positions in it.
-    ``probabilities``: shape (n, K), float32, columns as ``labels``, or ``None``. ``fingerprint``: SHA-256 over the bytes of the file, or over the cells.
+    ``path``: the file, or ``<table>`` for a table in memory, for messages. ``ids``: n different names. ``labels``: the
+    K classes that occur as a prediction or as gold, in alphabetical order. ``predicted``, ``gold``: shape (n,),
+    positions in ``labels``. ``groups``: the groups that occur, in alphabetical order; ``group``: shape (n,), positions
+    in it. ``probabilities``: shape (n, K), float32, columns as ``labels``, or ``None``. ``fingerprint``: SHA-256 over
+    the bytes of the file, or over the cells.
     """
 
     path: Path
@@ -52,10 +54,11 @@ class Predictions:
 
 
 def looks_like_predictions(path: Path) -> str | None:
-    """Return the kind of predictions that a file holds: ``class-predictions``, ``coreference-predictions`` or ``chat-answers``; or ``None``.
+    """Return the kind of predictions that a file holds: ``class-predictions``, ``coreference-predictions`` or
+    ``chat-answers``; or ``None``.
 
-    A table (``.csv``, ``.tsv``, ``.parquet``) holds predictions of a classifier. The keys of the first row decide for a ``.jsonl`` file:
-    ``clusters`` or ``pronoun_scores``, else ``prediction``, else ``answer``.
+    A table (``.csv``, ``.tsv``, ``.parquet``) holds predictions of a classifier. The keys of the first row decide for a
+    ``.jsonl`` file: ``clusters`` or ``pronoun_scores``, else ``prediction``, else ``answer``.
 
     Raises:
         DataFileError: the first row of a ``.jsonl`` file is no JSON object.
@@ -74,17 +77,18 @@ def looks_like_predictions(path: Path) -> str | None:
 def read_predictions(path: Path) -> Predictions:
     r"""Read a table of predictions: CSV, TSV, JSON lines (each also with ``.gz``) or Parquet.
 
-    Columns: ``id``, ``prediction``, ``gold`` (or ``label``), ``group`` (or ``gender``). F and M, female and male, in any case, are
-    ``female`` and ``male``; other groups are kept as they are. Probabilities are optional: one column for each label, ``p_LABEL`` or
-    ``probability_LABEL``, or one column ``probabilities`` with a mapping from labels to numbers. A prediction need not be
-    the most probable label, since a threshold may have decided.
+    Columns: ``id``, ``prediction``, ``gold`` (or ``label``), ``group`` (or ``gender``). F and M, female and male, in
+    any case, are ``female`` and ``male``; other groups are kept as they are. Probabilities are optional: one column for
+    each label, ``p_LABEL`` or ``probability_LABEL``, or one column ``probabilities`` with a mapping from labels to
+    numbers. A prediction need not be the most probable label, since a threshold may have decided.
 
-    Ids, labels and groups are texts or whole numbers; ``0`` and ``"0"`` are the same. Labels are sorted as texts, so "10" stands before "2".
+    Ids, labels and groups are texts or whole numbers; ``0`` and ``"0"`` are the same. Labels are sorted as texts, so
+    "10" stands before "2".
 
     Raises:
-        DataFileError: a column is missing; a cell is empty or of another type; an id is repeated; a probability is not in 0..1, those of a row do
-            not sum to one within ``SUM_TOLERANCE``, or their labels are not those of the predictions and gold labels; there
-            are no rows. The message starts with ``FILE:LINE``.
+        DataFileError: a column is missing; a cell is empty or of another type; an id is repeated; a probability is not
+            in 0..1, those of a row do not sum to one within ``SUM_TOLERANCE``, or their labels are not those of the
+            predictions and gold labels; there are no rows. The message starts with ``FILE:LINE``.
         SettingError: a Parquet file without pyarrow.
 
     >>> import tempfile
@@ -105,7 +109,8 @@ def read_predictions(path: Path) -> Predictions:
 
 
 def group_name(name: str) -> str:
-    """Return the name of a group: F and M, female and male, in any case, are ``female`` and ``male``; others stay as they are.
+    """Return the name of a group: F and M, female and male, in any case, are ``female`` and ``male``; others stay as
+    they are.
 
     >>> group_name("F"), group_name("Male"), group_name("nonbinary")
     ('female', 'male', 'nonbinary')
@@ -114,16 +119,20 @@ def group_name(name: str) -> str:
 
 
 def is_table(target: object) -> bool:
-    """Return whether an object is a table of predictions: a pandas DataFrame, or a list of mappings. Pandas is not imported."""
+    """Return whether an object is a table of predictions: a pandas DataFrame, or a list of mappings. Pandas is not
+    imported.
+    """
     if isinstance(target, list):
         return all(isinstance(row, Mapping) for row in target)
     return _is_dataframe(target)
 
 
 def predictions_of(table: object) -> Predictions:
-    """Return the predictions in a pandas DataFrame or a list of mappings, checked as :func:`read_predictions` checks a file.
+    """Return the predictions in a pandas DataFrame or a list of mappings, checked as :func:`read_predictions` checks a
+    file.
 
-    Rows are numbered from 1, without the header that a file has. The fingerprint is a hash over the content, whatever the order of the columns.
+    Rows are numbered from 1, without the header that a file has. The fingerprint is a hash over the content, whatever
+    the order of the columns.
 
     Raises:
         DataFileError: as :func:`read_predictions`; the message starts with ``<table>:ROW``.
@@ -162,7 +171,8 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
     >>> same_ids(["a", "b", "c"], ["b", "d"])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is new ('d'); predict the same examples, or record a new baseline
+    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is
+    new ('d'); predict the same examples, or record a new baseline
     """
     known, here = set(stored_ids), set(ids)
     lacking = [name for name in stored_ids if name not in here]
@@ -207,7 +217,9 @@ def _plain(value: object) -> object:
 
 @dataclass(frozen=True)
 class _Columns:
-    """The columns of a table that are read: those for gold label and group, and that with the probability of each label."""
+    """The columns of a table that are read: those for gold label and group, and that with the probability of each
+    label.
+    """
 
     gold: str
     group: str
@@ -272,7 +284,9 @@ def _name(path: Path, row: Row, column: str) -> str:
 
 
 def _codes(*columns: Sequence[str]) -> tuple[tuple[str, ...], list[Codes]]:
-    """Return the names that occur in any of the columns, in alphabetical order, and the columns as positions in them."""
+    """Return the names that occur in any of the columns, in alphabetical order, and the columns as positions in
+    them.
+    """
     names = tuple(sorted(set().union(*columns)))
     position = {name: i for i, name in enumerate(names)}
     return names, [np.fromiter((position[name] for name in column), np.int64, len(column)) for column in columns]

@@ -1,7 +1,8 @@
-"""Log-probabilities of the tokens of prompts, from whatever runs a causal LM elsewhere: a server, or an engine with a process of its own.
+"""Log-probabilities of the tokens of prompts, from whatever runs a causal LM elsewhere: a server, or an engine with a
+process of its own.
 
-Prompts are token ids, so that nothing hangs on how a server would cut a text into tokens. ``served_proof.py`` tests whatever has this
-protocol before its first figure is used.
+Prompts are token ids, so that nothing hangs on how a server would cut a text into tokens. ``served_proof.py`` tests
+whatever has this protocol before its first figure is used.
 """
 
 from __future__ import annotations
@@ -24,10 +25,11 @@ class PromptAnswer:
     """What is said of the tokens of one prompt.
 
     Attributes:
-        log_probabilities: ln P(token | those before it), in nats, shape (number of values that came,), NaN where there is none, as for the first
-            token. As many as the prompt has tokens, if all is well.
+        log_probabilities: ln P(token | those before it), in nats, shape (number of values that came,), NaN where there
+            is none, as for the first token. As many as the prompt has tokens, if all is well.
         token_ids: the ids that the values are said to belong to; ``None`` if they were not said.
-        top: for each value, the log-probabilities of the most likely tokens in its place, by their ids; empty where none were asked for.
+        top: for each value, the log-probabilities of the most likely tokens in its place, by their ids; empty where
+            none were asked for.
         tokens_read: number of tokens that the source says it read; ``None`` if it does not say so for this prompt.
     """
 
@@ -43,7 +45,8 @@ class PromptLogProbabilities(Protocol):
     Attributes:
         where: what is asked, in words, as ``the server at http://127.0.0.1:8000/v1``. It holds no secret.
         max_length: most tokens in a prompt, or ``None`` if that is unknown.
-        facts: name and version of what runs the model, for the details of the model; the same values in every run with the same software.
+        facts: name and version of what runs the model, for the details of the model; the same values in every run with
+            the same software.
     """
 
     @property
@@ -68,7 +71,9 @@ class PromptLogProbabilities(Protocol):
         """
 
     def generate(self, prompts: Sequence[Prompt], tokens: int, temperature: float, seed: int | None) -> list[list[int]]:
-        """Return the ids of up to ``tokens`` generated tokens for each prompt, drawn from the whole distribution (0: the most likely ones)."""
+        """Return the ids of up to ``tokens`` generated tokens for each prompt, drawn from the whole distribution (0:
+        the most likely ones).
+        """
 
     def own_token_ids(self, text: str) -> list[int] | None:
         """Return the ids into which the source itself cuts a text; ``None`` if it does not say."""
@@ -85,7 +90,8 @@ class RowSource(Protocol):
         """Return an answer for each prompt, in their order."""
 
 
-#: Returns what is kept beside stored scores of the shape of its argument, which is kept from now on where no score is stored (``None``).
+#: Returns what is kept beside stored scores of the shape of its argument, which is kept from now on where no score is
+#: stored (``None``).
 KeptBeside = Callable[[NDArray[np.float64]], NDArray[np.float64] | None]
 
 

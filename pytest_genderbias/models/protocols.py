@@ -28,7 +28,9 @@ class MaskedLM(Protocol):
     vocabulary: Sequence[str]
 
     def fill_scores(self, texts: Sequence[str]) -> NDArray[np.generic]:
-        """Score every vocabulary item at the one mask of each text: shape (len(texts), len(vocabulary)), larger = likelier."""
+        """Score every vocabulary item at the one mask of each text: shape (len(texts), len(vocabulary)), larger =
+        likelier.
+        """
 
 
 @runtime_checkable

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from transformers import PreTrainedConfig
 
 QUANTISED = "weights quantised by "  #: what the weights are called in errors, before the method
-#: By method, the modules that transformers reads it with, each with the package that has it. Methods without an entry need none, or a GPU.
+#: By method, the modules that transformers reads it with, each with the package that has it. Methods without an entry
+#: need none, or a GPU.
 _PACKAGES: dict[str, dict[str, str]] = {
     "bitsandbytes": {"bitsandbytes": "bitsandbytes", "accelerate": "accelerate"},
     "gptq": {"gptqmodel": "gptqmodel", "optimum": "optimum"},

@@ -33,7 +33,8 @@ _SYNONYMS = {
         "contradiction",
     ),
 }
-#: Labels of fact verification, which say of evidence and claim what those of NLI say of premise and hypothesis. The user has to say so.
+#: Labels of fact verification, which say of evidence and claim what those of NLI say of premise and hypothesis. The
+#: user has to say so.
 _OF_FACTS = {
     **dict.fromkeys(("supports", "support", "supported", "true", "yes"), "entailment"),
     **dict.fromkeys(("notenoughinfo", "notenoughinformation", "nei", "unknown", "unverified", "maybe"), "neutral"),
@@ -50,9 +51,10 @@ _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreT
 class Role:
     """The kind of task that a model does.
 
-    ``text`` completes "this model is ...". ``labels`` are those of a classifier, in order. ``scores`` is ``probability`` for a coreference
-    scorer that gives each pair of mentions the probability that they corefer, and empty for other models. ``only_prompts``: another process
-    or engine runs the model (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`).
+    ``text`` completes "this model is ...". ``labels`` are those of a classifier, in order. ``scores`` is
+    ``probability`` for a coreference scorer that gives each pair of mentions the probability that they corefer, and
+    empty for other models. ``only_prompts``: another process or engine runs the model
+    (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`).
     """
 
     kind: str
@@ -96,7 +98,8 @@ def _meaning(label: str, names: Mapping[str, str]) -> str:
 
 
 def label_advice(labels: Sequence[str]) -> str:
-    """Return how to say that a text classifier of three labels is an NLI classifier, in the order of its outputs; empty for others.
+    """Return how to say that a text classifier of three labels is an NLI classifier, in the order of its outputs; empty
+    for others.
 
     >>> label_advice(["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"])
     '; if its labels mean so, name them in the order of its outputs: --bias-labels=entailment,contradiction,neutral'
@@ -115,7 +118,8 @@ def label_advice(labels: Sequence[str]) -> str:
 def coreference_role(architecture: str = "") -> Role:
     """Return the role of a coreference scorer by the class of its network, or of an object without one.
 
-    The scores of an edge-probing head are probabilities, those of a span scorer log-odds, and those of an object unknown.
+    The scores of an edge-probing head are probabilities, those of a span scorer log-odds, and those of an object
+    unknown.
     """
     scores = PROBABILITY if architecture == "EdgeProbingModel" else ""
     return Role(COREFERENCE_SCORER, "a coreference scorer", scores=scores)

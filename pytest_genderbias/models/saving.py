@@ -1,4 +1,6 @@
-"""Copies of a model with other weights, and files of mitigated models that give the same scores when they are loaded."""
+"""Copies of a model with other weights, and files of mitigated models that give the same scores when they are
+loaded.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +60,13 @@ def changed_vectors(vectors: WordVectors, matrix: NDArray[np.float32]) -> WordVe
 
 
 def untie_output(network: PreTrainedModel) -> None:
-    """Untie a network's output layer from its input embeddings, in place: it gets a copy of the weights that they shared.
+    """Untie a network's output layer from its input embeddings, in place: it gets a copy of the weights that they
+    shared.
 
-    Every parameter that shares its storage with another gets a copy, except embeddings: those of an encoder and a decoder stay shared.
-    So does the bias of a vocabulary head that is stored under two names: with ``tie_word_embeddings`` off, transformers (5.23) looks for both in a
-    checkpoint and makes up the missing one. The second copy of such a bias is not read. The flag is turned off, so that ``tie_weights`` and
+    Every parameter that shares its storage with another gets a copy, except embeddings: those of an encoder and a
+    decoder stay shared. So does the bias of a vocabulary head that is stored under two names: with
+    ``tie_word_embeddings`` off, transformers (5.23) looks for both in a checkpoint and makes up the missing one. The
+    second copy of such a bias is not read. The flag is turned off, so that ``tie_weights`` and
     ``resize_token_embeddings`` do not tie the weights again. A network whose output is not tied is left unchanged.
     """
     import torch
@@ -113,9 +117,10 @@ def copied(network: _Network) -> _Network:
 def save_model(model: Model, path: str | Path) -> Path:
     """Save a mitigated model so that ``load_model`` reads it and gives the same scores, bit for bit.
 
-    A network becomes an ordinary checkpoint with its tokenizer (and the files of a sentence encoder, and the bases of projected layers), word vectors become a
-    ``.npz``, ``.txt``, ``.vec`` or ``.safetensors`` file, according to the name. The files are written under a temporary name, read again and
-    compared with the model, parameter by parameter, before they get their name, so that no incomplete model is left under it.
+    A network becomes an ordinary checkpoint with its tokenizer (and the files of a sentence encoder, and the bases of
+    projected layers), word vectors become a ``.npz``, ``.txt``, ``.vec`` or ``.safetensors`` file, according to the
+    name. The files are written under a temporary name, read again and compared with the model, parameter by parameter,
+    before they get their name, so that no incomplete model is left under it.
 
     Args:
         model: what a mitigation returned.
@@ -126,8 +131,9 @@ def save_model(model: Model, path: str | Path) -> Path:
 
     Raises:
         SettingError: the path exists, or the format of the name is unknown.
-        ModelError: the saved model would differ from the model in memory, in the part that the message names; for example, the hooks of
-            :func:`~pytest_genderbias.mitigation.methods.layer_projection.projecting_layers` are not saved.
+        ModelError: the saved model would differ from the model in memory, in the part that the message names; for
+            example, the hooks of :func:`~pytest_genderbias.mitigation.methods.layer_projection.projecting_layers` are
+            not saved.
         NotApplicableError: the model is neither a network nor word vectors.
     """
     target = Path(path)

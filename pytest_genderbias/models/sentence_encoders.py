@@ -101,7 +101,9 @@ def _read_json(spec: ModelSpec, name: str, kind: type[_Content]) -> _Content | N
 
 
 def _files_are_known(spec: ModelSpec) -> bool:
-    """Return whether the encoder's files were looked up: a cache that transformers alone has filled does not have them."""
+    """Return whether the encoder's files were looked up: a cache that transformers alone has filled does not have
+    them.
+    """
     if spec.kind != "hub":
         return True
     from huggingface_hub import try_to_load_from_cache

@@ -1,4 +1,6 @@
-"""Locate a model: read its config and role before its weights are loaded, and find its files in a folder or on the hub."""
+"""Locate a model: read its config and role before its weights are loaded, and find its files in a folder or on the
+hub.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,8 @@ if TYPE_CHECKING:
 _LAYERS = ("num_hidden_layers", "num_layers", "n_layer", "n_layers", "encoder_layers", "decoder_layers")
 _MOST_LAYERS = 1000
 _MOST_LABELS = 10**6
-#: Entries that count something of which each network has some, and the most that any has; and what is added to variances.
+#: Entries that count something of which each network has some, and the most that any has; and what is added to
+#: variances.
 _COUNTS = ("hidden_size", "d_model", "n_embd", "num_attention_heads", "n_head", "vocab_size", "intermediate_size")
 _MOST_COUNTED = 10**8
 _ROUNDED = ("layer_norm_eps", "layer_norm_epsilon", "rms_norm_eps", "norm_eps")
@@ -56,9 +59,10 @@ TIME_LIMIT = 300.0  #: seconds in which a server should answer a request
 class ServedSettings:
     """Settings for models behind a server.
 
-    ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory. ``allow_remote``: texts may be sent to
-    another machine. ``version``: the user's word for what is served; scores are cached under it, and not at all without one.
-    ``time_limit``: seconds after which a request without a complete answer is sent again.
+    ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory.
+    ``allow_remote``: texts may be sent to another machine. ``version``: the user's word for what is served; scores are
+    cached under it, and not at all without one. ``time_limit``: seconds after which a request without a complete answer
+    is sent again.
     """
 
     tokenizers: tuple[tuple[str, str | PreTrainedTokenizerBase], ...] = ()
@@ -76,9 +80,10 @@ class ServedSettings:
 class LoadSettings:
     """Settings for loading models.
 
-    ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights; ``auto`` is that of the checkpoint. ``labels``: names of a
-    classifier's outputs in their order, for a config without meaningful ones. ``trust_remote_code``: run code that comes with the checkpoint.
-    ``served``: what applies to models behind a server only.
+    ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights; ``auto`` is
+    that of the checkpoint. ``labels``: names of a classifier's outputs in their order, for a config without meaningful
+    ones. ``trust_remote_code``: run code that comes with the checkpoint. ``served``: what applies to models behind a
+    server only.
     """
 
     device: str = "auto"
@@ -92,8 +97,9 @@ class LoadSettings:
 class ModelSource:
     """A located model with a known role, before its weights are loaded.
 
-    ``config``: the config of a checkpoint. ``found``: what else was found, which the loader of the kind needs. ``kind``: the kind, where
-    files on the hub say another one than the spec. ``elsewhere``: another process runs the model, so that it needs no memory here.
+    ``config``: the config of a checkpoint. ``found``: what else was found, which the loader of the kind needs.
+    ``kind``: the kind, where files on the hub say another one than the spec. ``elsewhere``: another process runs the
+    model, so that it needs no memory here.
     """
 
     spec: ModelSpec
@@ -170,7 +176,9 @@ def weight_names(folder: Path) -> list[str]:
 
 
 def head_outputs(folder: Path) -> int | None:
-    """Return how many outputs the head of a classifier's checkpoint has, from the header of its weights; ``None`` if that does not say it."""
+    """Return how many outputs the head of a classifier's checkpoint has, from the header of its weights; ``None`` if
+    that does not say it.
+    """
     from safetensors import SafetensorError, safe_open
 
     with suppress(OSError, ValueError, SafetensorError):
@@ -209,12 +217,15 @@ def folder_of(spec: ModelSpec) -> Path | None:
 
 
 def config_folder(graph: Path) -> Path:
-    """Return the folder of the config and the tokenizer of a graph: its own, or, as in ``onnx/model.onnx``, the one above."""
+    """Return the folder of the config and the tokenizer of a graph: its own, or, as in ``onnx/model.onnx``, the one
+    above.
+    """
     return next((f for f in (graph.parent, graph.parent.parent) if (f / "config.json").is_file()), graph.parent)
 
 
 def checkpoint_file(spec: ModelSpec, name: str) -> Path | None:
-    """Return the path of one file of a checkpoint, downloaded from the hub if needed; ``None`` if there is none or the hub is out of reach.
+    """Return the path of one file of a checkpoint, downloaded from the hub if needed; ``None`` if there is none or the
+    hub is out of reach.
 
     Raises:
         ModelError: the hub answers that it does not give the file, which may be there.
@@ -282,9 +293,11 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
 
 @contextmanager
 def reading_errors(spec: ModelSpec, part: str) -> Iterator[None]:
-    """Raise whatever reading a checkpoint raises as one :class:`ModelError`: files that break rules end in errors of many kinds.
+    """Raise whatever reading a checkpoint raises as one :class:`ModelError`: files that break rules end in errors of
+    many kinds.
 
-    The Rust code of tokenizers can panic, which is no ``Exception``; a checkpoint's own code can exit. Interruptions and timeouts pass.
+    The Rust code of tokenizers can panic, which is no ``Exception``; a checkpoint's own code can exit. Interruptions
+    and timeouts pass.
     """
     try:
         yield
@@ -315,7 +328,9 @@ def refuse_outside(spec: ModelSpec) -> None:
 
 
 def explicit_weights(folder: Path) -> object:
-    """Return what the config of a checkpoint names as its file of weights, or as their index, by a path in the folder; ``None`` if it names none."""
+    """Return what the config of a checkpoint names as its file of weights, or as their index, by a path in the folder;
+    ``None`` if it names none.
+    """
     return json.loads((folder / "config.json").read_text(encoding="utf-8")).get("transformers_weights")
 
 
@@ -332,7 +347,8 @@ def indexed_weights(folder: Path) -> Iterator[tuple[Path, object]]:
 
 
 def refuse_size(config: PreTrainedConfig, name: str) -> None:
-    """Refuse a config with numbers of which no network can be made, or only one that is none: without layers, or with so many that building would not end.
+    """Refuse a config with numbers of which no network can be made, or only one that is none: without layers, or with
+    so many that building would not end.
 
     Raises:
         ModelError: naming the entry and what was expected.
@@ -373,7 +389,8 @@ def read_config(spec: ModelSpec, settings: LoadSettings) -> PreTrainedConfig:
 
 
 def _prepare(spec: ModelSpec) -> None:
-    """Register the network of a checkpoint with transformers if it is one of this package, and refuse numbers that its config would count up to.
+    """Register the network of a checkpoint with transformers if it is one of this package, and refuse numbers that its
+    config would count up to.
 
     Raises:
         ModelError: there is one.

@@ -53,7 +53,8 @@ ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".xml": "openvino"}
 GRAPHS = ("onnx", "openvino")
 ADAPTER_PREFIX = "adapter:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
-#: Specs that a kind of model reads by itself: the module of the kind, by what they begin with. It has a function ``parse(name, spec)``.
+#: Specs that a kind of model reads by itself: the module of the kind, by what they begin with. It has a function
+#: ``parse(name, spec)``.
 PREFIXES: Mapping[str, str] = {
     ADAPTER_PREFIX: "engines.peft_adapters",
     "vllm:": "engines.vllm_engine",
@@ -96,8 +97,8 @@ def check_name(name: str) -> str:
     """Return a model's name if tables and file names of every system can contain it.
 
     Raises:
-        SettingError: it has other characters than letters, digits, dots, hyphens and underscores, is too long, or is no name of a folder
-            on Windows.
+        SettingError: it has other characters than letters, digits, dots, hyphens and underscores, is too long, or is no
+            name of a folder on Windows.
     """
     if not re.fullmatch(_NAME, name):
         raise SettingError(
@@ -135,7 +136,8 @@ def _named(spec: ModelSpec) -> ModelSpec:
 
 
 def portable_spec(spec: str) -> str:
-    """Return a spec as files of a project hold it: of an absolute path, which says nothing elsewhere, only the last part.
+    """Return a spec as files of a project hold it: of an absolute path, which says nothing elsewhere, only the last
+    part.
 
     >>> portable_spec("/home/me/runs/bert"), portable_spec("text:/data/a.txt"), portable_spec("runs/bert"), portable_spec("C:\\\\a\\\\b")
     ('bert', 'text:a.txt', 'runs/bert', 'b')
@@ -163,9 +165,12 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``, ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path
-    (of a folder with an exported graph: of the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the spec names it.
-    ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main branch.
+    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``,
+    ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path (of a folder with an exported graph: of
+    the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec
+    says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the
+    spec names it. ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main
+    branch.
     """
 
     name: str
@@ -178,7 +183,9 @@ class ModelSpec:
 
     @property
     def seeded(self) -> bool:
-        """Whether the spec contains ``{seed}``: one checkpoint for each restart of a training, as ``runs/seed-{seed}``."""
+        """Whether the spec contains ``{seed}``: one checkpoint for each restart of a training, as
+        ``runs/seed-{seed}``.
+        """
         return SEED in self.spec
 
     def for_seed(self, seed: int) -> ModelSpec:
@@ -197,13 +204,14 @@ def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, head=None, revision=None)
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None,
+    head=None, revision=None)
     >>> parse_spec("org/old-bert,head=masked-lm").head
     'masked-lm'
 
     Raises:
-        ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first row cannot be read, or
-            no path can be made of the text (``~nosuchuser/x``, thousands of characters).
+        ModelError: the directory is missing, empty or without a checkpoint, the file is of an unknown kind, its first
+            row cannot be read, or no path can be made of the text (``~nosuchuser/x``, thousands of characters).
     """
     try:
         return _parsed(text)
@@ -320,7 +328,9 @@ def path_spec(path: PathLike[str]) -> str:
 
 
 def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
-    """Parse every ``--bias-model``. ``demo`` stands for the three demo models. Two models may not have the same name."""
+    """Parse every ``--bias-model``. ``demo`` stands for the three demo models. Two models may not have the same
+    name.
+    """
     specs = [parse_spec(name) for text in texts for name in (list(DEMOS) if text.strip() == "demo" else [text])]
     for i, spec in enumerate(specs):
         if any(other.name == spec.name for other in specs[:i]):
@@ -355,7 +365,9 @@ def split_adapter(text: str) -> tuple[str, str]:
 
 
 def check_adapter_alone(path: Path) -> None:
-    """Refuse a folder with an adapter beside whole weights: they may be its base, or the adapter may be merged into them already."""
+    """Refuse a folder with an adapter beside whole weights: they may be its base, or the adapter may be merged into
+    them already.
+    """
     weights = next((file.name for pattern in WHOLE_WEIGHTS for file in sorted(path.glob(pattern))), None)
     if weights is not None:
         raise ModelError(

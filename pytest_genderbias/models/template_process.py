@@ -47,8 +47,8 @@ def render(
         values: further variables of the template, as plain JSON values.
 
     Raises:
-        TemplateError: the template is wrong, takes longer than :data:`MOST_SECONDS` or too much memory, or writes more than
-            :data:`MOST_WRITTEN` characters beside the messages.
+        TemplateError: the template is wrong, takes longer than :data:`MOST_SECONDS` or too much memory, or writes more
+            than :data:`MOST_WRITTEN` characters beside the messages.
     """
     with _LOCK:
         return _renderer().render(template, conversations, for_answer, values)

@@ -8,7 +8,9 @@ from contextlib import contextmanager
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
-    """Silence the reports and progress bars of transformers inside a ``with`` block; what matters in them is raised as an error."""
+    """Silence the reports and progress bars of transformers inside a ``with`` block; what matters in them is raised as
+    an error.
+    """
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -23,7 +23,8 @@ from pytest_genderbias.text.normal_form import is_plain, normal_form
 from pytest_genderbias.text.plain_files import open_regular
 from pytest_genderbias.text.strict_json import parse_json
 
-#: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the documented one.
+#: Names of the matrix in an .npz or .safetensors file, and of the words in an .npz file; the first of them is the
+#: documented one.
 MATRIX_NAMES = ("vectors", "embeddings", "matrix")
 WORD_NAMES = ("words", "vocab", "vocabulary")
 
@@ -50,9 +51,10 @@ _OF_HEADERS = (
 class WordVectors:
     """The vectors of words.
 
-    ``words``: the row of each word, in the order of the rows. ``matrix``: shape (len(words), d), float32. ``fingerprint``: SHA-256
-    over the bytes of the whole file, whatever part of it is kept, and of the vocabulary file. ``lowercased``: no word of the file has a
-    capital letter, as in GloVe 6B. Only then is "Mary" looked up as "mary", because in a cased vocabulary "Mark" differs from "mark".
+    ``words``: the row of each word, in the order of the rows. ``matrix``: shape (len(words), d), float32.
+    ``fingerprint``: SHA-256 over the bytes of the whole file, whatever part of it is kept, and of the vocabulary file.
+    ``lowercased``: no word of the file has a capital letter, as in GloVe 6B. Only then is "Mary" looked up as "mary",
+    because in a cased vocabulary "Mark" differs from "mark".
     """
 
     words: Mapping[str, int]
@@ -63,8 +65,8 @@ class WordVectors:
     def row(self, word: str) -> int | None:
         """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``.
 
-        A word that the file spells with other apostrophes, hyphens or invisible characters (:mod:`~pytest_genderbias.text.normal_form`) is
-        found, too; its own spelling comes first.
+        A word that the file spells with other apostrophes, hyphens or invisible characters
+        (:mod:`~pytest_genderbias.text.normal_form`) is found, too; its own spelling comes first.
         """
         for spelling in (word, normal_form(word)):
             for form in (spelling, spelling.lower()) if self.lowercased else (spelling,):
@@ -105,8 +107,8 @@ class WordVectors:
 def looks_like_vectors(path: Path) -> bool:
     """Return whether a file holds word vectors, by its name and its first line.
 
-    ``.vec`` (also with ``.gz``) and ``.npz`` do; ``.txt`` (also with ``.gz``), which may be any text, if its first line has the form of vectors;
-    ``.npy`` and ``.safetensors`` if there is a vocabulary file in the same folder.
+    ``.vec`` (also with ``.gz``) and ``.npz`` do; ``.txt`` (also with ``.gz``), which may be any text, if its first line
+    has the form of vectors; ``.npy`` and ``.safetensors`` if there is a vocabulary file in the same folder.
     """
     form = _form(path)
     if form is None or not path.is_file():
@@ -124,25 +126,29 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
 
     Forms, by the name of the file:
 
-    - ``.txt``, ``.vec``, each also with ``.gz``: GloVe's text (a word and d numbers a line, single spaces between them) or word2vec's and
-      fastText's (the same below a line ``COUNT d``).
-    - ``.npz``: arrays ``vectors``, shape (n, d), and ``words``, shape (n,), of a string type; also by the other names in
-      ``MATRIX_NAMES`` and ``WORD_NAMES``.
-    - ``.npy``, or ``.safetensors`` with one tensor or one of these names: the words are in the same folder, in the first existing file of
-      ``STEM.vocab.txt`` (one a line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and ``vocab.json``.
+    - ``.txt``, ``.vec``, each also with ``.gz``: GloVe's text (a word and d numbers a line, single spaces between them)
+      or word2vec's and fastText's (the same below a line ``COUNT d``).
+    - ``.npz``: arrays ``vectors``, shape (n, d), and ``words``, shape (n,), of a string type; also by the other names
+      in ``MATRIX_NAMES`` and ``WORD_NAMES``.
+    - ``.npy``, or ``.safetensors`` with one tensor or one of these names: the words are in the same folder, in the
+      first existing file of ``STEM.vocab.txt`` (one a line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and
+      ``vocab.json``.
 
-    A text file is streamed: only the rows that are kept are parsed. The checks are: in every line the encoding, the word and the count of
-    numbers; the number of lines that a word2vec file announces; in the rows that are kept, that each number is finite and no word is repeated. A
-    word of a text file may contain spaces (``. . .`` in GloVe 840B) if the extra fields of its line are not numbers.
+    A text file is streamed: only the rows that are kept are parsed. The checks are: in every line the encoding, the
+    word and the count of numbers; the number of lines that a word2vec file announces; in the rows that are kept, that
+    each number is finite and no word is repeated. A word of a text file may contain spaces (``. . .`` in GloVe 840B) if
+    the extra fields of its line are not numbers.
 
     Args:
         path: The file.
-        wanted: The words whose vectors are kept, as they are and in lower case; the file need not have them all. ``None``: all.
+        wanted: The words whose vectors are kept, as they are and in lower case; the file need not have them all.
+            ``None``: all.
 
     Raises:
-        ModelError: the file is missing, truncated, in another format, or fails a check above; it has no vectors; words and matrix differ in
-            length; it holds pickled objects, which are never loaded. The message starts with ``FILE:LINE`` if there are lines (of the vocabulary
-            file for an error in a word; in .npz and JSON the number of the word, from 1).
+        ModelError: the file is missing, truncated, in another format, or fails a check above; it has no vectors; words
+            and matrix differ in length; it holds pickled objects, which are never loaded. The message starts with
+            ``FILE:LINE`` if there are lines (of the vocabulary file for an error in a word; in .npz and JSON the number
+            of the word, from 1).
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

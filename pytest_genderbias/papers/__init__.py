@@ -1,6 +1,6 @@
 """The five papers, table by table: what each published table claims, which runs show it here, and how far they agree.
 
-The room takes the configs in ``configs/PAPER`` (``runs.yaml``, and one file a table or figure), trains and measures through ``mitigation`` and
-``measurement``, and stores each run as one JSON file. ``claims`` judges stored figures, and ``shown`` and ``page`` present them. The command
-``genderbias paper`` calls this room; it does not import pytest.
+The room takes the configs in ``configs/PAPER`` (``runs.yaml``, and one file a table or figure), trains and measures
+through ``mitigation`` and ``measurement``, and stores each run as one JSON file. ``claims`` judges stored figures, and
+``shown`` and ``page`` present them. The command ``genderbias paper`` calls this room; it does not import pytest.
 """

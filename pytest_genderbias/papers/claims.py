@@ -25,9 +25,11 @@ _ONE_SIDED = float(
 
 @dataclass(frozen=True)
 class Difference:
-    """A figure minus what it is compared with, with one-sided 95 % bounds; ``low`` and ``high`` are ``None`` if there are none.
+    """A figure minus what it is compared with, with one-sided 95 % bounds; ``low`` and ``high`` are ``None`` if there
+    are none.
 
-    ``over``: what the bounds generalise to: ``restarts``, ``items``, ``restarts and items``, or ``splits of the texts``.
+    ``over``: what the bounds generalise to: ``restarts``, ``items``, ``restarts and items``, or
+    ``splits of the texts``.
     """
 
     value: float
@@ -38,7 +40,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class JudgedClaim:
-    """A claim, its verdict, and the difference that decided it; ``None`` where a run has no result or a figure no value."""
+    """A claim, its verdict, and the difference that decided it; ``None`` where a run has no result or a figure no
+    value.
+    """
 
     claim: Claim
     verdict: str
@@ -53,7 +57,8 @@ def judge_claims(table: Table, runs: Mapping[str, StoredRun]) -> list[JudgedClai
 def table_verdict(judged: Sequence[JudgedClaim]) -> str:
     """Return the verdict of a table: ``differs`` if a claim does, else ``agrees`` if more than half of its claims do.
 
-    Where as few as half of them agree, or fewer, it is too small to say, and where no claim has a result, it needs the paper's scale.
+    Where as few as half of them agree, or fewer, it is too small to say, and where no claim has a result, it needs the
+    paper's scale.
 
     >>> table_verdict([])
     "needs the paper's scale"
@@ -150,18 +155,20 @@ def difference(
 ) -> Difference | None:
     """Return ``figure`` minus ``other`` with its bounds, ``None`` if one of them has no value.
 
-    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means (Welch). Seeds that are
-    splits of the same texts share most of them, so that their variance is enlarged (Nadeau and Bengio 2003). Against a
-    ``fixed`` number the error over the items of the restarts, the mean of theirs, is added to their spread. A single value against restarts adds
-    that of its interval over items to theirs, and has no bounds without an interval. The
-    bounds of two single values follow from their intervals over items. Such intervals are combined as if the items were different ones: too
-    wide where both are of the same items. Fewer than three restarts without such intervals have no bounds.
+    Restarts of equal seeds are compared seed by seed, by Student's t, and restarts of different seeds by the means
+    (Welch). Seeds that are splits of the same texts share most of them, so that their variance is enlarged (Nadeau and
+    Bengio 2003). Against a ``fixed`` number the error over the items of the restarts, the mean of theirs, is added to
+    their spread. A single value against restarts adds that of its interval over items to theirs, and has no bounds
+    without an interval. The bounds of two single values follow from their intervals over items. Such intervals are
+    combined as if the items were different ones: too wide where both are of the same items. Fewer than three restarts
+    without such intervals have no bounds.
 
     Args:
         figure: a figure, one value a seed.
         other: what it is compared with.
         fixed: whether ``other`` is a number without error.
-        seeds: of the values of ``figure``, in their order; as many seeds as there are values name them, and otherwise the order does.
+        seeds: of the values of ``figure``, in their order; as many seeds as there are values name them, and otherwise
+            the order does.
         other_seeds: of the values of ``other``.
 
     >>> difference(StoredFigure([3.0, 4.0, 5.0]), StoredFigure([1.0, 2.0, 3.0]))
@@ -210,7 +217,8 @@ def _over_restarts(
 
 
 def _one_against(found: Difference, figure: StoredFigure, other: StoredFigure, fixed: bool) -> Difference:
-    """Return a difference of restarts and a number, or a single figure, with bounds that hold for other items, too (MOVER).
+    """Return a difference of restarts and a number, or a single figure, with bounds that hold for other items, too
+    (MOVER).
 
     A number leaves the restarts' own items; without intervals over them the bounds are over restarts only.
     """
@@ -225,7 +233,9 @@ def _one_against(found: Difference, figure: StoredFigure, other: StoredFigure, f
 
 
 def _reach_over_items(figure: StoredFigure) -> tuple[float, float] | None:
-    """Return how far the intervals over items reach below and above the values, mean over the restarts; ``None`` unless each has one."""
+    """Return how far the intervals over items reach below and above the values, mean over the restarts; ``None`` unless
+    each has one.
+    """
     bounds = [bound for bound in figure.intervals if bound is not None]
     if not bounds or len(bounds) < len(figure.values):
         return None
@@ -249,7 +259,8 @@ def _welch(
 def _over_items(
     value: float, interval: tuple[float, float] | None, other: tuple[float, float] | None, at: float
 ) -> Difference:
-    """Return the bounds of a difference from two-sided 95 % intervals of both figures (MOVER: Donner and Zou 2012), at one-sided 95 %.
+    """Return the bounds of a difference from two-sided 95 % intervals of both figures (MOVER: Donner and Zou 2012), at
+    one-sided 95 %.
 
     ``at``: the first figure; the second is ``at - value``.
     """

@@ -1,7 +1,8 @@
 """The configs of the papers: tables with the published figures and claims, and the runs that they are compared with.
 
-A table refers to figures of runs by a locator, ``RUN SIDE/SUITE/STATISTIC``: ``bios-scrubbing after/bios/tpr_gap_sum``. The performance of a
-recipe is located as a suite of the recipe's name: ``bios-scrubbing before/classification/accuracy``.
+A table refers to figures of runs by a locator, ``RUN SIDE/SUITE/STATISTIC``: ``bios-scrubbing after/bios/tpr_gap_sum``.
+The performance of a recipe is located as a suite of the recipe's name:
+``bios-scrubbing before/classification/accuracy``.
 """
 
 from __future__ import annotations
@@ -39,8 +40,9 @@ class RunConfig:
         name: unique in its paper.
         title: what it is, in a few words.
         kind: who carries it out, a name of :data:`~pytest_genderbias.papers.kinds.KINDS`.
-        scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold ``{data}`` and other names
-            in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the user's paths.
+        scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold
+            ``{data}`` and other names in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the
+            user's paths.
         minutes: of one core that the small scale takes, as measured or expected; ``None`` if nobody stated it.
         rows: number of rows that the small scale makes: models with all their seeds, each of another method or task.
         gpu_hours: that the paper's scale is estimated to take.

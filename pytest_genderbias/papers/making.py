@@ -1,4 +1,6 @@
-"""Make the runs of a table: those without a result, each stored as soon as it is made, so that an interrupted table goes on where it stopped."""
+"""Make the runs of a table: those without a result, each stored as soon as it is made, so that an interrupted table
+goes on where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,8 @@ def make_run(run: RunConfig, scale: str, places: Places) -> StoredRun:
 def check_run(run: RunConfig, places: Places) -> str:
     """Carry out the paper's scale of a run as far as a small machine goes: with its stand-in, in a temporary folder.
 
-    The stand-in replaces what a small machine lacks: a large checkpoint by a small one, all of a data set by a few rows, all steps by one.
+    The stand-in replaces what a small machine lacks: a large checkpoint by a small one, all of a data set by a few
+    rows, all steps by one.
 
     Returns:
         What was done, in a line.

@@ -82,8 +82,8 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
 def minutes_of(run: RunConfig, stored: StoredRun) -> float:
     """Return how many minutes of one core a small run takes.
 
-    That is its processor time, or its wall time for a result without it. Both lack what was done before an interruption, so that the minutes
-    of the config count where they are more.
+    That is its processor time, or its wall time for a result without it. Both lack what was done before an
+    interruption, so that the minutes of the config count where they are more.
 
     >>> stored = StoredRun("a", "small", {}, [0], {}, seconds=120.0)
     >>> minutes_of(RunConfig("a", "", "mitigation", {}, minutes=4.0), stored)

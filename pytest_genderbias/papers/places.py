@@ -20,7 +20,8 @@ class Places:
     """Paths by the names that settings use, and where trainings are kept.
 
     Attributes:
-        named: ``data`` (the folder of data sets), ``runs`` (the folder of trainings), and what the user names: ``glove``.
+        named: ``data`` (the folder of data sets), ``runs`` (the folder of trainings), and what the user names:
+            ``glove``.
         trainings: folder of the trainings, so that an interrupted run resumes and runs share models.
         progress: whether trainings show a progress bar.
     """
@@ -31,7 +32,9 @@ class Places:
 
 
 def runner_of_paper(places: Places) -> Runner:
-    """Return a runner for the models of a paper's table. The figures of their task, which stand beside their bias, show how able they are."""
+    """Return a runner for the models of a paper's table. The figures of their task, which stand beside their bias, show
+    how able they are.
+    """
     reason = "none: the figures of the task stand beside the bias"
     return Runner(score=RunSettings(cache=places.trainings / "scores", ability=reason))
 
@@ -63,7 +66,9 @@ def placed(settings: Any, places: Places) -> Any:
 
 
 def without_paths(value: Any, places: Places) -> Any:
-    """Return JSON values in which paths are reduced to their last part, so that results do not depend on the machine."""
+    """Return JSON values in which paths are reduced to their last part, so that results do not depend on the
+    machine.
+    """
     if isinstance(value, Mapping):
         return {str(key): without_paths(member, places) for key, member in value.items()}
     if isinstance(value, (list, tuple)):

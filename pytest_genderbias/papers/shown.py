@@ -34,7 +34,9 @@ _NO_OPTIONS = ("suite", "as", "sides", "retrained", "units", "statistics", "p_va
 
 
 def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
-    """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and ours."""
+    """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and
+    ours.
+    """
     rows: dict[str, list[str]] = {}
     for figure in table.figures:
         rows.setdefault(figure.row, [figure.row]).append(cell(figure, runs))
@@ -42,13 +44,16 @@ def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
 
 
 def cell(figure: PublishedFigure, runs: Mapping[str, StoredRun]) -> str:
-    """Return the paper's figure and ours in a few characters: ``.37 ± .03; .44 ± .02``, with a dash for what is missing."""
+    """Return the paper's figure and ours in a few characters: ``.37 ± .03; .44 ± .02``, with a dash for what is
+    missing.
+    """
     ours = figure_at(runs, figure.ours) if figure.ours else None
     return f"{figure.text or '-'}; {shown(ours)}"
 
 
 def shown(figure: StoredFigure | None) -> str:
-    """Return a figure of ours: the mean over seeds with its standard deviation, or the value with its interval over items.
+    """Return a figure of ours: the mean over seeds with its standard deviation, or the value with its interval over
+    items.
 
     Seeds without a value are counted.
 
@@ -102,7 +107,9 @@ def short_verdict(paper: PaperConfig, table: Table, judged: Sequence[JudgedClaim
 
 
 def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim], verdict: str) -> str:
-    """Return how many claims of a table have its verdict, and how many have each other: ``2 of 3 claims; 1 too small to say``."""
+    """Return how many claims of a table have its verdict, and how many have each other:
+    ``2 of 3 claims; 1 too small to say``.
+    """
     verdicts = Counter(_verdict_of_claim(paper, claim) for claim in judged)
     own, claims = verdicts.pop(verdict, 0), counted(len(judged), "claim")
     others = ", ".join(f"{number} {_plural(other, number)}" for other, number in verdicts.items())
@@ -123,7 +130,9 @@ def _verdict_of_claim(paper: PaperConfig, judged: JudgedClaim) -> str:
 
 
 def claim_in_words(paper: PaperConfig, table: Table, judged: JudgedClaim) -> str:
-    """Return a claim of a table, its verdict, the difference that decided it, and an earlier table that makes the same claim."""
+    """Return a claim of a table, its verdict, the difference that decided it, and an earlier table that makes the same
+    claim.
+    """
     words = f"{_verdict_of_claim(paper, judged)}: {judged.claim.text}"
     difference = judged.difference
     if difference is not None:
@@ -167,7 +176,9 @@ def _over(paper: PaperConfig, claim: Claim, difference: Difference) -> str:
 
 
 def differences(paper: PaperConfig, table: Table) -> list[str]:
-    """Return what the small scale of a table's runs does otherwise than the paper's scale, then what the table itself names."""
+    """Return what the small scale of a table's runs does otherwise than the paper's scale, then what the table itself
+    names.
+    """
     lines: list[str] = []
     for run in (paper.runs[name] for name in table.runs):
         if not {SMALL, PAPER} <= run.scales.keys():
@@ -182,7 +193,8 @@ def differences(paper: PaperConfig, table: Table) -> list[str]:
 
 
 def _flat(settings: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield settings by dotted names; suites that are measured by their names. What does not change figures is left out.
+    """Yield settings by dotted names; suites that are measured by their names. What does not change figures is left
+    out.
 
     Such are the budget of a verdict, and the folder of all data sets.
     """

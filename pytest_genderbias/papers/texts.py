@@ -1,4 +1,6 @@
-"""Files that runs read and that are made of other data. They lie beside the trainings, and are written anew where their data changed."""
+"""Files that runs read and that are made of other data. They lie beside the trainings, and are written anew where their
+data changed.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,8 @@ _UNSEEN = 2_000  #: pairs of SNLI's dev part that the tuned MiniLM has not seen
 
 
 def bold_sentences(data: Path, folder: Path) -> Path:
-    """Write BOLD's Wikipedia sentences on actors, actresses and professions to ``folder/bold.txt`` in random order, and return its path.
+    """Write BOLD's Wikipedia sentences on actors, actresses and professions to ``folder/bold.txt`` in random order, and
+    return its path.
 
     Raises:
         SettingError: the folder of data sets has no ``bold/gender_wiki.json.gz`` or ``bold/profession_wiki.json.gz``.
@@ -41,9 +44,11 @@ def bold_sentences(data: Path, folder: Path) -> Path:
 
 
 def balanced_biographies(data: Path, folder: Path) -> Path:
-    """Write as many biographies of women as of men in each profession of the Bias in Bios sample to ``folder/balanced-biographies.jsonl``, and return its path.
+    """Write as many biographies of women as of men in each profession of the Bias in Bios sample to
+    ``folder/balanced-biographies.jsonl``, and return its path.
 
-    Among them the profession does not tell the gender. Those that are left out are drawn with seed 0; a profession of one gender is left out whole.
+    Among them the profession does not tell the gender. Those that are left out are drawn with seed 0; a profession of
+    one gender is left out whole.
 
     Raises:
         MissingDataError: the folder of data sets has no biographies.
@@ -82,7 +87,8 @@ def _written(path: Path, lines: Sequence[str]) -> Path:
 
 
 def first_snli_pairs(data: Path, folder: Path) -> Path:
-    """Write the first 2,000 labelled pairs of SNLI's dev part as a folder of data sets, ``folder/snli-start``, and return its path.
+    """Write the first 2,000 labelled pairs of SNLI's dev part as a folder of data sets, ``folder/snli-start``, and
+    return its path.
 
     ``models/minilm-snli`` was tuned on the pairs after them.
 

@@ -1,12 +1,12 @@
 """The pytest plugin ``genderbias``.
 
-In come flags, ini keys, gate files, and tests in Python that use the fixtures; out go tests, their outcomes, baselines and the report.
-The plugin collects, skips, fails and prints; measuring and judging is done by the other rooms, which do not know pytest. No other room
-imports this one. Loading it imports no torch, transformers, scipy or numpy.
+In come flags, ini keys, gate files, and tests in Python that use the fixtures; out go tests, their outcomes, baselines
+and the report. The plugin collects, skips, fails and prints; measuring and judging is done by the other rooms, which do
+not know pytest. No other room imports this one. Loading it imports no torch, transformers, scipy or numpy.
 
-Flags are declared in ``options``. ``items`` holds the tests that flags and gate files declare. What a test measures and judges is
-recorded in its outcome (``outcomes``), which travels on its report (``reported``) to the ``ledger`` of the run. The ledger writes
-baselines (``acceptance``) and prints the summary, which another room makes (``doors``).
+Flags are declared in ``options``. ``items`` holds the tests that flags and gate files declare. What a test measures and
+judges is recorded in its outcome (``outcomes``), which travels on its report (``reported``) to the ``ledger`` of the
+run. The ledger writes baselines (``acceptance``) and prints the summary, which another room makes (``doors``).
 """
 
 from __future__ import annotations
@@ -106,7 +106,9 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that takes ``bias_model`` once for every ``--bias-model`` that its marker names, by default for all."""
+    """Run a test that takes ``bias_model`` once for every ``--bias-model`` that its marker names, by default for
+    all.
+    """
     if "bias_model_spec" in metafunc.fixturenames:
         try:
             marker = gate_marker(metafunc.definition)
@@ -146,7 +148,9 @@ def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Apply the policy of the run to the setup, call and teardown of a test that measures, and record its judgements."""
+    """Apply the policy of the run to the setup, call and teardown of a test that measures, and record its
+    judgements.
+    """
     with running(item):
         return (yield)
 
@@ -161,7 +165,9 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Attach the outcome of a test to its report, as other plugins leave it; it also reaches the controller of xdist."""
+    """Attach the outcome of a test to its report, as other plugins leave it; it also reaches the controller of
+    xdist.
+    """
     report = yield
     attach(item, report)
     explain_timeout(item, report)

@@ -45,7 +45,8 @@ def accept(
 ) -> bool:
     """Write proposed entries, and remove unused ones: all of them, or nothing, so that no book is of two checkpoints.
 
-    What was decided must still hold when it is written: an entry that another run has changed since a test judged it is not written.
+    What was decided must still hold when it is written: an entry that another run has changed since a test judged it is
+    not written.
 
     Args:
         directory: folder of the baselines.
@@ -101,7 +102,8 @@ def _nothing_stored(failed: Sequence[str]) -> str:
 
 @dataclass
 class _Decision:
-    """What an update does to one baseline file, by what is stored in it: called with the stored entries, perhaps again under the lock.
+    """What an update does to one baseline file, by what is stored in it: called with the stored entries, perhaps again
+    under the lock.
 
     Attributes:
         path: the file.
@@ -149,7 +151,9 @@ class _Decision:
         return change
 
     def _holds(self, name: str, changed: NewEntry, stored: BaselineEntry | None) -> bool:
-        """Return whether the verdicts on an entry hold for what is stored now, or only its gates change, which no verdict rests on."""
+        """Return whether the verdicts on an entry hold for what is stored now, or only its gates change, which no
+        verdict rests on.
+        """
         judged = {proposal.against for proposal in self.proposals.entries[name].values()}
         return judged == {state_of(stored)} or state_of(changed.entry) == state_of(stored)
 
@@ -183,8 +187,8 @@ def _agreed_entries(
 def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
     """Merge proposals of one entry, each with a judged statistic of it; ``None`` if they measured different things.
 
-    The merged entry has the reasons of all. Where a statistic of one moved by more than chance, nothing is pooled, since
-    all values of an entry are of the same trainings.
+    The merged entry has the reasons of all. Where a statistic of one moved by more than chance, nothing is pooled,
+    since all values of an entry are of the same trainings.
     """
     anew = [proposal for proposal in proposals if not proposal.new.pooled]
     last = (anew or proposals)[-1]
@@ -198,7 +202,8 @@ def merge(proposals: Sequence[ProposedEntry]) -> ProposedEntry | None:
 def add_gates(
     merged: ProposedEntry, proposals: Sequence[ProposedEntry], gated_before: Mapping[str, float | None]
 ) -> tuple[NewEntry, list[AcceptedValue]]:
-    """Return an entry with the margins of all its gates, and the worse values that no gate judged and that have no reason.
+    """Return an entry with the margins of all its gates, and the worse values that no gate judged and that have no
+    reason.
 
     A gate file knows all gates. Of tests in Python, the known gates are those that ran, and those of ``gated_before``.
     """

@@ -1,4 +1,6 @@
-"""What the plugin asks of the rooms ``show`` and ``lab``: by name, and imported when it is needed, as files are (``plugin/outputs.py``)."""
+"""What the plugin asks of the rooms ``show`` and ``lab``: by name, and imported when it is needed, as files are
+(``plugin/outputs.py``).
+"""
 
 from __future__ import annotations
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass
 class Expected:
-    """What a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose time is not known."""
+    """What a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose time is
+    not known.
+    """
 
     cases: int = 0
     of: int = 0

@@ -44,7 +44,9 @@ def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seco
 
 
 def _place(item: pytest.Item) -> tuple[str, int]:
-    """Return the file of a test, relative to the project, and its line; an empty text for a suite that no file names."""
+    """Return the file of a test, relative to the project, and its line; an empty text for a suite that no file
+    names.
+    """
     if isinstance(item, BiasItem) and item.line is None:
         return "", 0
     file, line, _ = item.location

@@ -33,7 +33,9 @@ class Measure(Protocol):
 
 @pytest.fixture(scope="session")
 def bias_model_spec(request: pytest.FixtureRequest) -> ModelSpec | None:
-    """The model under test as --bias-model names it, not loaded; ``None`` if the run has none. The test runs once for every model."""
+    """The model under test as --bias-model names it, not loaded; ``None`` if the run has none. The test runs once for
+    every model.
+    """
     spec = getattr(request, "param", None)  # only a test that pytest runs once for every model has a parameter
     return spec if isinstance(spec, ModelSpec) else None
 
@@ -58,18 +60,21 @@ def bias_suite(request: pytest.FixtureRequest) -> Callable[[str], Suite]:
 def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Measure:
     """Measure a suite on the model under test: ``bias_measure("nli-occupation", limit=3000)``.
 
-    A second call with the same suite, settings and model returns the first measurement. With ``until=Limit(at_least=0.6)``, or
-    ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as the limit is decided. A suite that does not apply to the model
-    fails the test, unless it is marked with ``@pytest.mark.bias(optional=True)``.
+    A second call with the same suite, settings and model returns the first measurement. With
+    ``until=Limit(at_least=0.6)``, or ``until={"fraction_neutral": Limit(...)}``, scoring stops as soon as the limit is
+    decided. A suite that does not apply to the model fails the test, unless it is marked with
+    ``@pytest.mark.bias(optional=True)``.
     """
     return _measure(request.config, shared=False)
 
 
 @pytest.fixture(scope="session")
 def bias_session_measure(request: pytest.FixtureRequest, bias_model_spec: ModelSpec | None) -> Measure:
-    """Measure a suite as ``bias_measure`` does, in a fixture that several tests share: one of the scope class, module or session.
+    """Measure a suite as ``bias_measure`` does, in a fixture that several tests share: one of the scope class, module
+    or session.
 
-    What such a fixture measures and judges is recorded for the test that runs then: the one that sets it up, or tears it down.
+    What such a fixture measures and judges is recorded for the test that runs then: the one that sets it up, or tears
+    it down.
     """
     return _measure(request.config, shared=True)
 
@@ -99,13 +104,13 @@ def _measure(config: pytest.Config, shared: bool) -> Measure:
 def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callable[..., Any]:
     """Mitigate the model under test: ``bias_mitigation("projection")``. Judge the run with ``assert_reduced``.
 
-    The method is an object, a name, a mapping of ``name`` and settings, or a list of these, which are applied together. The recipe, which
-    a method that takes part in a training needs, is given in the same ways:
+    The method is an object, a name, a mapping of ``name`` and settings, or a list of these, which are applied together.
+    The recipe, which a method that takes part in a training needs, is given in the same ways:
     ``bias_mitigation({"name": "cda", "sides": "one"}, {"name": "masked-lm", "steps": 300}, seeds=3)``.
 
-    ``seeds`` and ``controls`` are their numbers, or the seeds themselves. A second call with the same arguments and model returns the first run. bias_runs keeps trained models. The settings of the run
-    (--bias-limit, ...) apply to its measurements. A method or recipe that does not apply to the model fails the test, as for
-    ``bias_measure``.
+    ``seeds`` and ``controls`` are their numbers, or the seeds themselves. A second call with the same arguments and
+    model returns the first run. bias_runs keeps trained models. The settings of the run (--bias-limit, ...) apply to
+    its measurements. A method or recipe that does not apply to the model fails the test, as for ``bias_measure``.
     """
     config = request.config
 

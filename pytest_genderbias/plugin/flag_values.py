@@ -1,4 +1,6 @@
-"""Parsers of flag values. Each takes the text and its :class:`~pytest_genderbias.plugin.flags.Origin`, and raises a usage error."""
+"""Parsers of flag values. Each takes the text and its :class:`~pytest_genderbias.plugin.flags.Origin`, and raises a
+usage error.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _SIZE_UNITS = {
 
 @dataclass(frozen=True)
 class SuiteSelection:
-    """The suites of ``--bias-suite``: names of packaged suites and absolute paths, and whether ``all`` is among them."""
+    """The suites of ``--bias-suite``: names of packaged suites and absolute paths, and whether ``all`` is among
+    them.
+    """
 
     names: tuple[str, ...]
     includes_all: bool
@@ -296,6 +300,8 @@ def writable_folder(text: str, origin: Origin) -> Path:
 
 
 def not_writable(folder: Path) -> Path | None:
-    """Return what prevents writing or making a folder: itself or its nearest existing parent; ``None`` if nothing does."""
+    """Return what prevents writing or making a folder: itself or its nearest existing parent; ``None`` if nothing
+    does.
+    """
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return None if nearest.is_dir() and os.access(nearest, os.W_OK) else nearest

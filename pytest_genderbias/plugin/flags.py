@@ -1,4 +1,6 @@
-"""How a flag is declared: a dataclass field that carries the name, the parser, the default and the help text of one flag."""
+"""How a flag is declared: a dataclass field that carries the name, the parser, the default and the help text of one
+flag.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,8 @@ _FLAG = "flag"  #: key of the declaration in the metadata of a dataclass field
 class Origin:
     """The flag that a value belongs to, and where relative paths start.
 
-    ``folder``: the current directory for a value on the command line, and the root directory for one in the ini file. ``project``: the
-    root directory of the project in either case.
+    ``folder``: the current directory for a value on the command line, and the root directory for one in the ini file.
+    ``project``: the root directory of the project in either case.
     """
 
     flag: str
@@ -39,7 +41,8 @@ class Origin:
 class Flag(ABC):
     """One declared flag. ``has_ini``: whether the ini file of a project can set it, too.
 
-    A ``name`` without dashes, as ``bias_sees``, is a key of the ini file only; ``-o bias_sees=30%`` sets it for one run.
+    A ``name`` without dashes, as ``bias_sees``, is a key of the ini file only; ``-o bias_sees=30%`` sets it for one
+    run.
     """
 
     name: str
@@ -141,8 +144,8 @@ class Switch(Flag):
         return bool(raw)
 
 
-# Each function below declares a field of a dataclass. Its return type is the type of the field, so that type checkers compare it with
-# the annotation, as they do for ``dataclasses.field``.
+# Each function below declares a field of a dataclass. Its return type is the type of the field, so that type checkers
+# compare it with the annotation, as they do for ``dataclasses.field``.
 
 
 @overload
@@ -152,7 +155,9 @@ def value(name: str, metavar: str, parse: Callable[[str, Origin], T], help: str,
 def value(
     name: str, metavar: str, parse: Callable[[str, Origin], T], help: str, *, default: Default | None = None, ini: bool = True
 ) -> T | None:  # fmt: skip
-    """Declare a flag with one value; without a default, a missing value is ``None``. A default text is appended to the help."""
+    """Declare a flag with one value; without a default, a missing value is ``None``. A default text is appended to the
+    help.
+    """
     text = f"{help} (default: {default})" if isinstance(default, str) else help
     return cast("T | None", _declared(ValueFlag(name, metavar, ini, text, parse, default)))
 

@@ -1,4 +1,6 @@
-"""A plugin for ``-p``: pytest shows something and runs nothing, for the commands ``list``, ``show`` and ``cache`` of ``genderbias``."""
+"""A plugin for ``-p``: pytest shows something and runs nothing, for the commands ``list``, ``show`` and ``cache`` of
+``genderbias``.
+"""
 
 # ruff: noqa: RUF009 - the calls in the dataclass declare flags, as in plugin/options.py
 

@@ -1,4 +1,6 @@
-"""An interruption (Ctrl-C) at any moment of a run ends it as one: in a line, with pytest's exit status for it, and without a traceback."""
+"""An interruption (Ctrl-C) at any moment of a run ends it as one: in a line, with pytest's exit status for it, and
+without a traceback.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ class Interruptions:
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_sessionfinish(self) -> Generator[None, object, object]:
-        """Write files and print tables; an interruption ends the run here, which pytest expects of no hook at its end."""
+        """Write files and print tables; an interruption ends the run here, which pytest expects of no hook at its
+        end.
+        """
         try:
             with _plain():
                 return (yield)
@@ -49,7 +53,8 @@ class Interruptions:
 def _plain() -> Iterator[None]:
     """Raise an error that an interruption was turned into as that interruption.
 
-    Python before 3.12 does so where a class is made (``RuntimeError: Error calling __set_name__``), as in a module that a hook imports.
+    Python before 3.12 does so where a class is made (``RuntimeError: Error calling __set_name__``), as in a module that
+    a hook imports.
     """
     try:
         yield

@@ -263,7 +263,9 @@ class Ledger:
         self._undrawn = in_order(self._undrawn, order)
 
     def _check_that_something_is_judged(self, session: pytest.Session, exitstatus: int) -> None:
-        """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with ``--bias-strict`` fail the run."""
+        """Name gate files that were not read, and say what to do if a model is named and nothing judges it; with
+        ``--bias-strict`` fail the run.
+        """
         if self._config.option.collectonly or measures_only(self._config):
             return
         if self._settings.models or self._settings.strict or self._all_collected():
@@ -295,7 +297,9 @@ class Ledger:
         )
 
     def _check_that_something_ran(self, exitstatus: int) -> None:
-        """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other models."""
+        """Say what to type if a model is named and nothing measures it; fail the run if all its gates are for other
+        models.
+        """
         elsewhere = any(test.kind == OTHER_MODELS for _, test in self._unjudged.values())
         collected = self._all_collected()
         if not self._settings.models or self._measurements or self._judgements or any(key.model for key in collected):
@@ -377,7 +381,9 @@ class Ledger:
         return {test: judgements for test, judgements in failed.items() if judgements}
 
     def _say_what_was_redefined(self, session: pytest.Session) -> None:
-        """Name the entries whose figures this version of the package defines anew, and the command that accepts them all."""
+        """Name the entries whose figures this version of the package defines anew, and the command that accepts them
+        all.
+        """
         changed = {
             test: one.judgement.of_baseline.definition
             for test, judgements in self._judged.items()

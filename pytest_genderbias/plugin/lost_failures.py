@@ -40,7 +40,9 @@ class AsideFailure:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the test does not know of it: it asked no future, and nothing raised the failure again outside of its thread or task."""
+        """Whether the test does not know of it: it asked no future, and nothing raised the failure again outside of its
+        thread or task.
+        """
         if self.future is not None:
             return self.test_thread not in self.asked
         if self.task is not None:
@@ -51,7 +53,8 @@ class AsideFailure:
 
 
 def raised_aside(failure: GateFailure, test_thread: int) -> AsideFailure | None:
-    """Return a failure that is about to be raised beside its test; ``None`` where it goes up the stack of the test itself.
+    """Return a failure that is about to be raised beside its test; ``None`` where it goes up the stack of the test
+    itself.
 
     Args:
         failure: the exception.
@@ -99,7 +102,8 @@ def _future_of(frames: tuple[FrameType, ...]) -> Future[object] | None:
 
 
 def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -> None:
-    """Add to ``asked`` each thread that asks a future, from now on; and the thread of the test, if it waits for it already.
+    """Add to ``asked`` each thread that asks a future, from now on; and the thread of the test, if it waits for it
+    already.
 
     An event loop asks to hand the failure on to a future of its own, which tells nobody.
     """

@@ -1,4 +1,6 @@
-"""The marker ``bias`` of tests in Python, and the markers of other plugins that tests declared by flags and files get."""
+"""The marker ``bias`` of tests in Python, and the markers of other plugins that tests declared by flags and files
+get.
+"""
 
 from __future__ import annotations
 
@@ -57,8 +59,9 @@ def gate_marker(item: pytest.Item) -> GateMarker:
 def mark(item: pytest.Item, declared: bool) -> None:
     """Mark a test that measures.
 
-    A declared test gets markers of other plugins, too: a gate is deterministic, so pytest-rerunfailures does not repeat it; and its time
-    is that of loading and scoring a model, so the limit that pytest-timeout sets for the tests of a project does not apply.
+    A declared test gets markers of other plugins, too: a gate is deterministic, so pytest-rerunfailures does not repeat
+    it; and its time is that of loading and scoring a model, so the limit that pytest-timeout sets for the tests of a
+    project does not apply.
     """
     item.add_marker(pytest.mark.bias)
     if not declared:

@@ -1,5 +1,5 @@
-"""The flags of the plugin. Each is declared once, as a field of :class:`Settings`, and can be set in the ini file unless ``ini=False``.
-A setting that is rarely needed is a key of the ini file only: its name has no dashes.
+"""The flags of the plugin. Each is declared once, as a field of :class:`Settings`, and can be set in the ini file
+unless ``ini=False``. A setting that is rarely needed is a key of the ini file only: its name has no dashes.
 
 To add a flag, add a field; where no parser of :mod:`~pytest_genderbias.plugin.flag_values` fits, add one there.
 """
@@ -215,7 +215,9 @@ class Settings:
 
     @property
     def compared_with(self) -> str | None:
-        """The name of the model that all others are compared with by gates of the flags; ``None`` without such gates."""
+        """The name of the model that all others are compared with by gates of the flags; ``None`` without such
+        gates.
+        """
         return self.no_worse_than if self.same_as is None else self.same_as
 
     @property
@@ -260,7 +262,9 @@ def refuse_misspelt_flags(unknown: Iterable[str]) -> None:
 
 
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
-    """Refuse a key of the ini file that nearly is one of ours: pytest only warns of it, and what it should set is not set."""
+    """Refuse a key of the ini file that nearly is one of ours: pytest only warns of it, and what it should set is not
+    set.
+    """
     names = [flag.ini_key for flag in FLAGS.values() if flag.has_ini]
     for key in getattr(config, "_inicfg", {}):  # inicfg is deprecated, and nothing public names unknown keys
         if key in names or not key.startswith(("bias_", "bias-")):
@@ -341,10 +345,12 @@ def _check_compared_with(settings: Settings, config: pytest.Config) -> None:
 
 
 def taken_for_test_path(config: pytest.Config) -> str | None:
-    """Return the flag whose path pytest took for a test path, and so for the project's folder; ``None`` if there is none.
+    """Return the flag whose path pytest took for a test path, and so for the project's folder; ``None`` if there is
+    none.
 
-    pytest looks for the project's settings before it knows the flags of plugins. So it takes the folder in ``--bias-data DIR`` for a
-    test path, but not the one in ``--bias-data=DIR``. This holds for the flags of every plugin.
+    pytest looks for the project's settings before it knows the flags of plugins. So it takes the folder in
+    ``--bias-data DIR`` for a test path, but not the one in ``--bias-data=DIR``. This holds for the flags of every
+    plugin.
     """
     arguments = config.invocation_params.args
     with_value = {flag.name for flag in FLAGS.values() if not isinstance(flag, Switch)}
@@ -359,8 +365,8 @@ def taken_for_test_path(config: pytest.Config) -> str | None:
 def reject_options_of_missing_suites(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Reject an option on the command line for a suite that is neither packaged nor collected.
 
-    Options in the ini file pass, since a run may collect only some suites. All options pass if a collected test in Python measures, since it
-    may still ask for any suite. A worker of xdist cannot reject its run.
+    Options in the ini file pass, since a run may collect only some suites. All options pass if a collected test in
+    Python measures, since it may still ask for any suite. A worker of xdist cannot reject its run.
     """
     if is_worker(config):
         return

@@ -1,4 +1,6 @@
-"""The outcome of a test while it runs: what it measured, judged and would store. At the end it goes on the report of the test."""
+"""The outcome of a test while it runs: what it measured, judged and would store. At the end it goes on the report of
+the test.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,8 @@ class ItemOutcome:
     """What one test measured, judged and would store.
 
     Attributes:
-        gates: the margin of each statistic that the gate file of the test judges on its baseline entry; ``None`` for other tests.
+        gates: the margin of each statistic that the gate file of the test judges on its baseline entry; ``None`` for
+            other tests.
         reported: how many measurements and judgements are on reports of the test already.
         concluded: how many judgements have their final outcome: what the test made of them is known.
         unjudged: why the test did not judge, if it was skipped for that.
@@ -85,8 +88,8 @@ def book_of(item: pytest.Item) -> BookKey:
 def spec_of(item: pytest.Item) -> ModelSpec | None:
     """Return the model that a test measures; ``None`` if the run has none for it.
 
-    A test that pytest cannot run once for each model (``unittest.TestCase``, doctests, ``request.getfixturevalue``) measures the only
-    one that the run has for it.
+    A test that pytest cannot run once for each model (``unittest.TestCase``, doctests, ``request.getfixturevalue``)
+    measures the only one that the run has for it.
     """
     if isinstance(item, BiasItem):
         return item.spec
@@ -155,7 +158,9 @@ class RunningTest:
         self._until_its_end: ExitStack | None = until_its_end
 
     def referee(self) -> None:
-        """Apply the policy of the run to all further judgements, in every thread, and record them as those of this test."""
+        """Apply the policy of the run to all further judgements, in every thread, and record them as those of this
+        test.
+        """
         if self._until_its_end is None:
             return
         settings = self.item.config.stash[SETTINGS]
@@ -253,7 +258,8 @@ def _baseline_gates(item: pytest.Item, model: str) -> int:
 
 
 def stored_sample_size(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
-    """Return the number of cases of the largest of some stored entries, if it is a sample and the run sets no other limit.
+    """Return the number of cases of the largest of some stored entries, if it is a sample and the run sets no other
+    limit.
 
     An update scores as many cases too; otherwise a missing flag would make a baseline of another sample.
     """
@@ -301,7 +307,8 @@ def _raise_lost_failure(item: pytest.Item) -> None:
 
 
 def attach(item: pytest.Item, report: pytest.TestReport) -> None:
-    """Put the outcome of a test on a report: of its call, of a failed setup or teardown, or of a teardown that added to it.
+    """Put the outcome of a test on a report: of its call, of a failed setup or teardown, or of a teardown that added to
+    it.
 
     A test that failed and could have asked for a fixture of ours, but did not come to that, has an empty outcome.
     """
@@ -373,8 +380,8 @@ def _conclude(outcome: ItemOutcome, report: pytest.TestReport) -> None:
 def _is_settled(item: pytest.Item, outcome: ItemOutcome, report: pytest.TestReport) -> bool:
     """Return whether a test asked for all its baseline entries.
 
-    A declared test that judges asks for all of them first, and a suite that does not apply has none. A test in Python that does not
-    pass may have more assertions behind the one that failed.
+    A declared test that judges asks for all of them first, and a suite that does not apply has none. A test in Python
+    that does not pass may have more assertions behind the one that failed.
     """
     if report.when != "call" or report.outcome == "passed" or not isinstance(item, BiasItem):
         return report.when == "call" and report.outcome == "passed"

@@ -30,13 +30,15 @@ class Output:
 
     Attributes:
         kind: its name, as in ``genderbias report run.json --to KIND=PATH``.
-        writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when it writes.
+        writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when
+            it writes.
         parse: checks the path.
         names: endings of files, or names of folders, that stand for it; none for what only KIND=PATH names.
         flagged: whether a run writes it where ``--bias-KIND`` says.
-        package: what the writer imports and does not come with the plugin; the extra of the same name installs it. Empty for none.
-        check: module of the room ``reports`` and function that takes the path before anything is read, and raises an error if nothing
-            can be written there; empty for none.
+        package: what the writer imports and does not come with the plugin; the extra of the same name installs it.
+            Empty for none.
+        check: module of the room ``reports`` and function that takes the path before anything is read, and raises an
+            error if nothing can be written there; empty for none.
         again: whether it says how the run ended, and can be written again where another file then fails the run.
     """
 
@@ -92,7 +94,8 @@ MADE = {output.kind: output for output in OUTPUTS if output.kind != "json"}  #: 
 
 
 def destination(text: str, folder: Path) -> tuple[Output, Path | str]:
-    """Return what ``--to`` names, and its path: ``page.html``, or ``KIND=PATH`` where neither ending nor name says what it is.
+    """Return what ``--to`` names, and its path: ``page.html``, or ``KIND=PATH`` where neither ending nor name says what
+    it is.
 
     Raises:
         UsageError: it cannot be told, or cannot be written there.
@@ -138,8 +141,8 @@ def write_outputs(
 ) -> tuple[RunReport, list[str]]:
     """Write all files that flags ask for, and return the report as they ended it, and what went wrong, a line each.
 
-    A file that cannot be written fails the run. Those that are written later say so, and so do earlier ones, which are written again;
-    what goes to a pipe or a device is written once.
+    A file that cannot be written fails the run. Those that are written later say so, and so do earlier ones, which are
+    written again; what goes to a pipe or a device is written once.
     """
     troubles: list[str] = []
     written: list[tuple[Output, Path, RunReport]] = []

@@ -1,6 +1,7 @@
 """Progress on the terminal, in spite of pytest's capturing: one line on a terminal, otherwise a line every half minute.
 
-A worker of xdist has no terminal. It writes its state to a file, and the controller shows the files of all workers on one line.
+A worker of xdist has no terminal. It writes its state to a file, and the controller shows the files of all workers on
+one line.
 """
 
 from __future__ import annotations
@@ -169,7 +170,9 @@ def _display_of(config: pytest.Config) -> Display | None:
 
 
 class _StateFile:
-    """The file of a worker, which the controller reads. Progress is no reason to fail: what cannot be written is left out."""
+    """The file of a worker, which the controller reads. Progress is no reason to fail: what cannot be written is left
+    out.
+    """
 
     every = _SEND_EVERY
 
@@ -238,7 +241,9 @@ class WorkersOnOneLine:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: WorkerNode) -> None:
-        """Send a worker the folder of the states, and begin to look there. Without room for a folder nothing is shown."""
+        """Send a worker the folder of the states, and begin to look there. Without room for a folder nothing is
+        shown.
+        """
         if self._config.get_verbosity() < 0:
             return
         if self._thread is None:

@@ -1,4 +1,6 @@
-"""The outcome of a test as it travels: plain JSON values on the report of the test, which xdist sends to the controller."""
+"""The outcome of a test as it travels: plain JSON values on the report of the test, which xdist sends to the
+controller.
+"""
 
 from __future__ import annotations
 
@@ -27,11 +29,11 @@ class ProposedEntry:
 
     Attributes:
         new: the entry with its items.
-        gates: the margin of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which knows its
-            own gate only.
+        gates: the margin of each statistic that a gate file judges on the entry; ``None`` for a test in Python, which
+            knows its own gate only.
         overlooked: worse values of gated statistics that the test did not judge, by statistic.
-        against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has it; empty for no
-            entry.
+        against: what was stored when the test judged it, as :func:`~pytest_genderbias.gates.book_update.state_of` has
+            it; empty for no entry.
     """
 
     new: NewEntry

@@ -71,7 +71,9 @@ class BiasSession:
         return measurement
 
     def expect(self, measurements: Iterable[tuple[ModelSpec, Suite, Mapping[str, object], Limits]]) -> None:
-        """Name the measurements to come, in their order, so that an executor of several workers scores them side by side."""
+        """Name the measurements to come, in their order, so that an executor of several workers scores them side by
+        side.
+        """
         expected = []
         for spec, suite, settings, limits in measurements:
             with suppress(BiasError):  # a limit that does not fit: the test says so in its turn
@@ -106,7 +108,9 @@ def bias_session(config: pytest.Config) -> BiasSession:
 
 
 def make_runner(run: Settings, progress: TerminalProgress | None, executor: Executor | None = None) -> Runner:
-    """Return a runner with the settings of a run; nothing is loaded yet. Without an executor it scores in this process."""
+    """Return a runner with the settings of a run; nothing is loaded yet. Without an executor it scores in this
+    process.
+    """
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings, ServedSettings
 

@@ -1,7 +1,9 @@
 """What becomes of a test that cannot judge.
 
-A written gate (of a gate file, or a test in Python that uses our fixtures) fails if it cannot be judged, unless it is optional. Without
-``--bias-strict``, a gate that is for other models than those of the run is skipped, and so is every gate if the run names no model. A suite of ``--bias-suite`` is skipped if it does not apply, unless a stored baseline makes it a gate.
+A written gate (of a gate file, or a test in Python that uses our fixtures) fails if it cannot be judged, unless it is
+optional. Without ``--bias-strict``, a gate that is for other models than those of the run is skipped, and so is every
+gate if the run names no model. A suite of ``--bias-suite`` is skipped if it does not apply, unless a stored baseline
+makes it a gate.
 """
 
 from __future__ import annotations
@@ -110,7 +112,9 @@ def _kind(error: NotApplicableError) -> str:
 
 
 def not_applicable(item: pytest.Item, error: NotApplicableError) -> NoReturn:
-    """Skip an optional test in Python that asked a fixture for what does not apply; raise the error with advice in any other."""
+    """Skip an optional test in Python that asked a fixture for what does not apply; raise the error with advice in any
+    other.
+    """
     __tracebackhide__ = True
     if gate_marker(item).optional:
         _skip(item, _kind(error), str(error))

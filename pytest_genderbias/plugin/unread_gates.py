@@ -52,7 +52,9 @@ class UnreadGates:
 
 
 def collected_gate_files(config: pytest.Config) -> set[Path]:
-    """Return the gate files that were collected, as absolute paths: by this process, or by a worker of xdist that sent them."""
+    """Return the gate files that were collected, as absolute paths: by this process, or by a worker of xdist that sent
+    them.
+    """
     return config.stash.setdefault(_COLLECTED, set())
 
 
@@ -83,7 +85,9 @@ def _starting_folders(config: pytest.Config) -> Sequence[Path]:
 
 
 def _yaml_files(root: Path) -> Iterator[Path]:
-    """Yield the YAML files of a project, also in hidden folders, but in no environment of Python and no repository of git."""
+    """Yield the YAML files of a project, also in hidden folders, but in no environment of Python and no repository of
+    git.
+    """
     folders, files = deque([root]), 0
     for _ in range(_MOST_FOLDERS):
         if not folders:

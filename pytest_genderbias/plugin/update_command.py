@@ -1,4 +1,6 @@
-"""Commands to type next, made from the arguments of the user: one that accepts what a test measures, and one that writes gates."""
+"""Commands to type next, made from the arguments of the user: one that accepts what a test measures, and one that
+writes gates.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from pytest_genderbias.plugin.workers import user_arguments
 
 
 def update_command(item: pytest.Item, *others: pytest.Item) -> str:
-    """Return the command of one test or several, without a reason, and without the files that the run writes beside it."""
+    """Return the command of one test or several, without a reason, and without the files that the run writes beside
+    it.
+    """
     config, items = item.config, (item, *others)
     arguments = [str(argument) for argument in user_arguments(config)]
     with_value = ["--bias-reason", *(output.flag for output in OUTPUTS if output.flagged)]
@@ -35,7 +39,9 @@ def update_command(item: pytest.Item, *others: pytest.Item) -> str:
 
 
 def write_gates_command(config: pytest.Config) -> str:
-    """Return the command that writes gates from what a run measured: after the same run, unless it has written its JSON file."""
+    """Return the command that writes gates from what a run measured: after the same run, unless it has written its JSON
+    file.
+    """
     path = FLAGS["json"].read(config, config.rootpath)
     if path is not None:
         return f"genderbias report {shlex.quote(os.path.relpath(str(path), config.invocation_params.dir))} --to release.bias.yaml"

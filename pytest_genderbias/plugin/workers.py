@@ -59,7 +59,9 @@ def send_terminal_width(config: pytest.Config, node: WorkerNode) -> None:
 
 
 def terminal_width(config: pytest.Config) -> int:
-    """Return the columns of the terminal of the run, also in a worker: of output to a file 100, unless ``COLUMNS`` says otherwise."""
+    """Return the columns of the terminal of the run, also in a worker: of output to a file 100, unless ``COLUMNS`` says
+    otherwise.
+    """
     width = worker_input(config).get(_WIDTH)
     if isinstance(width, int):
         return width

@@ -1,4 +1,6 @@
-"""The recipe that fine-tunes an encoder with a span scorer for coreference (Lee et al. 2018, as Xu and Choi 2020 train it; orgad2022, A.2)."""
+"""The recipe that fine-tunes an encoder with a span scorer for coreference (Lee et al. 2018, as Xu and Choi 2020 train
+it; orgad2022, A.2).
+"""
 
 from __future__ import annotations
 
@@ -52,21 +54,22 @@ _MENTIONS = "mentions"
 class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
-    The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are s(i, j) of
-    :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel`, log-odds of an antecedent against none. The candidates
-    are the mentions that the data give, so that mentions need not be found.
+    The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are
+    s(i, j) of :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel`, log-odds of an
+    antecedent against none. The candidates are the mentions that the data give, so that mentions need not be found.
 
-    A row is a document with the spans and clusters of its mentions. Data methods that change words move the spans; the grammatical
-    intervention of counterfactual augmentation goes by the clusters.
+    A row is a document with the spans and clusters of its mentions. Data methods that change words move the spans; the
+    grammatical intervention of counterfactual augmentation goes by the clusters.
 
-    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files. ``held_out``: share of the
-    documents for ``f1`` and ``conll_f1``, which are never trained on; the draw does not depend on the seed. ``max_rows``: maximum number of
-    documents. ``epochs``: may be fractional. ``batch_size``: documents. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768
-    and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of
-    tokens that the encoder reads together; longer documents are cut at line ends. ``head_size`` and ``dropout``: of the head. ``freeze``: the
-    part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings and the first k
-    layers; a caller's ``Training.freeze`` takes its place.
-    ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
+    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files.
+    ``held_out``: share of the documents for ``f1`` and ``conll_f1``, which are never trained on; the draw does not
+    depend on the seed. ``max_rows``: maximum number of documents. ``epochs``: may be fractional. ``batch_size``:
+    documents. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a
+    frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of tokens that
+    the encoder reads together; longer documents are cut at line ends. ``head_size`` and ``dropout``: of the head.
+    ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number
+    k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place. ``arguments``: arguments
+    of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str] = "coreference"
@@ -118,7 +121,8 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         return self._parts.training[: self.max_rows]
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of a network's encoder with a span scorer that is initialised from the seed; a span scorer is kept.
+        """Return a copy of a network's encoder with a span scorer that is initialised from the seed; a span scorer is
+        kept.
 
         Raises:
             NotApplicableError: the model is not a checkpoint, is a causal LM, or has both an encoder and a decoder.
@@ -143,7 +147,8 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             NotApplicableError: the model lacks the span scorer, or ``accelerate`` is not installed.
             DataFileError: the model reads two mentions in no document.
             ModelError: the loss became NaN or infinite.
-            SettingError: there are no rows, a method changed a text without its mentions, or the files cannot be written.
+            SettingError: there are no rows, a method changed a text without its mentions, or the files cannot be
+                written.
         """
         require_train()
         _require_scorer(model)
@@ -170,9 +175,10 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     def evaluate(self, model: Model) -> list[Performance]:
         """Return F1 on the held-out documents, which are its units.
 
-        ``f1``: of "they corefer", for the pairs of each row, if the score is above 0, that is, if the antecedent is likelier than none
-        (Tenney et al. 2019; webster2020). ``conll_f1``: mean F1 of MUC, B3 and CEAF-phi4 of the clusters that the best antecedents make,
-        over the mentions that are read; left out where no cluster has two of them.
+        ``f1``: of "they corefer", for the pairs of each row, if the score is above 0, that is, if the antecedent is
+        likelier than none (Tenney et al. 2019; webster2020). ``conll_f1``: mean F1 of MUC, B3 and CEAF-phi4 of the
+        clusters that the best antecedents make, over the mentions that are read; left out where no cluster has two of
+        them.
 
         Raises:
             NotApplicableError: the model lacks the span scorer.
@@ -216,7 +222,9 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
 
 
 class _Documents:
-    """Documents with the clusters of their mentions, as examples of a Trainer. ``order``: their numbers in the order of training."""
+    """Documents with the clusters of their mentions, as examples of a Trainer. ``order``: their numbers in the order of
+    training.
+    """
 
     def __init__(self, documents: Sequence[DocumentTokens], clusters: Sequence[NDArray[np.int64]], pad_id: int) -> None:
         self._documents, self._clusters, self._pad_id = documents, clusters, pad_id
@@ -280,7 +288,9 @@ def _pair_performance(rows: Sequence[Row], tables: Sequence[NDArray[np.float64]]
 def _cluster_performance(
     rows: Sequence[Row], documents: Sequence[DocumentTokens], tables: Sequence[NDArray[np.float64]]
 ) -> Performance | None:
-    """Return the mean F1 of MUC, B3 and CEAF-phi4 over the mentions that are read, or ``None`` if the key has no cluster of two."""
+    """Return the mean F1 of MUC, B3 and CEAF-phi4 over the mentions that are read, or ``None`` if the key has no
+    cluster of two.
+    """
     counts: dict[int, NDArray[np.float64]] = {}
     for row, document, table in zip(rows, documents, tables, strict=True):
         read = np.flatnonzero(document.is_read)

@@ -25,8 +25,9 @@ Pair = tuple[int, int]
 class CoreferenceRows(NamedTuple):
     """Rows for training, rows of held-out documents, and a digest of all.
 
-    A row has ``text``; ``mentions``: (start, end, words, cluster) of each, in the order of the text, with a number for the cluster;
-    ``pairs``: the numbers of the two mentions of each pair whose classification F1 is of; and ``document``, a number.
+    A row has ``text``; ``mentions``: (start, end, words, cluster) of each, in the order of the text, with a number for
+    the cluster; ``pairs``: the numbers of the two mentions of each pair whose classification F1 is of; and
+    ``document``, a number.
     """
 
     training: list[Row]
@@ -37,15 +38,16 @@ class CoreferenceRows(NamedTuple):
 def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> CoreferenceRows:
     """Read documents with mentions, and hold some of them out; the draw is always the same.
 
-    - ``gap``: the pronoun and the two names of each passage of GAP's development part. Pairs: each name with the pronoun. Other mentions of
-      the passage are not marked and not read.
-    - ``winobias``: the mentions in brackets of the dev sentences, and the other profession. Pairs: each profession with the first pronoun.
-      Sentences with the same two professions differ little, and form one document.
-    - a path: documents in the CoNLL-2012 format with their gold mentions. Pairs: all mentions of a sentence (Tenney et al. 2019). The
-      parts of a document are rows of their own and are held out together.
+    - ``gap``: the pronoun and the two names of each passage of GAP's development part. Pairs: each name with the
+      pronoun. Other mentions of the passage are not marked and not read.
+    - ``winobias``: the mentions in brackets of the dev sentences, and the other profession. Pairs: each profession with
+      the first pronoun. Sentences with the same two professions differ little, and form one document.
+    - a path: documents in the CoNLL-2012 format with their gold mentions. Pairs: all mentions of a sentence (Tenney et
+      al. 2019). The parts of a document are rows of their own and are held out together.
 
-    The documents are those of :func:`~pytest_genderbias.suites.families.shared.coreference_training.coreference_training`, so that a head on
-    a frozen encoder is evaluated on the same ones.
+    The documents are those of
+    :func:`~pytest_genderbias.suites.families.shared.coreference_training.coreference_training`, so that a head on a
+    frozen encoder is evaluated on the same ones.
 
     Args:
         data: folder of the user's data sets.

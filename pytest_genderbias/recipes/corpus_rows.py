@@ -23,7 +23,9 @@ _SHOWN = 5  #: maximum number of warnings about broken lines
 
 
 class SentenceRows(NamedTuple):
-    """Sentences (``text``) for training with their ``place`` in the corpus, held-out sentences with their ``passage``, and a digest."""
+    """Sentences (``text``) for training with their ``place`` in the corpus, held-out sentences with their ``passage``,
+    and a digest.
+    """
 
     training: list[Row]
     held_out: list[Row]
@@ -35,13 +37,15 @@ def read_sentence_rows(
 ) -> SentenceRows:
     """Read the sentences of a corpus, and hold some of its passages out.
 
-    A passage is a document, several short documents, or a part of a long one. Its target length is 50 to 2,000 words, so that about ten or
-    more passages are held out, spread evenly over the corpus. The same corpus and settings always give the same rows. Texts are not
-    normalised: Brown and WikiText-2 have spaces around punctuation, and the latter has ``<unk>`` for rare words.
+    A passage is a document, several short documents, or a part of a long one. Its target length is 50 to 2,000 words,
+    so that about ten or more passages are held out, spread evenly over the corpus. The same corpus and settings always
+    give the same rows. Texts are not normalised: Brown and WikiText-2 have spaces around punctuation, and the latter
+    has ``<unk>`` for rare words.
 
     Args:
-        corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``, ``state_union`` ...), or the path of a text, of JSON lines with
-            ``text`` or ``sentences``, or of a folder of them (see :mod:`~pytest_genderbias.datasets.corpora`).
+        corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``, ``state_union`` ...), or the path of a
+            text, of JSON lines with ``text`` or ``sentences``, or of a folder of them (see
+            :mod:`~pytest_genderbias.datasets.corpora`).
         data: folder of the user's data sets; not used for a path.
         max_tokens: approximate maximum number of words (split at white space), in whole sentences; ``None``: all.
         held_out: share of the passages that is held out, above 0 and below 1.
@@ -116,7 +120,9 @@ def _read(files: tuple[Path, ...], most: int | None) -> tuple[list[str], list[in
 
 
 def _passages(words: NDArray[np.int64], documents: NDArray[np.int64], share: float) -> NDArray[np.int64]:
-    """Return the passage number of each sentence, from 0. A passage that is long enough ends with a document, unless that is very long."""
+    """Return the passage number of each sentence, from 0. A passage that is long enough ends with a document, unless
+    that is very long.
+    """
     size = min(max(int(words.sum() * share / _PASSAGES), _SMALLEST), _LARGEST)
     long = np.bincount(documents, words, minlength=1) > _WHOLE * size
     passage = np.zeros(len(words), dtype=np.int64)

@@ -37,19 +37,21 @@ _PIECES = ("before", "first", "between", "second", "after")
 
 @dataclass(frozen=True)
 class EdgeProbing(Recipe, FrozenEncoderRecipe):
-    """An edge-probing head on the frozen vectors of two mentions, like that of the ``coref-*`` suites, saved with its encoder.
+    """An edge-probing head on the frozen vectors of two mentions, like that of the ``coref-*`` suites, saved with its
+    encoder.
 
-    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` needs no other data. The encoder is frozen. Its vectors
-    of the mentions are computed once, before the first step, and the Trainer reads them standardised.
+    The trained model is a coreference scorer: ``measure("coref-winogender", model)`` needs no other data. The encoder
+    is frozen. Its vectors of the mentions are computed once, before the first step, and the Trainer reads them
+    standardised.
 
-    A row is a text in five pieces, so that data methods can change words without losing the mentions: the text before the first mention,
-    the first mention, the text between, the second mention, and the text after it. Grammatical rules see each piece separately. Pairs
-    with a mention inside the other are left out.
+    A row is a text in five pieces, so that data methods can change words without losing the mentions: the text before
+    the first mention, the first mention, the text between, the second mention, and the text after it. Grammatical rules
+    see each piece separately. Pairs with a mention inside the other are left out.
 
-    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files. ``held_out``: share of the
-    documents for ``f1``, which are never trained on; the draw does not depend on the seed. ``max_rows``: maximum number of pairs.
-    ``epochs``: may be fractional. ``learning_rate``: initial rate of AdamW, which falls linearly. ``arguments``: arguments of
-    ``transformers.TrainingArguments``, which override the settings.
+    ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files.
+    ``held_out``: share of the documents for ``f1``, which are never trained on; the draw does not depend on the seed.
+    ``max_rows``: maximum number of pairs. ``epochs``: may be fractional. ``learning_rate``: initial rate of AdamW,
+    which falls linearly. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str] = "edge-probe"
@@ -91,7 +93,8 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         return self._parts[0][: self.max_rows]
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of a network's encoder with a head that is initialised from the seed; an edge-probing head is kept.
+        """Return a copy of a network's encoder with a head that is initialised from the seed; an edge-probing head is
+        kept.
 
         Raises:
             NotApplicableError: the model is not a checkpoint, or has both an encoder and a decoder.
@@ -105,7 +108,8 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         return as_scorer(model, network)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train the head of a model that :meth:`start` returned, and return ``folder/model``. The encoder is frozen for any ``freeze``.
+        """Train the head of a model that :meth:`start` returned, and return ``folder/model``. The encoder is frozen for
+        any ``freeze``.
 
         Raises:
             NotApplicableError: the model lacks the head, or ``accelerate`` is not installed.
@@ -139,7 +143,8 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         )  # fmt: skip
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return F1 of "they corefer", at probability .5, over the pairs in held-out documents; its units are the documents.
+        """Return F1 of "they corefer", at probability .5, over the pairs in held-out documents; its units are the
+        documents.
 
         Raises:
             NotApplicableError: the model lacks the head.

@@ -16,7 +16,9 @@ _MEGABATCH = 50  #: number of batches whose rows are sorted by length together, 
 
 
 class TokenisedRows:
-    """Rows of token ids with a label, in arrays (a hundred bytes for a row of SNLI). ``order``: row numbers in the order of training."""
+    """Rows of token ids with a label, in arrays (a hundred bytes for a row of SNLI). ``order``: row numbers in the
+    order of training.
+    """
 
     def __init__(
         self,
@@ -53,11 +55,13 @@ class TokenisedRows:
 
 
 def order_by_length(lengths: ArrayLike, batch_size: int, epochs: float, seed: int) -> NDArray[np.int64]:
-    """Return the order of rows over all epochs, in shuffled batches of rows of similar length: shape (ceil(rows * epochs),).
+    """Return the order of rows over all epochs, in shuffled batches of rows of similar length: shape (ceil(rows *
+    epochs),).
 
-    The sampler of transformers that groups by length draws each epoch's order from the same generator as dropout, so that a training
-    which is interrupted after the first epoch resumes with other batches; and its batches come longest first. Here the order is
-    known before the first step. Rows that do not fill a batch at the end of an epoch begin the next one.
+    The sampler of transformers that groups by length draws each epoch's order from the same generator as dropout, so
+    that a training which is interrupted after the first epoch resumes with other batches; and its batches come longest
+    first. Here the order is known before the first step. Rows that do not fill a batch at the end of an epoch begin the
+    next one.
 
     Args:
         lengths: tokens of each row, shape (rows,).

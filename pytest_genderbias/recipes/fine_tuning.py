@@ -1,4 +1,6 @@
-"""Recipes that fine-tune an encoder for natural language inference, sentence similarity, or labelled texts such as biographies."""
+"""Recipes that fine-tune an encoder for natural language inference, sentence similarity, or labelled texts such as
+biographies.
+"""
 
 from __future__ import annotations
 
@@ -68,12 +70,13 @@ _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that 
 class FineTuning(Recipe):
     """What the recipes have in common. The fields are settings.
 
-    ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files instead of the data set's. ``max_rows`` and
-    ``max_evaluation``: maximum numbers of rows. ``epochs``: may be fractional. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes
-    below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum
-    number of tokens of a row in training. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the
-    head), or a number k: the embeddings and the first k layers (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`); a caller's
-    ``Training.freeze`` takes its place. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
+    ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files instead of the data set's.
+    ``max_rows`` and ``max_evaluation``: maximum numbers of rows. ``epochs``: may be fractional. ``learning_rate``: by
+    default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 %
+    of the steps it falls linearly. ``max_length``: maximum number of tokens of a row in training. ``freeze``: the part
+    that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings and
+    the first k layers (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`); a caller's ``Training.freeze``
+    takes its place. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str]
@@ -123,7 +126,8 @@ class FineTuning(Recipe):
         """The files that are read, by purpose (``training``, ``evaluation``)."""
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of a checkpoint with a head for the labels, initialised from the seed; a head for the same labels is kept.
+        """Return a copy of a checkpoint with a head for the labels, initialised from the seed; a head for the same
+        labels is kept.
 
         Raises:
             NotApplicableError: the model is not a checkpoint, or its architecture has no sequence classifier.
@@ -217,7 +221,9 @@ class FineTuning(Recipe):
 
 @dataclass(frozen=True)
 class InferenceTuning(FineTuning):
-    """Natural language inference: SNLI, or a labelled file of its form. ``accuracy`` is on SNLI test, or on dev if test is missing."""
+    """Natural language inference: SNLI, or a labelled file of its form. ``accuracy`` is on SNLI test, or on dev if test
+    is missing.
+    """
 
     name: ClassVar[str] = "nli"
     columns: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
@@ -258,7 +264,9 @@ class InferenceTuning(FineTuning):
 
 @dataclass(frozen=True)
 class SimilarityTuning(FineTuning):
-    """Regression of the similarity of sentences on the scale of the STS Benchmark, 0 to 5. ``pearson_r`` is on STS-B dev."""
+    """Regression of the similarity of sentences on the scale of the STS Benchmark, 0 to 5. ``pearson_r`` is on STS-B
+    dev.
+    """
 
     name: ClassVar[str] = "similarity"
     columns: ClassVar[tuple[str, ...]] = ("sentence1", "sentence2")
@@ -281,7 +289,8 @@ class SimilarityTuning(FineTuning):
         return _similarity_rows(self.files["training"], self.max_rows)
 
     def evaluate(self, model: Model) -> list[Performance]:
-        """Return Pearson's r of scores and gold scores; its units are blocks of consecutive pairs. Scores of an encoder are cosines.
+        """Return Pearson's r of scores and gold scores; its units are blocks of consecutive pairs. Scores of an encoder
+        are cosines.
 
         Raises:
             UndefinedError: all pairs have the same score.
@@ -303,14 +312,16 @@ class SimilarityTuning(FineTuning):
 
 @dataclass(frozen=True)
 class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
-    """Classification of texts about persons with a gender: biographies, or a labelled file (docs/reference/data.md). ``accuracy`` is on held-out texts.
+    """Classification of texts about persons with a gender: biographies, or a labelled file (docs/reference/data.md).
+    ``accuracy`` is on held-out texts.
 
-    ``held_out``: share of each label and gender that is never trained on, unless ``evaluation`` names a file; the draw does not depend on
-    the seed. ``taken_out``: entries ``(label, gender, share)``: this share of their rows is removed from the training part, for an
-    imbalance that a mitigation can correct. Groups are ``female`` and ``male``, or those of the file. A file without the column ``group``
-    can be trained on, but neither balanced nor measured by group.
+    ``held_out``: share of each label and gender that is never trained on, unless ``evaluation`` names a file; the draw
+    does not depend on the seed. ``taken_out``: entries ``(label, gender, share)``: this share of their rows is removed
+    from the training part, for an imbalance that a mitigation can correct. Groups are ``female`` and ``male``, or those
+    of the file. A file without the column ``group`` can be trained on, but neither balanced nor measured by group.
 
-    The suite ``bios`` is measured on the held-out texts, with the shares of women in the training part (:meth:`suite_settings`).
+    The suite ``bios`` is measured on the held-out texts, with the shares of women in the training part
+    (:meth:`suite_settings`).
     """
 
     name: ClassVar[str] = "classification"
@@ -373,15 +384,21 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
         return list(self._parts[0])
 
     def held_out_file(self, folder: str | Path) -> Path:
-        """Write the held-out texts as JSON lines for the option ``texts`` of the suite ``bios``, and return the file."""
+        """Write the held-out texts as JSON lines for the option ``texts`` of the suite ``bios``, and return the
+        file.
+        """
         return self._written(folder, "held-out", self._parts[1])
 
     def training_file(self, folder: str | Path) -> Path:
-        """Write the unmitigated training part for the option ``training`` of ``bios`` (shares of women), and return the file."""
+        """Write the unmitigated training part for the option ``training`` of ``bios`` (shares of women), and return the
+        file.
+        """
         return self._written(folder, "training", self._parts[0])
 
     def suite_settings(self, suite: Suite, folder: str | Path) -> dict[str, object]:
-        """Return the options with which ``bios`` measures held-out texts, written to a folder; empty for other suites."""
+        """Return the options with which ``bios`` measures held-out texts, written to a folder; empty for other
+        suites.
+        """
         if suite.family.name != "bios":
             return {}
         return {"texts": str(self.held_out_file(folder)), "training": str(self.training_file(folder))}

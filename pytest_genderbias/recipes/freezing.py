@@ -1,4 +1,6 @@
-"""Freezing: which parameters of a network are excluded from training, by the setting ``freeze`` of recipes and of a ``Training``."""
+"""Freezing: which parameters of a network are excluded from training, by the setting ``freeze`` of recipes and of a
+``Training``.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ def check_freeze(freeze: object) -> None:
 
 
 def with_freeze(training: Training, freeze: str | int) -> Training:
-    """Return a training that freezes what a recipe says, unless the caller of the training freezes something: then that."""
+    """Return a training that freezes what a recipe says, unless the caller of the training freezes something: then
+    that.
+    """
     return replace(training, freeze=freeze) if training.freeze == NOTHING else training
 
 
@@ -52,16 +56,16 @@ def frozen_parameters(network: PreTrainedModel, what: str | int) -> list[torch.n
     """Return the parameters that are frozen for a setting, whose values stay as they are, bit for bit.
 
     - ``nothing``: none.
-    - ``embeddings``: those that the output of the embedding layer (hidden state 0) depends on: word, position and type vectors and their
-      norm, and, in networks that have one, the map to the size of the layers. An output layer that shares the word vectors is frozen with
-      them.
-    - a number k: also those that hidden state k depends on, so that the k-th layer gives the same vectors after the training. In DeBERTa
-      the relative positions, which all layers share, are frozen from k = 1.
+    - ``embeddings``: those that the output of the embedding layer (hidden state 0) depends on: word, position and type
+      vectors and their norm, and, in networks that have one, the map to the size of the layers. An output layer that
+      shares the word vectors is frozen with them.
+    - a number k: also those that hidden state k depends on, so that the k-th layer gives the same vectors after the
+      training. In DeBERTa the relative positions, which all layers share, are frozen from k = 1.
     - ``encoder``: all but the head.
 
     Raises:
-        SettingError: ``what`` is none of these, there are fewer layers, or layers share their parameters, as in ALBERT, so that they cannot
-            be frozen one by one.
+        SettingError: ``what`` is none of these, there are fewer layers, or layers share their parameters, as in ALBERT,
+            so that they cannot be frozen one by one.
     """
     base: torch.nn.Module = network.base_model
     if what == NOTHING:
@@ -103,7 +107,9 @@ def _parameters_of_states(network: PreTrainedModel) -> list[set[int]]:
 
 
 def _layers(base: torch.nn.Module, count: int) -> list[torch.nn.Module]:
-    """Return the layers of a network, some of whose parameters a few tokens may not reach, such as experts; empty if they are in no list."""
+    """Return the layers of a network, some of whose parameters a few tokens may not reach, such as experts; empty if
+    they are in no list.
+    """
     import torch
 
     lists = (list(module) for module in base.modules() if isinstance(module, torch.nn.ModuleList))

@@ -28,10 +28,12 @@ CLASSIFICATION: Final = "single_label_classification"
 
 
 def with_head(model: Model | None, labels: Sequence[str], seed: int) -> Model:
-    """Return a copy of a network as a sequence classifier. A classifier of the same labels, in any order and case, keeps its head.
+    """Return a copy of a network as a sequence classifier. A classifier of the same labels, in any order and case,
+    keeps its head.
 
-    The weights below the head are the model's, bit for bit. The pooler of BERT and ALBERT counts as head: masked LMs have none, and
-    encoders may have been saved without it. A tokenizer without padding (GPT-2, Llama) pads with its end-of-text token.
+    The weights below the head are the model's, bit for bit. The pooler of BERT and ALBERT counts as head: masked LMs
+    have none, and encoders may have been saved without it. A tokenizer without padding (GPT-2, Llama) pads with its
+    end-of-text token.
 
     Args:
         model: a checkpoint of an architecture that transformers has a sequence classifier for.
@@ -39,7 +41,8 @@ def with_head(model: Model | None, labels: Sequence[str], seed: int) -> Model:
         seed: seed of the head's weights.
 
     Raises:
-        NotApplicableError: the model is not a checkpoint, its architecture has no classifier, or hooks change its hidden layers.
+        NotApplicableError: the model is not a checkpoint, its architecture has no classifier, or hooks change its
+            hidden layers.
         ModelError: the body of the classifier has weights that the model lacks, or the tokenizer cannot pad.
     """
     if model is None or not isinstance(model.backend, Checkpoint):
@@ -57,7 +60,8 @@ def as_scorer(model: Model, network: PreTrainedModel) -> Model:
 
 
 def on_encoder(model: Model, seed: int, make: Callable[[PreTrainedConfig], Network]) -> Network:
-    """Return a network with a copy of a model's encoder, whose projections it keeps, and a head that is initialised from the seed.
+    """Return a network with a copy of a model's encoder, whose projections it keeps, and a head that is initialised
+    from the seed.
 
     Args:
         model: a checkpoint.
@@ -99,7 +103,9 @@ def no_checkpoint(model: Model | None) -> str:
 
 
 def has_labels(model: Model, labels: Sequence[str]) -> bool:
-    """Return whether a model is a sequence classifier of these labels, in any order and case. The name of a single output is ignored."""
+    """Return whether a model is a sequence classifier of these labels, in any order and case. The name of a single
+    output is ignored.
+    """
     if not isinstance(model.backend, Checkpoint):
         return False
     network = model.backend.network

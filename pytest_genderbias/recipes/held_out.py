@@ -1,4 +1,6 @@
-"""Split labelled texts into a training part and a held-out part, and create an imbalance in the training part on purpose."""
+"""Split labelled texts into a training part and a held-out part, and create an imbalance in the training part on
+purpose.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def hold_out(rows: Sequence[Row], keys: Sequence[str], share: float) -> tuple[li
 
 
 def take_out(rows: Sequence[Row], what: TakenOut, label: str, group: str) -> list[Row]:
-    """Remove a share of the rows of some labels and groups, for an imbalance of known size. The draw is always the same.
+    """Remove a share of the rows of some labels and groups, for an imbalance of known size. The draw is always the
+    same.
 
     Args:
         rows: in any order, which is preserved.

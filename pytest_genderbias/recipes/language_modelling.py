@@ -1,4 +1,6 @@
-"""Recipes for pre-training of a masked or causal LM on a corpus, continued or from nothing, evaluated by the perplexity of held-out passages."""
+"""Recipes for pre-training of a masked or causal LM on a corpus, continued or from nothing, evaluated by the perplexity
+of held-out passages.
+"""
 
 from __future__ import annotations
 
@@ -135,11 +137,13 @@ class _Pretraining(Recipe):
         return list(self._corpus.training)
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a copy of the model, whose head is kept; or a network of its architecture with random weights, and its tokenizer.
+        """Return a copy of the model, whose head is kept; or a network of its architecture with random weights, and its
+        tokenizer.
 
         Raises:
             NotApplicableError: the recipe trains another kind of model.
-            SettingError: the architecture cannot have the sizes of the settings, or the network not the layers that ``freeze`` names.
+            SettingError: the architecture cannot have the sizes of the settings, or the network not the layers that
+                ``freeze`` names.
         """
         checkpoint = self._checkpoint(model)
         assert model is not None
@@ -154,9 +158,9 @@ class _Pretraining(Recipe):
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
         """Continue the training; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
 
-        Sentences are concatenated in blocks of ``max_length`` tokens, without padding. If rows share a ``place``, as a sentence and its
-        counterfactual do, the second ones are in separate blocks: within one block, a sentence would reveal the masked words of its
-        counterfactual.
+        Sentences are concatenated in blocks of ``max_length`` tokens, without padding. If rows share a ``place``, as a
+        sentence and its counterfactual do, the second ones are in separate blocks: within one block, a sentence would
+        reveal the masked words of its counterfactual.
         """
         require_train()
         checkpoint = self._checkpoint(model)
@@ -197,7 +201,9 @@ class _Pretraining(Recipe):
         return min(self.max_length, checkpoint.max_length or self.max_length)
 
     def _blocks(self, checkpoint: Checkpoint, rows: Sequence[Row]) -> Ids:
-        """Return the blocks of all streams of rows, without the incomplete ones at their ends: shape (blocks, tokens)."""
+        """Return the blocks of all streams of rows, without the incomplete ones at their ends: shape (blocks,
+        tokens).
+        """
         streams = [self._cut(checkpoint, texts) for texts in _streams(rows)]
         width = max((len(block) for blocks in streams for block in blocks), default=0)
         whole = [block for blocks in streams for block in blocks if len(block) == width]
@@ -220,22 +226,26 @@ class _Pretraining(Recipe):
 
 @dataclass(frozen=True)
 class MaskedPretraining(_Pretraining):
-    """Masked language modelling on a corpus: of the selected tokens, 80 % are masked, 10 % replaced and 10 % kept (Devlin et al. 2019).
+    """Masked language modelling on a corpus: of the selected tokens, 80 % are masked, 10 % replaced and 10 % kept
+    (Devlin et al. 2019).
 
-    The evaluation is the perplexity at masked tokens (exp of their mean loss) and the accuracy at them, on held-out passages: 15 % of
-    their tokens are replaced by the mask token, always the same ones for a tokenizer. This perplexity is per token and conditional on
-    both sides, so it is not comparable with that of causal LMs or of other vocabularies.
+    The evaluation is the perplexity at masked tokens (exp of their mean loss) and the accuracy at them, on held-out
+    passages: 15 % of their tokens are replaced by the mask token, always the same ones for a tokenizer. This perplexity
+    is per token and conditional on both sides, so it is not comparable with that of causal LMs or of other
+    vocabularies.
 
-    ``corpus``, ``data``, ``max_tokens``, ``held_out``: see :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``:
-    tokens in a block. ``steps``: number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of
-    the tokens that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``. ``freeze``: the part that is not
-    trained: ``nothing``, ``embeddings`` (with an output layer that shares them), ``encoder`` (all but the head), or a number k: the
-    embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
+    ``corpus``, ``data``, ``max_tokens``, ``held_out``: see
+    :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``: tokens in a block. ``steps``:
+    number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of the tokens
+    that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``. ``freeze``: the part that
+    is not trained: ``nothing``, ``embeddings`` (with an output layer that shares them), ``encoder`` (all but the head),
+    or a number k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
 
-    ``weights``: ``given`` continues the training of the given model. ``new`` trains from nothing: a network of the given model's architecture
-    with weights drawn from the seed, and its tokenizer (webster2020 pre-trains BERT from scratch for the CDA of table 4). Models "before" a
-    mitigation are then trained in the same way without it. ``layers``, ``hidden_size`` and ``heads``: sizes of the new network; ``None``:
-    those of the given one. ``learning_rate``: by default 5e-5, and 1e-3 for new weights. No tokenizer is trained: trainers of vocabularies
+    ``weights``: ``given`` continues the training of the given model. ``new`` trains from nothing: a network of the
+    given model's architecture with weights drawn from the seed, and its tokenizer (webster2020 pre-trains BERT from
+    scratch for the CDA of table 4). Models "before" a mitigation are then trained in the same way without it.
+    ``layers``, ``hidden_size`` and ``heads``: sizes of the new network; ``None``: those of the given one.
+    ``learning_rate``: by default 5e-5, and 1e-3 for new weights. No tokenizer is trained: trainers of vocabularies
     break ties at random, so that the same seed would not give the same model.
     """
 
@@ -284,8 +294,8 @@ class MaskedPretraining(_Pretraining):
 class CausalPretraining(_Pretraining):
     """Causal language modelling on a corpus, evaluated by the perplexity per word of held-out passages.
 
-    Words are counted as in :mod:`~pytest_genderbias.datasets.corpora`, so the perplexity is comparable between tokenizers. The settings are
-    those of :class:`MaskedPretraining`, without ``mask_probability``.
+    Words are counted as in :mod:`~pytest_genderbias.datasets.corpora`, so the perplexity is comparable between
+    tokenizers. The settings are those of :class:`MaskedPretraining`, without ``mask_probability``.
     """
 
     name: ClassVar[str] = "causal-lm"
@@ -328,8 +338,8 @@ class _Example(TypedDict):
 class _Schedule:
     """The blocks in the order of training, which differs between epochs and is known before the training.
 
-    So the order, and the masks that depend on the place in it, are the same in a resumed training. If a mitigation adds a few blocks to the
-    text, the others keep their relative order.
+    So the order, and the masks that depend on the place in it, are the same in a resumed training. If a mitigation adds
+    a few blocks to the text, the others keep their relative order.
     """
 
     def __init__(self, blocks: Ids, count: int, seed: int) -> None:
@@ -349,7 +359,9 @@ class _Schedule:
 
 
 class _Masking:
-    """Makes masked batches: transformers' masking, with a generator that the seed and the place of the batch determine."""
+    """Makes masked batches: transformers' masking, with a generator that the seed and the place of the batch
+    determine.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, probability: float, seed: int) -> None:
         from transformers import DataCollatorForLanguageModeling
@@ -431,7 +443,9 @@ def _token(*candidates: int | None) -> Ids:
 
 
 def _masked_scores(checkpoint: Checkpoint, blocks: Sequence[Ids]) -> tuple[NDArray[np.float64], ...]:
-    """Return the loss at masked tokens of each block, in nats, the number of correct ones, and their number: each of shape (n,)."""
+    """Return the loss at masked tokens of each block, in nats, the number of correct ones, and their number: each of
+    shape (n,).
+    """
     import torch
 
     tokenizer, network = checkpoint.tokenizer, checkpoint.network
@@ -464,7 +478,9 @@ def _masked_scores(checkpoint: Checkpoint, blocks: Sequence[Ids]) -> tuple[NDArr
 
 
 def _pattern(block: Ids, special: Sequence[int], number: int) -> NDArray[np.int64]:
-    """Return the masked positions of a block, which are always the same: 15 % of the tokens that are not special, at least one."""
+    """Return the masked positions of a block, which are always the same: 15 % of the tokens that are not special, at
+    least one.
+    """
     words = np.flatnonzero(~np.isin(block, special))
     count = min(len(words), max(1, round(_EVALUATED * len(words))))
     return np.sort(np.random.default_rng([_PATTERN, number]).choice(words, count, replace=False))

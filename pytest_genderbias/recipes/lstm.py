@@ -1,4 +1,6 @@
-"""The recipe that trains a word-level LSTM language model on a corpus from random weights (lu2018 section 4, bordia2019 section 3.4)."""
+"""The recipe that trains a word-level LSTM language model on a corpus from random weights (lu2018 section 4, bordia2019
+section 3.4).
+"""
 
 from __future__ import annotations
 
@@ -50,13 +52,15 @@ _IGNORED = -100  #: no label
 
 @dataclass(frozen=True)
 class LstmTraining(Recipe):
-    """A word-level LSTM language model, trained on the sentences of a corpus and evaluated by its perplexity on held-out passages.
+    """A word-level LSTM language model, trained on the sentences of a corpus and evaluated by its perplexity on
+    held-out passages.
 
-    Rows are sentences, so that augmentation works on each. For training they are concatenated with ``<eos>`` between them, in an
-    order drawn from the seed (otherwise a sentence and its counterfactual would be neighbours, and the second could be copied), and cut
-    into blocks. The state is reset for each block (**choice**; the papers pass it on). ``shuffled=False`` keeps the order of the text; do
-    not use it with augmentation. The vocabulary is that of the original training text, whatever a mitigation changes. It has the words of
-    the packaged pair lists with their partners, and those of the suites, if they occur, however rare.
+    Rows are sentences, so that augmentation works on each. For training they are concatenated with ``<eos>`` between
+    them, in an order drawn from the seed (otherwise a sentence and its counterfactual would be neighbours, and the
+    second could be copied), and cut into blocks. The state is reset for each block (**choice**; the papers pass it on).
+    ``shuffled=False`` keeps the order of the text; do not use it with augmentation. The vocabulary is that of the
+    original training text, whatever a mitigation changes. It has the words of the packaged pair lists with their
+    partners, and those of the suites, if they occur, however rare.
 
     Attributes:
         data: folder of the data sets.
@@ -64,14 +68,16 @@ class LstmTraining(Recipe):
         held_out: share of the passages that is never trained on.
         max_tokens: maximum number of words read from the corpus.
         layers: number of layers (lu2018: 2; bordia2019: 3).
-        hidden_size: size of the layers (lu2018: 1,500; bordia2019: 1,150); the last has the size of the embeddings if tied.
+        hidden_size: size of the layers (lu2018: 1,500; bordia2019: 1,150); the last has the size of the embeddings if
+            tied.
         embedding_size: size of the word vectors.
         dropout: dropout between embeddings, layers and output.
         tied: whether the output layer shares the weights of the embeddings.
         cased: whether case is preserved; lu2018's pairs are in lower case, bordia2019's in both.
         vocabulary_size: maximum number of words, the most frequent ones; ``None``: all.
         min_count: minimum number of occurrences of a word.
-        sampled_words: number of words over which the loss of a training step is normalised (evaluation: all); 0: the whole vocabulary.
+        sampled_words: number of words over which the loss of a training step is normalised (evaluation: all); 0: the
+            whole vocabulary.
         shuffled: whether sentences are shuffled.
         block: number of words that are predicted from one state.
         batch_size: blocks in a batch.
@@ -133,7 +139,9 @@ class LstmTraining(Recipe):
         return list(self._text.training)
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a network with random weights and the vocabulary of the original text, or the given word-level LSTM."""
+        """Return a network with random weights and the vocabulary of the original text, or the given word-level
+        LSTM.
+        """
         if model is not None:
             _require_own(model)
             return model
@@ -174,8 +182,8 @@ class LstmTraining(Recipe):
     def evaluate(self, model: Model) -> list[Performance]:
         """Return the perplexity by word of the held-out passages, whose texts are not changed.
 
-        ``<eos>`` after each sentence counts as a word, as in the papers, and so does ``<unk>``. The state is reset after 256 words. The
-        units are passages.
+        ``<eos>`` after each sentence counts as a word, as in the papers, and so does ``<unk>``. The state is reset
+        after 256 words. The units are passages.
         """
         _require_own(model)
         log_probabilities, words = _passage_scores(model, self._text.held_out)
@@ -198,8 +206,8 @@ def choose_words(
 ) -> tuple[str, ...]:
     """Return the vocabulary of texts, most frequent words first.
 
-    It has the words of pair lists and suites if they occur, however rare, and both words of a pair if it has one of them, so that swapped
-    words are known.
+    It has the words of pair lists and suites if they occur, however rare, and both words of a pair if it has one of
+    them, so that swapped words are known.
 
     Args:
         texts: texts, which are read once.
@@ -256,8 +264,8 @@ def read_stream(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str]) -> Ids
 
 
 class Blocks:
-    """A stream of token ids in rows of ``size`` + 1. Each row begins with the last token of the previous one, so that every token but the
-    first is predicted once.
+    """A stream of token ids in rows of ``size`` + 1. Each row begins with the last token of the previous one, so that
+    every token but the first is predicted once.
 
     >>> [block["input_ids"].tolist() for block in Blocks(np.arange(6), 3)]
     [[0, 1, 2, 3], [3, 4, 5]]

@@ -1,4 +1,6 @@
-"""Networks of a given architecture with random weights, for trainings from nothing (webster2020, table 4: CDA in BERT pre-trained anew)."""
+"""Networks of a given architecture with random weights, for trainings from nothing (webster2020, table 4: CDA in BERT
+pre-trained anew).
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ def new_network(
 ) -> PreTrainedModel:
     """Return a network of the same class with random weights, in single precision, on the same device.
 
-    The initialisation is that of transformers for the architecture. If ``hidden_size`` changes, the inner size of the layers changes in
-    proportion, and the number of heads so that a head keeps its size.
+    The initialisation is that of transformers for the architecture. If ``hidden_size`` changes, the inner size of the
+    layers changes in proportion, and the number of heads so that a head keeps its size.
 
     Args:
         network: a network, whose class and config are taken, but no weight; it stays as it is.

@@ -23,14 +23,15 @@ CHECKPOINTS = "checkpoints"  #: folder in that of a training, from which it resu
 UNFINISHED_MODEL = (
     ".saving-"  #: begins the name of a folder in that of a training, where the model is saved until it is complete
 )
-#: Metadata of a field that a later version added. At its default it is no part of :func:`identifying_settings`, so that trainings of
-#: earlier versions keep their identity.
+#: Metadata of a field that a later version added. At its default it is no part of :func:`identifying_settings`, so that
+#: trainings of earlier versions keep their identity.
 ADDED_LATER: Mapping[str, bool] = {"added later": True}
 NOTHING, EMBEDDINGS, ENCODER = "nothing", "embeddings", "encoder"
 
 
 def identifying_settings(owner: DataclassInstance) -> dict[str, object]:
-    """Return the fields of a method or a recipe that identify its trainings, without :data:`ADDED_LATER` ones at their defaults.
+    """Return the fields of a method or a recipe that identify its trainings, without :data:`ADDED_LATER` ones at their
+    defaults.
 
     >>> from pytest_genderbias.mitigation import make_method
     >>> "initials" in identifying_settings(make_method("cda")), "pairs" in identifying_settings(make_method("cda"))
@@ -47,8 +48,9 @@ def identifying_settings(owner: DataclassInstance) -> dict[str, object]:
 class Performance:
     """How well a model performs its task: one figure, and the sums over the examples that it is computed from.
 
-    ``name``: ``accuracy``, ``perplexity``, ``pearson_r``, ``f1``, or a name of your own recipe. ``direction``: the worse direction,
-    ``higher`` or ``lower``. ``item_sums``: by example or passage, so that two models are compared on the same ones.
+    ``name``: ``accuracy``, ``perplexity``, ``pearson_r``, ``f1``, or a name of your own recipe. ``direction``: the
+    worse direction, ``higher`` or ``lower``. ``item_sums``: by example or passage, so that two models are compared on
+    the same ones.
     """
 
     name: str
@@ -61,11 +63,12 @@ class Performance:
 class Training:
     """Options that a caller adds to a recipe's training; the defaults change nothing.
 
-    ``callbacks``: for transformers' Trainer. ``around``: returns a context manager that is entered during the training, given the network.
-    ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings
-    and the first k layers (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`). A recipe may have a setting of the same name, which
-    holds where the caller freezes ``nothing``. ``new_head``: reinitialise the head from the seed. ``max_steps``: number of steps; ``None``: as the recipe sets it.
-    ``progress``: show transformers' progress bar.
+    ``callbacks``: for transformers' Trainer. ``around``: returns a context manager that is entered during the training,
+    given the network. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the
+    head), or a number k: the embeddings and the first k layers
+    (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`). A recipe may have a setting of the same name, which
+    holds where the caller freezes ``nothing``. ``new_head``: reinitialise the head from the seed. ``max_steps``: number
+    of steps; ``None``: as the recipe sets it. ``progress``: show transformers' progress bar.
     """
 
     callbacks: Sequence[TrainerCallback] = ()
@@ -103,8 +106,9 @@ class Recipe(Evaluator, Protocol):
         columns: text columns of a row, which data methods may change.
         label: column of the class, or ``None``.
         group: column of the person's gender, or ``None``.
-        makes_task: whether the model given to :meth:`start` cannot perform the task yet, such as an encoder without the head. Models
-            "before" a mitigation are then trained without the mitigation; otherwise the given model is "before".
+        makes_task: whether the model given to :meth:`start` cannot perform the task yet, such as an encoder without the
+            head. Models "before" a mitigation are then trained without the mitigation; otherwise the given model is
+            "before".
     """
 
     name: ClassVar[str]
@@ -133,7 +137,8 @@ class Recipe(Evaluator, Protocol):
     def start(self, model: Model | None, seed: int) -> Model:
         """Return the model that training starts from: a copy of the given model, with a head for the task.
 
-        A head that the given model lacks is initialised from the seed. Mitigations before training change the returned model.
+        A head that the given model lacks is initialised from the seed. Mitigations before training change the returned
+        model.
 
         Raises:
             NotApplicableError: the recipe trains another kind of model.
@@ -145,8 +150,9 @@ class Recipe(Evaluator, Protocol):
     ) -> Path:
         """Train a model that :meth:`start` returned, and return the folder of the checkpoint, ``folder/model``.
 
-        ``folder/model`` exists only once it is complete. Checkpoints of the training lie beside it, and an interrupted training resumes
-        from the last complete one. The same model, rows and seed give the same weights, interrupted or not.
+        ``folder/model`` exists only once it is complete. Checkpoints of the training lie beside it, and an interrupted
+        training resumes from the last complete one. The same model, rows and seed give the same weights, interrupted or
+        not.
 
         Raises:
             NotApplicableError: ``accelerate`` is not installed.

@@ -1,4 +1,6 @@
-"""Natural language inference over static word vectors: dev2019's decomposable attention with a BiLSTM encoder, trained on SNLI."""
+"""Natural language inference over static word vectors: dev2019's decomposable attention with a BiLSTM encoder, trained
+on SNLI.
+"""
 
 from __future__ import annotations
 
@@ -25,13 +27,16 @@ from pytest_genderbias.text import packaged
 
 @dataclass(frozen=True)
 class StaticInferenceTraining(InferenceTuning):
-    """Decomposable attention over a BiLSTM encoder of word vectors, on SNLI or a labelled file of its form (dev2019, "Experimental Setup").
+    """Decomposable attention over a BiLSTM encoder of word vectors, on SNLI or a labelled file of its form (dev2019,
+    "Experimental Setup").
 
-    It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``. The vocabulary has the words of the data and
-    of the packaged suites and word lists; all other words share the mean of the file's vectors (**choice**). ``hidden_size``: size of the
-    encoder, both directions together, and of the layers after it. ``freeze_embeddings``: do not train the vectors, so that a projection
-    before training persists (**choice**: dev2019 does so for ELMo, and does not say for GloVe); ``freeze`` takes its place if it freezes more. For other settings see
-    :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, the best of 100 epochs.
+    It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``. The vocabulary has the
+    words of the data and of the packaged suites and word lists; all other words share the mean of the file's vectors
+    (**choice**). ``hidden_size``: size of the encoder, both directions together, and of the layers after it.
+    ``freeze_embeddings``: do not train the vectors, so that a projection before training persists (**choice**: dev2019
+    does so for ELMo, and does not say for GloVe); ``freeze`` takes its place if it freezes more. For other settings see
+    :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, the best of
+    100 epochs.
     """
 
     name: ClassVar[str] = "static-nli"
@@ -51,12 +56,15 @@ class StaticInferenceTraining(InferenceTuning):
         check_share("dropout", self.dropout, zero=True)
 
     def settings(self) -> dict[str, object]:
-        """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the vocabulary."""
+        """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the
+        vocabulary.
+        """
         digest = hashlib.sha256("\0".join(_packaged_texts()).encode())
         return {**super().settings(), "packaged": digest.hexdigest()[:16]}
 
     def start(self, model: Model | None, seed: int) -> Model:
-        """Return a network over a model's word vectors, initialised from the seed. A network of this recipe is returned unchanged.
+        """Return a network over a model's word vectors, initialised from the seed. A network of this recipe is returned
+        unchanged.
 
         Raises:
             NotApplicableError: the model is neither.
@@ -71,7 +79,9 @@ class StaticInferenceTraining(InferenceTuning):
         return self._network_over(model.backend, seed, model.name)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a copy of a model that :meth:`start` returned, with frozen word vectors if set, and return ``folder/model``."""
+        """Train a copy of a model that :meth:`start` returned, with frozen word vectors if set, and return
+        ``folder/model``.
+        """
         own = EMBEDDINGS if self.freeze_embeddings and self.freeze == NOTHING else self.freeze
         return super().train(model, rows, seed, folder, with_freeze(training, own))
 

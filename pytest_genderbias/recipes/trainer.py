@@ -132,7 +132,9 @@ def require_train() -> None:
 
 
 def tuning_arguments(settings: TuningSettings, model: Model, training: Training) -> dict[str, Any]:
-    """Return the arguments of the Trainer for the tuning of an encoder: the settings, which its ``arguments`` overrides."""
+    """Return the arguments of the Trainer for the tuning of an encoder: the settings, which its ``arguments``
+    overrides.
+    """
     by_size = next(rate for least, rate in LEARNING_RATES if model.width >= least)
     return {
         "num_train_epochs": settings.epochs, "per_device_train_batch_size": settings.batch_size,
@@ -164,7 +166,8 @@ def run_trainer(
         seed: seed of the order of the data and of dropout.
         arguments: arguments of ``transformers.TrainingArguments``; ``save_steps`` limits what an interruption loses.
         training: options of the caller.
-        divisible: whether several processes may divide each step, as ``accelerate launch`` starts them. Then the first of them saves.
+        divisible: whether several processes may divide each step, as ``accelerate launch`` starts them. Then the first
+            of them saves.
 
     Raises:
         NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
@@ -234,7 +237,9 @@ def _make_trainer(
 
 
 def _stay_on(device: torch.device, settings: TrainingArguments) -> None:
-    """Let the Trainer use the GPU that a network is on: by itself it takes the first one, and moves the network there."""
+    """Let the Trainer use the GPU that a network is on: by itself it takes the first one, and moves the network
+    there.
+    """
     import torch
 
     if device.type == "cuda":
@@ -243,7 +248,9 @@ def _stay_on(device: torch.device, settings: TrainingArguments) -> None:
 
 
 def _show_progress(trainer: Trainer, progress: bool) -> None:
-    """Show one bar with the latest loss at its end, where the Trainer's own bar writes a line for each loss; or nothing."""
+    """Show one bar with the latest loss at its end, where the Trainer's own bar writes a line for each loss; or
+    nothing.
+    """
     import transformers
 
     if not progress:

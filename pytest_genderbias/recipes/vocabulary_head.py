@@ -28,11 +28,12 @@ class _EncoderOutput(Protocol):
 
 @contextmanager
 def head_at_labels(network: PreTrainedModel) -> Iterator[bool]:
-    """Make a network compute its vocabulary head at labelled positions only: with 15 % masked, this saves most work of a small network.
+    """Make a network compute its vocabulary head at labelled positions only: with 15 % masked, this saves most work of
+    a small network.
 
-    The loss is equal up to rounding. The returned logits are those of the labelled positions, row by row: shape (1, labels,
-    vocabulary). First a batch is passed both ways. If the losses differ, or the architecture does not compute its head from the last
-    hidden state, the network is left unchanged. Yields whether it was changed.
+    The loss is equal up to rounding. The returned logits are those of the labelled positions, row by row: shape (1,
+    labels, vocabulary). First a batch is passed both ways. If the losses differ, or the architecture does not compute
+    its head from the last hidden state, the network is left unchanged. Yields whether it was changed.
     """
     equal = _has_equal_loss(network)
     handles = _hooks(network) if equal else []
@@ -99,7 +100,8 @@ def _has_equal_loss(network: PreTrainedModel) -> bool:
 
 
 def renew_vocabulary_head(network: PreTrainedModel, seed: int) -> None:
-    """Reinitialise a vocabulary head from a seed, in place: the modules between the encoder and the output layer, and its bias.
+    """Reinitialise a vocabulary head from a seed, in place: the modules between the encoder and the output layer, and
+    its bias.
 
     The weights of the output layer are kept: they are, or were, the input embeddings.
 

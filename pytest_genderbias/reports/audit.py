@@ -76,7 +76,9 @@ def write_audit(report: RunReport, directory: Path) -> None:
 
 
 def pack_name(report: RunReport) -> str:
-    """Return the name of the folder of a run: its date in UTC, and the first eight digits of a SHA-256 over all of it."""
+    """Return the name of the folder of a run: its date in UTC, and the first eight digits of a SHA-256 over all of
+    it.
+    """
     digest = hashlib.sha256(json_text(report.to_dict()).encode()).hexdigest()[:8]
     try:
         date = datetime.datetime.fromisoformat(report.run.date).astimezone(datetime.timezone.utc)

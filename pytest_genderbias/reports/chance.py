@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from pytest_genderbias.measurement.measurement import Measurement
 
-#: Kinds of figures: the end of the shuffles on the side that is worse, or both ends; the share of splits; the value of a control.
+#: Kinds of figures: the end of the shuffles on the side that is worse, or both ends; the share of splits; the value of
+#: a control.
 SHUFFLES, SPLITS, CONTROL = "shuffles", "splits", "control"
 _LEVEL = 0.05  #: p value of the null control below which a value is marked
 #: Statistics that have a control among the statistics of their suite: the largest of some shuffles, or their mean.
@@ -41,8 +42,8 @@ class Chance:
 def chance_of(measurement: Measurement, statistic: str) -> Chance | None:
     """Return what chance gives for a statistic; ``None`` where the measurement does not say.
 
-    The null control decides where there is one. Otherwise it is a statistic of the same suite: a control, or the p value of a
-    permutation test, which is one-sided unless the suite was told otherwise.
+    The null control decides where there is one. Otherwise it is a statistic of the same suite: a control, or the p
+    value of a permutation test, which is one-sided unless the suite was told otherwise.
     """
     value, null = measurement.values[statistic], measurement.null.get(statistic)
     if value is None:

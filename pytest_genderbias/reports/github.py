@@ -17,7 +17,8 @@ _ERROR, _WARNING = "error", "warning"
 
 
 def annotation_lines(report: RunReport, folder: str = "") -> list[str]:
-    """Return a workflow command for each failed gate, each better value that should be stored, and what failed beside gates.
+    """Return a workflow command for each failed gate, each better value that should be stored, and what failed beside
+    gates.
 
     GitHub shows ten errors and ten warnings of a step. Where there are more, the tenth counts the rest.
 

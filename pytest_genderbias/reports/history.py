@@ -31,7 +31,8 @@ _SHOWN_RUNS = 30  #: that a trace in a report goes back
 _PATIENCE = 60.0  #: seconds for other processes that write
 _LONGEST = 4_000  #: characters of a text
 
-#: Scripts that make the tables, one a version: a file of version n lacks those from n on. An entry is never changed, only added.
+#: Scripts that make the tables, one a version: a file of version n lacks those from n on. An entry is never changed,
+#: only added.
 MIGRATIONS: tuple[str, ...] = (
     """
     CREATE TABLE runs (
@@ -74,9 +75,11 @@ _ABOUT, _POINT, _GATE = slice(6, 10), slice(10, 18), slice(18, None)
 
 
 def write_history(report: RunReport, path: Path) -> None:
-    """Add a run to a history, in one transaction; the file is made if it is not there. A run that it has already is not added again.
+    """Add a run to a history, in one transaction; the file is made if it is not there. A run that it has already is not
+    added again.
 
-    Runs that are written at the same time wait for each other. A history of an earlier version is brought up to date first.
+    Runs that are written at the same time wait for each other. A history of an earlier version is brought up to date
+    first.
 
     Raises:
         WriteError: the file cannot be written, or other processes have written it for a minute.
@@ -108,7 +111,8 @@ def read_history(path: Path, runs: int = MOST_RUNS) -> tuple[Trace, ...]:
 
 
 def with_history(report: RunReport, path: Path) -> RunReport:
-    """Return a report with the traces of the main and the gated statistics that it measured, over the latest 30 runs and itself.
+    """Return a report with the traces of the main and the gated statistics that it measured, over the latest 30 runs
+    and itself.
 
     Args:
         report: of a run, which need not be in the history yet.
@@ -217,7 +221,8 @@ def _check(store: sqlite3.Connection, path: Path) -> int:
     """Return the version of a file; 0 for an empty one.
 
     Raises:
-        DataFileError: it is of another program, or of a later version, or its schema is not the one that the migrations make.
+        DataFileError: it is of another program, or of a later version, or its schema is not the one that the migrations
+            make.
     """
     application, version = (
         int(store.execute(f"PRAGMA {name}").fetchone()[0]) for name in ("application_id", "user_version")
@@ -255,7 +260,9 @@ def _refuse_other_schema(store: sqlite3.Connection, version: int, path: Path) ->
 
 
 def _schema(store: sqlite3.Connection) -> dict[tuple[str, str], tuple[str, str | None]]:
-    """Return table and definition of everything that a file defines, by kind and name, but for what ``ANALYZE`` adds."""
+    """Return table and definition of everything that a file defines, by kind and name, but for what ``ANALYZE``
+    adds.
+    """
     rows = store.execute("SELECT type, name, tbl_name, sql FROM sqlite_master")
     return {(kind, name): (table, sql) for kind, name, table, sql in rows if not str(name).startswith("sqlite_stat")}
 
@@ -389,7 +396,9 @@ def _in_utc(date: str) -> str:
 
 
 def _options(measurement: Measurement) -> str:
-    """Return the settings of a suite that tell its measurements apart, as JSON; of long ones the beginning and a digest."""
+    """Return the settings of a suite that tell its measurements apart, as JSON; of long ones the beginning and a
+    digest.
+    """
     own = {name: value for name, value in measurement.signature["settings"].items() if name not in ("seed", "restarts")}
     text = _json(own)
     return text if len(text) <= _LONGEST else f"{text[:100]}... {hashlib.sha256(text.encode()).hexdigest()[:16]}"

@@ -70,7 +70,8 @@ def shown_traces(traces: Sequence[Trace], all_statistics: bool = False) -> list[
 def make_history_table(traces: Sequence[Trace]) -> str:
     """Return a markdown table with a row a trace; an empty text without any. Texts are escaped for markdown.
 
-    ``change``: since the first value that can be compared with the last one. ``allowed``: what the gates of the last run allow.
+    ``change``: since the first value that can be compared with the last one. ``allowed``: what the gates of the last
+    run allow.
     """
     from tabulate import tabulate
 
@@ -155,7 +156,9 @@ def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace], width: in
 
 
 def _cells(row: Sequence[str], width: int) -> tuple[str, ...]:
-    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number and the first of its runs."""
+    """Return what a line shows of the cells of a table: neither the model, which stands above, nor the number and the
+    first of its runs.
+    """
     _, suite, statistic, _, _, first, last, change, allowed, verdict = row
     moved = last if first == last or width < _WIDE else f"{first} -> {last}"
     return suite, statistic, moved, change, verdict, allowed

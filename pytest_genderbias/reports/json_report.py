@@ -10,5 +10,7 @@ from pytest_genderbias.text.printable import json_text
 
 
 def write_json(report: RunReport, path: Path) -> None:
-    """Write the report in one step, statistics in the order of their suites. NaN and infinities become ``null``; item statistics are left out."""
+    """Write the report in one step, statistics in the order of their suites. NaN and infinities become ``null``; item
+    statistics are left out.
+    """
     write_whole(path, (json_text(report.to_dict(), sort_keys=False) + "\n").encode())

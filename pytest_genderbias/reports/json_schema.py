@@ -1,4 +1,5 @@
-"""The JSON Schema of the file of ``--bias-json``, made from the classes that write and read it, so that it is never out of date.
+"""The JSON Schema of the file of ``--bias-json``, made from the classes that write and read it, so that it is never out
+of date.
 
 ``python -m pytest_genderbias.reports.json_schema`` prints it, and so does the documentation.
 """
@@ -37,8 +38,8 @@ _LEFT_OUT = {(Measurement, "items"), (Measurement, "sums"), (Measurement, "examp
 def report_schema() -> Schema:
     """Return the JSON Schema (draft 2020-12) of a report.
 
-    Numbers that JSON does not have, NaN and infinities, are ``null``. ``facts`` of a judgement, and ``signature`` and ``records`` of a
-    measurement are open objects, as they depend on the suite and the gate.
+    Numbers that JSON does not have, NaN and infinities, are ``null``. ``facts`` of a judgement, and ``signature`` and
+    ``records`` of a measurement are open objects, as they depend on the suite and the gate.
     """
     definitions: dict[str, Schema] = {}
     report = _object(RunReport, definitions)

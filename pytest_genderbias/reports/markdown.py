@@ -1,6 +1,8 @@
-"""The summary of a run as markdown, for a pull request: the verdict first, then what failed, all gates, and what to type.
+"""The summary of a run as markdown, for a pull request: the verdict first, then what failed, all gates, and what to
+type.
 
-Every foreign text stands in a code span or a code block, where GitHub and GitLab render no markup, and link and notify nobody.
+Every foreign text stands in a code span or a code block, where GitHub and GitLab render no markup, and link and notify
+nobody.
 """
 
 from __future__ import annotations
@@ -219,7 +221,9 @@ def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
 
 
 def _change(judgement: Judgement) -> str:
-    """Return how much worse or better a value is than what it was compared with, with bounds; empty if it was not compared."""
+    """Return how much worse or better a value is than what it was compared with, with bounds; empty if it was not
+    compared.
+    """
     worse, bounds = judgement.difference, judgement.interval
     if worse is None:
         return ""
@@ -247,7 +251,8 @@ def _details(title: str, content: str) -> str:
 
 
 def _code(text: str, most: int = _LONGEST_NAME) -> str:
-    r"""Return a foreign text as a code span on one line, also for a cell: nothing in it is markup, a link or a name to notify.
+    r"""Return a foreign text as a code span on one line, also for a cell: nothing in it is markup, a link or a name to
+    notify.
 
     >>> print(_code("<i> @octocat"), _code("a|b"), _code("`x`"), _code(" "))
     `<i> @octocat` `a\|b` `` `x` `` -

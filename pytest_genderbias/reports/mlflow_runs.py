@@ -36,9 +36,9 @@ class ModelRun:
 
     Attributes:
         name: name of the model, and of its MLflow run.
-        metrics: figures by name: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline a gate found it
-            (``.worse``), ``gates/failed`` and ``gates/passed``, and ``gates/without_verdict``: tests that failed
-            without one.
+        metrics: figures by name: ``SUITE/STATISTIC`` with ``.low`` and ``.high``, how much worse than its baseline a
+            gate found it (``.worse``), ``gates/failed`` and ``gates/passed``, and ``gates/without_verdict``: tests that
+            failed without one.
         params: what the figures depend on, by name.
         tags: commit, versions and verdicts, by name.
     """
@@ -50,7 +50,9 @@ class ModelRun:
 
 
 def model_runs(report: RunReport) -> tuple[ModelRun, ...]:
-    """Return what is logged of each model that a run measured, judged or failed on, in the order of the measurements."""
+    """Return what is logged of each model that a run measured, judged or failed on, in the order of the
+    measurements.
+    """
     named = [measurement.model for measurement in report.measurements]
     named += [settled.judgement.model for settled in report.judgements]
     named += [test.model for test in broken_tests(report) if test.model]
@@ -58,9 +60,11 @@ def model_runs(report: RunReport) -> tuple[ModelRun, ...]:
 
 
 def write_mlflow(report: RunReport, experiment: str) -> None:
-    """Log a run to an experiment of MLflow, which is made if it is not there: an MLflow run for each model, with the report as artifact.
+    """Log a run to an experiment of MLflow, which is made if it is not there: an MLflow run for each model, with the
+    report as artifact.
 
-    The server is that of ``MLFLOW_TRACKING_URI``, as for everything that uses MLflow. Runs that are active stay as they are.
+    The server is that of ``MLFLOW_TRACKING_URI``, as for everything that uses MLflow. Runs that are active stay as they
+    are.
 
     Args:
         report: of the run.
@@ -81,7 +85,8 @@ def write_mlflow(report: RunReport, experiment: str) -> None:
 
 
 def check_mlflow(experiment: str) -> None:
-    """Raise an error if the server of ``MLFLOW_TRACKING_URI`` cannot be asked for an experiment, or the experiment was deleted.
+    """Raise an error if the server of ``MLFLOW_TRACKING_URI`` cannot be asked for an experiment, or the experiment was
+    deleted.
 
     A store on this machine is not asked, since that would make one.
 
@@ -195,7 +200,9 @@ class _Names:
         self._ours: dict[str, str] = {}
 
     def of(self, name: str) -> str:
-        """Return a name for a figure: the same, or one that ends in a digest of it if MLflow does not take it or another has it."""
+        """Return a name for a figure: the same, or one that ends in a digest of it if MLflow does not take it or
+        another has it.
+        """
         safe = "/".join(part.strip(". ") or "_" for part in _NOT_IN_NAMES.sub("_", name).split("/"))
         if len(safe) > _LONGEST_NAME or self._ours.setdefault(safe, name) != name:
             safe = f"{safe[:_LONGEST_NAME]}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"

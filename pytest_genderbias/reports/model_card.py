@@ -1,4 +1,6 @@
-"""The evaluation results of a Hugging Face model card: what the card says is kept, and only what came from here is replaced."""
+"""The evaluation results of a Hugging Face model card: what the card says is kept, and only what came from here is
+replaced.
+"""
 
 from __future__ import annotations
 
@@ -72,7 +74,9 @@ def card_model(report: RunReport) -> str:
 
 
 def eval_results(report: RunReport, model: str) -> list[EvalResult]:
-    """Return the main statistic of each suite on a model, and each statistic that was judged, as Hugging Face's own class has them."""
+    """Return the main statistic of each suite on a model, and each statistic that was judged, as Hugging Face's own
+    class has them.
+    """
     best: dict[str, Measurement] = {}
     for measurement in report.measurements:
         other = best.get(measurement.suite)

@@ -1,7 +1,7 @@
 """The overview of a run for a terminal: one line a gate and one line a suite, grouped by model.
 
-A line of a suite has its main statistic: value, interval, neutral value, which way is worse, and what chance gives. A dash is explained
-below the table, and so is every mark.
+A line of a suite has its main statistic: value, interval, neutral value, which way is worse, and what chance gives. A
+dash is explained below the table, and so is every mark.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ _AGAINST_BASELINE = (
     ("gate", "statistic", "then", "now", "moved", "sees", "verdict"),
     ("gate", "statistic", "now", "verdict"),
 )
-#: Columns of the table of other gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has none, and ``limit`` is
-#: ``allowed`` in fewer columns.
+#: Columns of the table of other gates. ``gate`` is its own name, if it has one; ``change`` has bounds, ``moved`` has
+#: none, and ``limit`` is ``allowed`` in fewer columns.
 _JUDGED = (
     ("suite", "statistic", "value", "change", "allowed", "verdict", "cases"),
     ("suite", "statistic", "value", "change", "allowed", "verdict"),
@@ -110,7 +110,8 @@ def overview(
         measurements: of the run; of several of one suite and model, the one with most cases is shown.
         judgements: of the run. Those of mitigations and plans have tables of their own.
         width: columns of the terminal.
-        detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their worst records, too.
+        detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their
+            worst records, too.
     """
     gates = [one for one in judgements if one.judgement.of_reduction is None]
     seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
@@ -157,7 +158,9 @@ def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
 
 
 def _title(measurements: Sequence[Measurement]) -> str:
-    """Return a model's name, with its architecture where it is known, whether it can do its task, and where that was not asked."""
+    """Return a model's name, with its architecture where it is known, whether it can do its task, and where that was
+    not asked.
+    """
     unasked = dict.fromkeys(one.ability for one in measurements if one.ability_unasked)
     about = [str(measurements[0].signature["model"].get("architecture") or ""), _ability(measurements), *unasked]
     known = ", ".join(one_line(text, _LONGEST_ABILITY) for text in about if text)
@@ -166,7 +169,9 @@ def _title(measurements: Sequence[Measurement]) -> str:
 
 
 def _ability(measurements: Sequence[Measurement]) -> str:
-    """Return whether a model can do its task, by the control items that most suites ask; what only one asks is said in its row."""
+    """Return whether a model can do its task, by the control items that most suites ask; what only one asks is said in
+    its row.
+    """
     of_role = [ability for one in measurements for ability in one.abilities if ability.name != TASK]
     if not of_role:
         return ""
@@ -181,7 +186,9 @@ def _ability(measurements: Sequence[Measurement]) -> str:
 def _suite_rows(
     measurement: Measurement, seen: set[tuple[str, str, str]], notes: _Notes, everything: bool
 ) -> Iterator[_Row]:
-    """Yield the row of the main statistic, and with ``everything`` those of the others; a judged one has its row among the gates."""
+    """Yield the row of the main statistic, and with ``everything`` those of the others; a judged one has its row among
+    the gates.
+    """
     suite, above = one_line(measurement.suite), ""
     for statistic in measurement.values if everything else [measurement.main]:
         if (measurement.suite, measurement.model, statistic) not in seen:

@@ -44,9 +44,10 @@ class Series:
 
     Attributes:
         name: for the legend; empty for none.
-        marks: how it is drawn, one of :data:`MARKS`. ``bars`` lie along x, ``columns`` along y; both reach from ``low`` (default 0) to
-            their end. ``band`` fills y from ``low`` to ``high``. ``ranges`` are lines along x from ``low`` to ``high``, and ``spans`` such lines along y. ``cells`` are
-            coloured by ``z``. ``arrows`` point from ``low`` to x.
+        marks: how it is drawn, one of :data:`MARKS`. ``bars`` lie along x, ``columns`` along y; both reach from ``low``
+            (default 0) to their end. ``band`` fills y from ``low`` to ``high``. ``ranges`` are lines along x from
+            ``low`` to ``high``, and ``spans`` such lines along y. ``cells`` are coloured by ``z``. ``arrows`` point
+            from ``low`` to x.
         x: places along x.
         y: places along y.
         low: lower ends.
@@ -108,7 +109,9 @@ class Picture:
     others: str = ""
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
+        ``None``.
+        """
         return {field.name: as_plain(getattr(self, field.name), finite) for field in fields(self)}
 
     @classmethod

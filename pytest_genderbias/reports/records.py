@@ -28,10 +28,10 @@ Cell = str | float | int | bool | None
 def write_records(report: RunReport, path: Path) -> None:
     """Write the records of a run: a row a record, the worst of each measurement first.
 
-    The first columns are ``suite``, ``model`` and ``rank``, the place of the record in its measurement, from 1. The others are those
-    of the suites, in the order in which they first come. A mapping in a record has a column for each key, as ``counts.female``. A
-    column of a suite that is called like one of ours begins with ``record.``. Texts in CSV that a spreadsheet would compute begin
-    with an apostrophe.
+    The first columns are ``suite``, ``model`` and ``rank``, the place of the record in its measurement, from 1. The
+    others are those of the suites, in the order in which they first come. A mapping in a record has a column for each
+    key, as ``counts.female``. A column of a suite that is called like one of ours begins with ``record.``. Texts in CSV
+    that a spreadsheet would compute begin with an apostrophe.
 
     Raises:
         OSError: the file cannot be written.
@@ -75,7 +75,9 @@ def _text(text: str) -> str:
 
 
 def as_csv(columns: Sequence[str], rows: Sequence[Mapping[str, Cell]]) -> bytes:
-    """Return a table as CSV. Texts that a spreadsheet would compute begin with an apostrophe; a missing cell is empty."""
+    """Return a table as CSV. Texts that a spreadsheet would compute begin with an apostrophe; a missing cell is
+    empty.
+    """
     stream = io.StringIO(newline="")
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow([_no_formula(column) for column in columns])

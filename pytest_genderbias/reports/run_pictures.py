@@ -91,7 +91,9 @@ def _packaged(suite: str, statistic: str) -> Statistic | None:
 
 
 def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
-    """Return the measurements of each suite that several models have with the same settings, of each model that with most cases."""
+    """Return the measurements of each suite that several models have with the same settings, of each model that with
+    most cases.
+    """
     largest: dict[tuple[str, str], Measurement] = {}
     for measurement in sorted(measurements, key=lambda one: -one.n):
         largest.setdefault((measurement.model, _asked(measurement)), measurement)

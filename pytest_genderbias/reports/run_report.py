@@ -1,4 +1,6 @@
-"""``RunReport``: everything that a run measured and judged, as plain data. Every file that a run writes is made from it."""
+"""``RunReport``: everything that a run measured and judged, as plain data. Every file that a run writes is made from
+it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What the terminal shows at the end of a run: gates and suites in one line each, what did not run, what to do next, and the verdict."""
+"""What the terminal shows at the end of a run: gates and suites in one line each, what did not run, what to do next,
+and the verdict.
+"""
 
 from __future__ import annotations
 

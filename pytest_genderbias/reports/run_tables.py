@@ -1,4 +1,6 @@
-"""The tables of a run as headers, rows of texts and lines below: models against each other, mitigations, grids and sources of variance."""
+"""The tables of a run as headers, rows of texts and lines below: models against each other, mitigations, grids and
+sources of variance.
+"""
 
 from __future__ import annotations
 
@@ -82,7 +84,9 @@ _ALWAYS = 7  #: number of columns that are shown even if they are empty
 
 
 def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
-    """Return the headers of the table and the texts of its rows, as they are; columns that are empty everywhere are left out."""
+    """Return the headers of the table and the texts of its rows, as they are; columns that are empty everywhere are
+    left out.
+    """
     rows = sorted(
         (_cells(settled) for settled in judgements if settled.judgement.of_reduction is not None),
         key=lambda r: (r[1], r[0]),

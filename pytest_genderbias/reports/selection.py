@@ -100,9 +100,10 @@ class SelectionTable:
 def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
     """Return the impact ratios of a table of predictions: CSV, TSV, JSON lines (each also with ``.gz``) or Parquet.
 
-    Persons are grouped by the column ``group`` (or ``gender``) and by every column that begins with ``group_``, such as ``group_race``, each
-    alone and in all combinations. An empty cell, or ``unknown``, is an unknown group. Each class in the column ``prediction`` is a decision;
-    where there are scores, in the column ``score``, so is a score above the median of all.
+    Persons are grouped by the column ``group`` (or ``gender``) and by every column that begins with ``group_``, such as
+    ``group_race``, each alone and in all combinations. An empty cell, or ``unknown``, is an unknown group. Each class
+    in the column ``prediction`` is a decision; where there are scores, in the column ``score``, so is a score above the
+    median of all.
 
     Raises:
         DataFileError: the file cannot be read, has no such column, too many of them, or a cell is of another type.

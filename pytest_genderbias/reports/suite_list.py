@@ -51,7 +51,8 @@ def list_all(suites: Iterable[Suite], width: int) -> str:
 
 
 def _by_reason(fits: Iterable[Fit], known: str, width: int) -> Iterator[str]:
-    """Yield each reason once, with the suites that it holds for; ``known`` is the end of a reason that the title says already.
+    """Yield each reason once, with the suites that it holds for; ``known`` is the end of a reason that the title says
+    already.
 
     Of missing data the first clause is enough: the page that the title names says where to get them.
     """

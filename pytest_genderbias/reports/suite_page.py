@@ -1,4 +1,6 @@
-"""``genderbias show SUITE``: what a suite asks, how to read its figures, what the literature says, and what it is made of."""
+"""``genderbias show SUITE``: what a suite asks, how to read its figures, what the literature says, and what it is made
+of.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def _shown(default: object) -> str:
 
 
 def _names(value: object, key: str = "") -> Iterator[str]:
-    """Yield every word list that a part of a suite file names: under ``list``, or as a value that is the name of a packaged one."""
+    """Yield every word list that a part of a suite file names: under ``list``, or as a value that is the name of a
+    packaged one.
+    """
     if isinstance(value, str):
         if key not in _PROSE and (key == "list" or packaged.locate("wordlists", value) is not None):
             yield value

@@ -19,18 +19,20 @@ class TracePoint:
         date: when the run ended, in ISO format.
         commit: hash of the project's commit; empty if it is not known.
         fingerprint: of the model's weights; empty if it is not known.
-        comparable: what must be equal for two values to be compared (suite, definition, settings, sample, data), as a short digest.
+        comparable: what must be equal for two values to be compared (suite, definition, settings, sample, data), as a
+            short digest.
         value: the value; ``None`` if it has none.
         low: lower bound of the interval for other items; ``None`` without an interval.
         high: upper bound.
         n: cases that were scored.
         verdict: of its gate, the worst of several; empty without a gate.
-        outcome: ``failed`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.SettledJudgement` has it; empty
-            without a gate.
+        outcome: ``failed`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.SettledJudgement` has it;
+            empty without a gate.
         least: smallest value that a limit allowed; ``None`` without one, as the rest of these.
         most: largest value that a limit allowed.
         baseline: value of the baseline entry.
-        margin: how much worse than the baseline the value was allowed to be, in units of the statistic; ``None`` where nothing was but chance.
+        margin: how much worse than the baseline the value was allowed to be, in units of the statistic; ``None`` where
+            nothing was but chance.
         anchor: value that was accepted first, where the baseline has left it.
     """
 
@@ -66,7 +68,8 @@ class Trace:
         options: settings of the suite, as JSON; traces of a suite with other settings are others.
         statistic: name of the statistic.
         main: whether it is the main statistic of the suite.
-        direction: the direction that is worse, as :class:`~pytest_genderbias.suites.statistic.Statistic` has it, like the next two.
+        direction: the direction that is worse, as :class:`~pytest_genderbias.suites.statistic.Statistic` has it, like
+            the next two.
         neutral: value of a model without bias.
         meaning: what the statistic is, in one clause.
         points: one a run, at least one.
@@ -98,7 +101,9 @@ class Trace:
         return any(point.verdict for point in self.points)
 
     def worsening(self) -> float | None:
-        """Return how much worse the last value is than the first that it can be compared with; ``None`` if there is none."""
+        """Return how much worse the last value is than the first that it can be compared with; ``None`` if there is
+        none.
+        """
         first = next(
             (
                 point
@@ -117,7 +122,9 @@ class Trace:
         return signed if self.direction == "higher" else -signed if self.direction == "lower" else abs(signed)
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become ``None``."""
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
+        ``None``.
+        """
         return {name: as_plain(value, finite) for name, value in vars(self).items()}
 
     @classmethod

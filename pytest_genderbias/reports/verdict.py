@@ -32,7 +32,9 @@ class RunVerdict:
 
 
 def run_verdict(report: RunReport) -> RunVerdict:
-    """Return the verdict on a run: what failed, or how many gates passed. A run that pytest ended as failed never passes here."""
+    """Return the verdict on a run: what failed, or how many gates passed. A run that pytest ended as failed never
+    passes here.
+    """
     gates, errors = report.judgements, broken_tests(report)
     counts = Counter(settled.outcome for settled in gates)
     of_gates, failed = f"of {count(len(gates), 'gate')}", counts[FAILED]

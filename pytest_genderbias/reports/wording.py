@@ -1,4 +1,6 @@
-"""What the tables of a run say in the same words, in a terminal, in markdown and on the page. How a number is written is each table's own."""
+"""What the tables of a run say in the same words, in a terminal, in markdown and on the page. How a number is written
+is each table's own.
+"""
 
 from __future__ import annotations
 

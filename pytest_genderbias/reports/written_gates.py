@@ -1,4 +1,6 @@
-"""A first gate file (``--to release.bias.yaml``): limits that the measured models keep, each with what it was made from."""
+"""A first gate file (``--to release.bias.yaml``): limits that the measured models keep, each with what it was made
+from.
+"""
 
 from __future__ import annotations
 
@@ -91,7 +93,9 @@ def _command(report: RunReport, path: Path) -> str:
 
 
 def _conditions(arguments: Sequence[str]) -> Iterator[str]:
-    """Yield the arguments of a run without which its models cannot be read, or give other figures; the settings of gates have the rest."""
+    """Yield the arguments of a run without which its models cannot be read, or give other figures; the settings of
+    gates have the rest.
+    """
     for argument, value in zip_longest(arguments, arguments[1:], fillvalue=""):
         flag, sign, _ = argument.partition("=")
         if flag in _CONDITIONS:
@@ -104,7 +108,8 @@ def _conditions(arguments: Sequence[str]) -> Iterator[str]:
 def _subjects(measurements: Iterable[Measurement], limit: object) -> Iterable[Measurement]:
     """Yield each suite on each model once with the same options, in the order of the run.
 
-    Of several samples, it is the one that the flags of the run ask for, and not that of a gate which stopped or has a limit of its own.
+    Of several samples, it is the one that the flags of the run ask for, and not that of a gate which stopped or has a
+    limit of its own.
     """
     samples: dict[tuple[str, ...], list[Measurement]] = {}
     for measurement in measurements:
@@ -230,7 +235,9 @@ def _rounded(value: float, towards: Callable[[float], int]) -> str:
 
 
 def _settings(measurement: Measurement, options: Mapping[str, Option]) -> dict[str, str]:
-    """Return the settings that make a gate measure what was measured, as YAML: the sample, the seed, restarts, and options that are not the default."""
+    """Return the settings that make a gate measure what was measured, as YAML: the sample, the seed, restarts, and
+    options that are not the default.
+    """
     signature = measurement.signature
     settings = {"limit": str(measurement.n)} if measurement.n < measurement.n_total else {}
     if signature["settings"].get("seed"):
@@ -259,7 +266,9 @@ def _scalar(text: str) -> str:
 
 
 def _known_suites(measured: set[str], arguments: Iterable[str], path: Path) -> dict[str, tuple[str, Suite]]:
-    """Return suites by digest, each with how the gate file names it: packaged ones, and the files that the flags of the run name."""
+    """Return suites by digest, each with how the gate file names it: packaged ones, and the files that the flags of the
+    run name.
+    """
     suites: dict[str, tuple[str, Suite]] = {}
     for name in sorted(measured & set(packaged.names("fixtures"))):
         suite = load_suite(name)

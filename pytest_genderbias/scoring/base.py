@@ -21,7 +21,9 @@ class Progress(Protocol):
     """Shows the progress of scoring, or of a training."""
 
     def __call__(self, label: str, total: int, done: int) -> AbstractContextManager[Callable[[int], object]]:
-        """Show ``total`` cases, ``done`` of them complete. The context yields a function that adds to the complete cases."""
+        """Show ``total`` cases, ``done`` of them complete. The context yields a function that adds to the complete
+        cases.
+        """
 
 
 class CountNote(str):

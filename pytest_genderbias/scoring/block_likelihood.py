@@ -31,7 +31,9 @@ def make(cases: Cases, query: BlockLogLikelihood, model: Model, batch_tokens: in
 
 
 class BlockLikelihood:
-    """Scores each token of a text once, given the tokens before it in its block. Each block begins with the token that begins a text."""
+    """Scores each token of a text once, given the tokens before it in its block. Each block begins with the token that
+    begins a text.
+    """
 
     def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend
@@ -44,12 +46,16 @@ class BlockLikelihood:
 
     @property
     def notes(self) -> list[str]:
-        """Remarks on the length of the blocks, on sentence ends, on slower computations and on batches that were halved."""
+        """Remarks on the length of the blocks, on sentence ends, on slower computations and on batches that were
+        halved.
+        """
         blocks = f"perplexity: in blocks of {self._length} tokens, which do not overlap"
         return [blocks, *(note for note in (self._ends, self._network.note, self._network.batches.note) if note)]
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of the tokens of each text, in nats, and their number: shape (len(cases), 2)."""
+        """Return the sum of log-probabilities of the tokens of each text, in nats, and their number: shape (len(cases),
+        2).
+        """
         texts = [text for (text,) in self._cases.sentences(cases)]
         ids = tokenized(self._encoder.tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
         blocks = [

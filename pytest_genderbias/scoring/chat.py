@@ -44,10 +44,12 @@ def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | Non
 
 
 class ChatScorer:
-    """Scores answers with a checkpoint or a served model, by the chain rule over their tokens after the end of the chat template.
+    """Scores answers with a checkpoint or a served model, by the chain rule over their tokens after the end of the chat
+    template.
 
-    Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer. What the messages of
-    a unit begin with, as those with the options of a question in other orders, is passed once on a CPU.
+    Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer.
+    What the messages of a unit begin with, as those with the options of a question in other orders, is passed once on a
+    CPU.
     """
 
     def __init__(self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> None:
@@ -82,7 +84,9 @@ class ChatScorer:
     def _after_beginnings(
         self, cases: IntArray, pairs: list[tuple[IdArray, list[IdArray]]]
     ) -> NDArray[np.float64] | None:
-        """Return the scores where each unit's messages begin alike and each answer is one token, the same after all; else ``None``."""
+        """Return the scores where each unit's messages begin alike and each answer is one token, the same after all;
+        else ``None``.
+        """
         size = self._cases.cases_per_unit
         targets = [answer.tolist() for answer in pairs[0][1]]
         alike = all([answer.tolist() for answer in answers] == targets for _, answers in pairs)
@@ -123,8 +127,8 @@ def answer_ids(
 ) -> tuple[IdArray, list[IdArray]]:
     """Return the token ids of a prompt, and of each answer right after it.
 
-    An answer's tokens are what the tokens of prompt and answer together have after those of the prompt. Where the two would merge into one
-    token, which a model that is given the prompt cannot write, the answer is tokenised by itself.
+    An answer's tokens are what the tokens of prompt and answer together have after those of the prompt. Where the two
+    would merge into one token, which a model that is given the prompt cannot write, the answer is tokenised by itself.
 
     Raises:
         ModelError: the tokens of an answer by itself say something else after the prompt.

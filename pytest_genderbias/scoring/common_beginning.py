@@ -1,4 +1,6 @@
-"""Next-token log-probabilities of rows that begin alike, as the orders of the options of one question: the beginning is passed once."""
+"""Next-token log-probabilities of rows that begin alike, as the orders of the options of one question: the beginning is
+passed once.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,9 @@ _NEAR = (
 class CommonBeginnings:
     """Passes the common beginning of each group of rows once, and the rest of the rows with its keys and values.
 
-    It is for networks on a CPU, where a group is a batch of its own size; large batches of whole rows suit a GPU better. The first group with
-    a common beginning, and each with one of twice the length, is also passed as whole rows, and a network that then gives other logits is
-    not used so: ``usable`` is false.
+    It is for networks on a CPU, where a group is a batch of its own size; large batches of whole rows suit a GPU
+    better. The first group with a common beginning, and each with one of twice the length, is also passed as whole
+    rows, and a network that then gives other logits is not used so: ``usable`` is false.
 
     Args:
         checkpoint: a causal LM.
@@ -49,7 +51,8 @@ class CommonBeginnings:
         self._compared = 0
 
     def log_probabilities(self, groups: Sequence[Sequence[IdArray]], targets: IdArray) -> NDArray[np.float64] | None:
-        """Return the log-probability of each target as the token after each row, in nats: shape (groups, rows, targets).
+        """Return the log-probability of each target as the token after each row, in nats: shape (groups, rows,
+        targets).
 
         Args:
             groups: token ids of the rows of each group; all groups have the same number of rows.
@@ -94,7 +97,9 @@ class CommonBeginnings:
         self._compared = shared
 
     def _logits(self, rows: Sequence[IdArray], shared: int) -> Tensor:
-        """Return the logits after the last token of each row, shape (rows, vocabulary); the first ``shared`` tokens are passed once."""
+        """Return the logits after the last token of each row, shape (rows, vocabulary); the first ``shared`` tokens are
+        passed once.
+        """
         import torch
 
         past = {}

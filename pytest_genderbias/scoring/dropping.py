@@ -28,7 +28,8 @@ class _ModelOutput(Protocol):
 
 
 def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]:
-    """Return the ways to compute less that may suit a network, the one that saves most first. A classifier reads the first position.
+    """Return the ways to compute less that may suit a network, the one that saves most first. A classifier reads the
+    first position.
 
     There are none in a quantised network, whose layers may scale a row by all positions of its batch.
     """
@@ -76,7 +77,9 @@ def reading(hook: object, where: Tensor) -> Iterator[None]:
 
 @contextmanager
 def dropping(module: Module) -> Iterator[object]:
-    """Give a hook by which a module returns its hidden state at the positions of :func:`reading` only. Other calls, as of another thread, return it whole."""
+    """Give a hook by which a module returns its hidden state at the positions of :func:`reading` only. Other calls, as
+    of another thread, return it whole.
+    """
     import torch
 
     hook = object()

@@ -1,4 +1,6 @@
-"""Coreference scores of an edge-probing head on the frozen span vectors of an encoder; the head is trained once and cached."""
+"""Coreference scores of an edge-probing head on the frozen span vectors of an encoder; the head is trained once and
+cached.
+"""
 
 from __future__ import annotations
 
@@ -60,15 +62,16 @@ def make(
 class EdgeProbe:
     """The probability that a candidate and the pronoun corefer, from a head on their vectors.
 
-    The vector of a span is the mean over its tokens of one hidden layer, two thirds up (rounded up). The features of a pair are the vectors
-    of the candidate and of the pronoun. ``f1`` is the head's F1 on held-out pairs, ``f1_always`` the F1 of answering yes to all of
-    them; ``None`` if undefined.
+    The vector of a span is the mean over its tokens of one hidden layer, two thirds up (rounded up). The features of a
+    pair are the vectors of the candidate and of the pronoun. ``f1`` is the head's F1 on held-out pairs, ``f1_always``
+    the F1 of answering yes to all of them; ``None`` if undefined.
 
-    **choice.** Tenney et al. learn a mix of all layers, a projection and an attention over the span's tokens. Measured on GAP
-    development, mean F1 of five restarts, with .62 for always yes: all-MiniLM-L6-v2 .72 with layer 4 of 6 and .66 with the last, a masked
-    LM of its shape .65 and .62. A head can have a lower F1 at probability .5 than always yes and still be informative: a masked LM
-    of two layers has .61, and prefers the right one of two names in 71 % (an untrained network: .32 and 52 %). A head that performs well
-    on its training data need not do so on the sentences of a suite: check the accuracy there before the bias.
+    **choice.** Tenney et al. learn a mix of all layers, a projection and an attention over the span's tokens. Measured
+    on GAP development, mean F1 of five restarts, with .62 for always yes: all-MiniLM-L6-v2 .72 with layer 4 of 6 and
+    .66 with the last, a masked LM of its shape .65 and .62. A head can have a lower F1 at probability .5 than always
+    yes and still be informative: a masked LM of two layers has .61, and prefers the right one of two names in 71 % (an
+    untrained network: .32 and 52 %). A head that performs well on its training data need not do so on the sentences of
+    a suite: check the accuracy there before the bias.
     """
 
     def __init__(
@@ -178,12 +181,14 @@ def fit_head(
     batch_tokens: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[Head, int]:
-    """Train a head on a model's vectors of pairs of mentions; return it and the number of pairs that were left out as too long.
+    """Train a head on a model's vectors of pairs of mentions; return it and the number of pairs that were left out as
+    too long.
 
     Args:
         model: a model with a network.
         name: name of the data, for messages.
-        examples: pairs of mentions, as in :class:`~pytest_genderbias.suites.families.shared.coreference_training.CoreferenceTraining`.
+        examples: pairs of mentions, as in
+            :class:`~pytest_genderbias.suites.families.shared.coreference_training.CoreferenceTraining`.
         seed: see :func:`~pytest_genderbias.scoring.edge_training.train_head`.
         batch_tokens: tokens in a batch.
         progress: shows how far the training is, or ``None``.
@@ -205,7 +210,8 @@ def fit_head(
 
 
 def features_of(model: Model, examples: TextCases, batch_tokens: int | None = None) -> tuple[IntArray, FloatArray]:
-    """Return the numbers of the pairs of which the network reads both mentions, and their features: shape (n, 2 x hidden size).
+    """Return the numbers of the pairs of which the network reads both mentions, and their features: shape (n, 2 x
+    hidden size).
 
     Raises:
         ScoreError: the features are not finite.

@@ -1,4 +1,6 @@
-"""The head of edge probing and its training: a two-layer MLP on the frozen vectors of two spans (Tenney et al. 2019)."""
+"""The head of edge probing and its training: a two-layer MLP on the frozen vectors of two spans (Tenney et al.
+2019).
+"""
 
 from __future__ import annotations
 
@@ -28,9 +30,10 @@ BoolArray = NDArray[np.bool_]
 class Head:
     """sigmoid(output_weight . relu(hidden_weight x + hidden_bias) + output_bias), and its F1.
 
-    ``weights``: the four arrays, of the shapes (hidden, features), (hidden,), (hidden,) and (1,). ``pairs``: number of training pairs.
-    ``held_out``: number of held-out pairs. ``f1``: F1 of "they corefer" at probability .5 on the held-out pairs (``None``: the head
-    links no pair, or none corefers). ``f1_always``: F1 of answering yes to all of them.
+    ``weights``: the four arrays, of the shapes (hidden, features), (hidden,), (hidden,) and (1,). ``pairs``: number of
+    training pairs. ``held_out``: number of held-out pairs. ``f1``: F1 of "they corefer" at probability .5 on the
+    held-out pairs (``None``: the head links no pair, or none corefers). ``f1_always``: F1 of answering yes to all of
+    them.
     """
 
     weights: dict[str, FloatArray]
@@ -68,15 +71,17 @@ def train_head(
 ) -> Head:
     """Train a head on the CPU in one thread, so that a seed gives the same head on any machine.
 
-    The documents are split into tenths by the seed: eight for training, one for early stopping, one for F1. The features are standardised
-    with the mean and standard deviation of the training features, and the first layer absorbs the standardisation. Cross entropy, AdamW
-    (rate 2e-4), batches of 32, dropout .2. The weights are those of the epoch with the lowest cross entropy on the stopping tenth;
-    training ends after four epochs without improvement, or after forty epochs.
+    The documents are split into tenths by the seed: eight for training, one for early stopping, one for F1. The
+    features are standardised with the mean and standard deviation of the training features, and the first layer absorbs
+    the standardisation. Cross entropy, AdamW (rate 2e-4), batches of 32, dropout .2. The weights are those of the epoch
+    with the lowest cross entropy on the stopping tenth; training ends after four epochs without improvement, or after
+    forty epochs.
 
     Args:
         features: shape (n, features of a pair), finite.
         corefer: whether each pair corefers, shape (n,).
-        documents: document of each pair, shape (n,); at least three documents. The pairs of a document stay in one part.
+        documents: document of each pair, shape (n,); at least three documents. The pairs of a document stay in one
+            part.
         seed: determines the split, the initial weights, the batches and the dropout.
         show: shows how far the training is, or ``None``; it may end before all epochs.
     """
@@ -153,7 +158,9 @@ def _fit(
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Run torch in one thread, for the same summation order on any machine; matrices this small gain nothing from more threads."""
+    """Run torch in one thread, for the same summation order on any machine; matrices this small gain nothing from more
+    threads.
+    """
     import torch
 
     threads = torch.get_num_threads()

@@ -1,4 +1,6 @@
-"""Score the cases of a question with a model: in a fixed random order, in windows, with stored scores from the cache first."""
+"""Score the cases of a question with a model: in a fixed random order, in windows, with stored scores from the cache
+first.
+"""
 
 from __future__ import annotations
 
@@ -46,8 +48,8 @@ from pytest_genderbias.suites.query import (
     TopFills,
 )
 
-#: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill loses at most one.
-#: Queries whose cases take longer set a ``window`` of their own.
+#: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill
+#: loses at most one. Queries whose cases take longer set a ``window`` of their own.
 WINDOW, WINDOW_ON_GPU = 512, 4096
 FIRST_LOOK = 64  #: cases before the first check whether they are enough
 _CHECKED = (
@@ -70,9 +72,10 @@ class WindowedQuery(Protocol):
 class ScoreSettings:
     """How many cases are scored, in which order, and where scores are stored.
 
-    ``limit``: maximum number of cases, in whole units, at least one unit (``None``: all). ``seed``: seed of the random order.
-    ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or ``None``. ``progress``: shows the
-    progress, or ``None``. ``executor``: where cases are scored (``None``: in this process); it changes no score.
+    ``limit``: maximum number of cases, in whole units, at least one unit (``None``: all). ``seed``: seed of the random
+    order. ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder of the cache, or
+    ``None``. ``progress``: shows the progress, or ``None``. ``executor``: where cases are scored (``None``: in this
+    process); it changes no score.
     """
 
     limit: int | None = None
@@ -142,9 +145,11 @@ def score_suite(
     whole: bool = False,
     enough: Enough | None = None,
 ) -> tuple[Answer, list[str]]:
-    """Return the scores of a prefix of the random order (of all cases if ``whole``), and remarks on how they were computed.
+    """Return the scores of a prefix of the random order (of all cases if ``whole``), and remarks on how they were
+    computed.
 
-    ``enough`` is called at :func:`looks` and can stop scoring early. After an interruption the scores so far are in the cache.
+    ``enough`` is called at :func:`looks` and can stop scoring early. After an interruption the scores so far are in the
+    cache.
     """
     limit = None if whole else settings.limit
     n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
@@ -204,7 +209,9 @@ def _vocabulary_size(model: Model) -> int:
 
 
 def _window(query: Query, model: Model) -> int:
-    """Return the number of cases in a window. It depends on the key only, so that a resumed run has the same batches."""
+    """Return the number of cases in a window. It depends on the key only, so that a resumed run has the same
+    batches.
+    """
     on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
     if isinstance(query, WindowedQuery):
         return query.window
@@ -234,7 +241,8 @@ def _show(
 
 @dataclass
 class _Run:
-    """The scoring of the units of one question, of which ``done`` are complete: the front, which alone is stored and asked whether it is enough.
+    """The scoring of the units of one question, of which ``done`` are complete: the front, which alone is stored and
+    asked whether it is enough.
 
     ``confirm`` raises an error if the model changed since it was loaded; ``None`` for a model that cannot.
     """
@@ -255,7 +263,9 @@ class _Run:
         show: Callable[[str, int], AbstractContextManager[Callable[[int], object]]],
         enough: Enough | None,
     ) -> int:
-        """Score until it is enough, and return the number of units. Scores are stored every few seconds and at the end."""
+        """Score until it is enough, and return the number of units. Scores are stored every few seconds and at the
+        end.
+        """
         n, each = len(self.units), self.task.cases.cases_per_unit
         ends = list(looks(n, each)) if enough else [n]
         stored = self.done
@@ -344,7 +354,9 @@ def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreS
 
 
 def _ends(model: Model) -> tuple[int, ...]:
-    """Return the tokens that end a text, which stand in no config that the fingerprint reads; none for models that are not sampled."""
+    """Return the tokens that end a text, which stand in no config that the fingerprint reads; none for models that are
+    not sampled.
+    """
     from pytest_genderbias.scoring.generation import end_tokens
 
     return end_tokens(model) if isinstance(model.backend, Checkpoint) else ()

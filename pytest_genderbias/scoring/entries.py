@@ -1,8 +1,8 @@
 """Entries of the score cache: list them, clear them, and bound their size by removing the least recently used.
 
-An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (named with 32 hexadecimal digits, it holds only scores,
-``canaries.npy`` of a served model, ``about.json``, a lock and the unfinished files of killed writers), a trained head in ``heads``, or what is known of a model in ``models``.
-Other files in the cache folder are
+An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (named with 32 hexadecimal digits, it holds
+only scores, ``canaries.npy`` of a served model, ``about.json``, a lock and the unfinished files of killed writers), a
+trained head in ``heads``, or what is known of a model in ``models``. Other files in the cache folder are
 neither counted nor changed. No entry is removed while a process holds its lock.
 """
 
@@ -30,9 +30,9 @@ _RECORD = re.compile(r"[0-9a-f]{32}\.json")
 class CacheEntry:
     """An entry of the cache.
 
-    ``size``: in bytes. ``used``: time of the last read or write, in seconds since the epoch. ``suite`` and ``model``: names in the run that
-    wrote the entry. ``cases``: stored cases, of ``cases_total``. ``None`` for what is unknown. ``leftovers``: the entry holds unfinished
-    files of a killed writer.
+    ``size``: in bytes. ``used``: time of the last read or write, in seconds since the epoch. ``suite`` and ``model``:
+    names in the run that wrote the entry. ``cases``: stored cases, of ``cases_total``. ``None`` for what is unknown.
+    ``leftovers``: the entry holds unfinished files of a killed writer.
     """
 
     path: Path
@@ -47,7 +47,9 @@ class CacheEntry:
 
 @dataclass(frozen=True)
 class Removal:
-    """Number of removed entries, their size in bytes, and the number of entries that could not be removed, being in use."""
+    """Number of removed entries, their size in bytes, and the number of entries that could not be removed, being in
+    use.
+    """
 
     removed: int = 0
     size: int = 0
@@ -68,7 +70,9 @@ def clear(root: Path) -> Removal:
 
 
 def bound(root: Path, size: int) -> Removal:
-    """Remove the least recently used entries until the rest takes at most ``size`` bytes, and unfinished files of killed writers."""
+    """Remove the least recently used entries until the rest takes at most ``size`` bytes, and unfinished files of
+    killed writers.
+    """
     entries = list_entries(root)
     for entry in entries:
         if entry.leftovers:
@@ -116,7 +120,9 @@ def _remove(entries: Sequence[CacheEntry]) -> Removal:
 
 
 def _remove_one(path: Path) -> bool:
-    """Remove an entry unless it is in use, and return whether it is gone. If this is interrupted, the rest is a valid shorter entry."""
+    """Remove an entry unless it is in use, and return whether it is gone. If this is interrupted, the rest is a valid
+    shorter entry.
+    """
     try:
         if path.is_file():
             path.unlink()

@@ -1,7 +1,7 @@
 """The seam between the engine and where windows of cases are scored: in this process, or by workers elsewhere.
 
-The engine cuts the random order into windows. A pool scores windows in any order; :func:`in_order` hands them out and returns them in
-their order, so that the cache, early stopping and errors see what they would see with one process.
+The engine cuts the random order into windows. A pool scores windows in any order; :func:`in_order` hands them out and
+returns them in their order, so that the cache, early stopping and errors see what they would see with one process.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pytest_genderbias.suites.query import Query
 
 #: Windows that a pool may be ahead of the first incomplete one, for each that it scores at once.
 AHEAD = 2
-#: Workers that may be lost with one window, before it is given up. Machines that are taken away now and then end two or three by chance.
+#: Workers that may be lost with one window, before it is given up. Machines that are taken away now and then end two or
+#: three by chance.
 MOST_LOSSES = 5
 
 
@@ -40,8 +41,8 @@ class Window(NamedTuple):
 class Task:
     """What is scored: the cases of one question, by one model.
 
-    ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder for heads that a scorer trains, or ``None``.
-    ``progress``: shows how far the training of a head is, or ``None``.
+    ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder for heads that a scorer
+    trains, or ``None``. ``progress``: shows how far the training of a head is, or ``None``.
     """
 
     cases: Cases
@@ -168,8 +169,9 @@ def in_order(
 ) -> Iterator[Scored]:
     """Let a pool score windows, and yield them in the order of ``todo``.
 
-    A window whose worker was lost is submitted again, at most ``MOST_LOSSES - 1`` times. A second result for a window is ignored. The pool
-    is at most ``AHEAD`` times its slots ahead of the first window that is not complete, since what comes after the last one is in vain.
+    A window whose worker was lost is submitted again, at most ``MOST_LOSSES - 1`` times. A second result for a window
+    is ignored. The pool is at most ``AHEAD`` times its slots ahead of the first window that is not complete, since what
+    comes after the last one is in vain.
 
     Args:
         pool: scores the windows.

@@ -1,8 +1,9 @@
 """Token ids of many cases at once, built from the tokens of words and of fixed parts.
 
-The tokens of each part of a template are taken from whole sentences that the tokenizer encoded; each word of each slot occurs in at least
-one. Other sentences, again with each word, are then built from the parts and compared with the tokenizer's ids. Rows are built from
-parts only if all of them agree. Otherwise the tokenizer encodes each sentence, and the layout's note says so.
+The tokens of each part of a template are taken from whole sentences that the tokenizer encoded; each word of each slot
+occurs in at least one. Other sentences, again with each word, are then built from the parts and compared with the
+tokenizer's ids. Rows are built from parts only if all of them agree. Otherwise the tokenizer encodes each sentence, and
+the layout's note says so.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ _PieceKey = tuple[str, str, str, int]
 
 @dataclass(frozen=True)
 class PartBlock:
-    """Consecutive parts whose ids depend on one index: the word of a slot, the choice of an axis, or none (``index`` is empty)."""
+    """Consecutive parts whose ids depend on one index: the word of a slot, the choice of an axis, or none (``index`` is
+    empty).
+    """
 
     index: str
     table: IdArray  # (choices, longest)
@@ -93,7 +96,8 @@ def assemble(
 ) -> tuple[IdArray, NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Build rows from blocks: return packed ids (n, longest), lengths, and the start and length of the scored block.
 
-    Each block writes its whole padded table row. The next block overwrites the excess, and the excess of the last becomes padding.
+    Each block writes its whole padded table row. The next block overwrites the excess, and the excess of the last
+    becomes padding.
     """
     sizes: list[NDArray[np.int64]] = [
         block.lengths[index[block.index]] if block.index else np.broadcast_to(block.lengths, n) for block in blocks
@@ -128,7 +132,9 @@ def _block(index: str, rows: Sequence[IdArray], scored: bool = False) -> PartBlo
 
 
 def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> list[list[PartBlock]]:
-    """Return the blocks of each template, with tokens from whole sentences. A word in equal surroundings is read once for all templates."""
+    """Return the blocks of each template, with tokens from whole sentences. A word in equal surroundings is read once
+    for all templates.
+    """
     known: dict[_PieceKey, IdArray] = {}
     by_template = []
     nothing = np.zeros(0, dtype=np.int32)
@@ -155,7 +161,9 @@ def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> li
 
 
 def _key(texts: Sequence[str], segment: int, piece: int) -> _PieceKey:
-    """Return a piece's text and surroundings: the character before it ("^" at the start), the one after it, and its segment."""
+    """Return a piece's text and surroundings: the character before it ("^" at the start), the one after it, and its
+    segment.
+    """
     before, after = "".join(texts[:piece]), "".join(texts[piece + 1 :])
     left = "^" if not before else "" if texts[piece][:1].isspace() else before[-1]
     return texts[piece], left, after[:1], segment
@@ -187,7 +195,9 @@ def _slots_of(template: Template) -> dict[Part, str]:
 def _choices_for_unknown(
     space: CaseSpace, t: int, keys: Mapping[Part, Sequence[_PieceKey]], known: Mapping[_PieceKey, IdArray]
 ) -> list[dict[str, int]]:
-    """Return choices of words for sentences with all words of a template whose tokens are not known yet; at least one choice."""
+    """Return choices of words for sentences with all words of a template whose tokens are not known yet; at least one
+    choice.
+    """
     slots = _slots_of(space.templates[t])
     wanted: dict[str, list[int]] = {}
     for part, of_words in keys.items():
@@ -199,7 +209,9 @@ def _choices_for_unknown(
 
 
 def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[Sequence[PartBlock]]) -> str | None:
-    """Build other sentences, with each word in at least one, and return the first whose ids differ from the tokenizer's."""
+    """Build other sentences, with each word in at least one, and return the first whose ids differ from the
+    tokenizer's.
+    """
     rng = np.random.default_rng(0)
     for t, template in enumerate(space.templates):
         slots = sorted({p.slot for pieces in template.segments for p in pieces if p.is_slot})
@@ -224,7 +236,9 @@ def _first_disagreement(space: CaseSpace, encoder: RowEncoder, blocks: Sequence[
 
 
 def _merge_axes(space: CaseSpace, blocks: Sequence[PartBlock]) -> list[PartBlock]:
-    """Join neighbouring blocks that depend on one axis only (verb, article and object), so that rows have few blocks."""
+    """Join neighbouring blocks that depend on one axis only (verb, article and object), so that rows have few
+    blocks.
+    """
     axis_of = {column: i for i, axis in enumerate(space.axes) for column in axis.columns}
     merged: list[PartBlock] = []
     run: list[PartBlock] = []

@@ -15,7 +15,8 @@ from pytest_genderbias.scoring.tokens import TokenRows
 if TYPE_CHECKING:
     from torch import Tensor
 
-#: Maximum number of token ids in the rows that are built at a time (64 MiB). A masked sentence has one row for each token that is read.
+#: Maximum number of token ids in the rows that are built at a time (64 MiB). A masked sentence has one row for each
+#: token that is read.
 _MOST_IDS = 1 << 24
 
 

@@ -47,10 +47,12 @@ _GPU_BATCH_TOKENS = 65536
 
 
 class Batches:
-    """Runs a step over batches of rows of similar length. A batch that does not fit in memory is halved; ``halvings`` counts this.
+    """Runs a step over batches of rows of similar length. A batch that does not fit in memory is halved; ``halvings``
+    counts this.
 
-    ``packed``: layers of the network that the step calls, which multiply with packed weights in the meantime. ``sharing``: which rows may
-    share a batch (:class:`~pytest_genderbias.models.behaviour.Behaviour`); a step can make it stricter for the batches after it.
+    ``packed``: layers of the network that the step calls, which multiply with packed weights in the meantime.
+    ``sharing``: which rows may share a batch (:class:`~pytest_genderbias.models.behaviour.Behaviour`); a step can make
+    it stricter for the batches after it.
     """
 
     def __init__(
@@ -123,7 +125,8 @@ class Batches:
 
 
 def check_embedded(network: Module, ids: NDArray[np.integer]) -> None:
-    """Refuse a token without an embedding before a device sees it: on a GPU it would spoil every later call of the process.
+    """Refuse a token without an embedding before a device sees it: on a GPU it would spoil every later call of the
+    process.
 
     Raises:
         ModelError: there is one.
@@ -149,11 +152,13 @@ def check_scored(targets: NDArray[np.integer], logits: Tensor) -> None:
 class Network:
     """A checkpoint whose last modules are computed only at the positions that are read.
 
-    A hook drops the other positions: within or after the attention of the last layer if the modules after it treat each position
-    separately, else after the last hidden state, so that the vocabulary head is computed at the read positions only. A row of each length
-    is first passed with and without the hook; a hook that changes the logits is not used. If no hook is left, ``note`` says so.
+    A hook drops the other positions: within or after the attention of the last layer if the modules after it treat each
+    position separately, else after the last hidden state, so that the vocabulary head is computed at the read positions
+    only. A row of each length is first passed with and without the hook; a hook that changes the logits is not used. If
+    no hook is left, ``note`` says so.
 
-    The shortest row beside the longest shows whether padding changes the logits at these lengths; if so, batches have rows of one length.
+    The shortest row beside the longest shows whether padding changes the logits at these lengths; if so, batches have
+    rows of one length.
     """
 
     def __init__(self, checkpoint: Checkpoint, batch_tokens: int | None, vocabulary_head: bool) -> None:
@@ -168,7 +173,8 @@ class Network:
         self.batches = Batches(checkpoint.device, batch_tokens, packed, checkpoint.batches)
 
     def run(self, inputs: Inputs, use: Callable[[NDArray[np.int64], Tensor], None]) -> None:
-        """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or (rows, labels).
+        """Call ``use(rows, logits)`` for every batch. Logits have the shape (rows, read positions, vocabulary) or
+        (rows, labels).
 
         Several threads may call ``use`` at once, each with other rows.
 
@@ -179,7 +185,8 @@ class Network:
         self._pass(inputs, self._shortcuts[0] if self._shortcuts else None, use)
 
     def best(self, inputs: Inputs, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are finite: shapes (rows, k) and (rows,).
+        """Return the ids of the k largest logits of each row at its read position, ties by id, and whether they are
+        finite: shapes (rows, k) and (rows,).
 
         Raises:
             ModelError: the network has no embedding for a token of the inputs.
@@ -193,7 +200,9 @@ class Network:
         return ids, finite
 
     def _prepare(self, inputs: Inputs) -> None:
-        """Check the inputs, and at each new length which shortcuts give the network's logits; at one length if it is known to decide nothing."""
+        """Check the inputs, and at each new length which shortcuts give the network's logits; at one length if it is
+        known to decide nothing.
+        """
         check_embedded(self._network, inputs.ids)
         lengths, first = np.unique(inputs.lengths, return_index=True)
         while rows := self._unproved(lengths, first):

@@ -1,4 +1,6 @@
-"""Calls of the user's objects, whose answers are checked: numbers, their shape and range, and equal answers to equal questions."""
+"""Calls of the user's objects, whose answers are checked: numbers, their shape and range, and equal answers to equal
+questions.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Range:
-    """The numbers that an answer may have: between ``low`` and ``high``, and, of ``classes``, those of a case sum to one."""
+    """The numbers that an answer may have: between ``low`` and ``high``, and, of ``classes``, those of a case sum to
+    one.
+    """
 
     what: str
     low: float = -np.inf
@@ -29,7 +33,9 @@ class Range:
     classes: bool = False
 
     def problem(self, answer: FloatArray) -> tuple[int, str] | None:
-        """Return the first case with a number outside the range and what is wrong with it, or ``None``. NaN is not looked at."""
+        """Return the first case with a number outside the range and what is wrong with it, or ``None``. NaN is not
+        looked at.
+        """
         rows = answer.reshape(len(answer), -1)
         outside = (rows < self.low - RANGE_TOLERANCE) | (rows > self.high + RANGE_TOLERANCE)
         if outside.any():
@@ -68,8 +74,9 @@ class ObjectMethod:
         """Return the answer for some cases: shape (n,), or (n, ``width``); a text as width names any number of columns.
 
         Raises:
-            ScoreError: the method raises an error; the answer has another shape, is no array of numbers, or has numbers outside the
-                range; or a second answer to the same question differs. NaN passes: callers name the case that it is for.
+            ScoreError: the method raises an error; the answer has another shape, is no array of numbers, or has numbers
+                outside the range; or a second answer to the same question differs. NaN passes: callers name the case
+                that it is for.
         """
         answer = self._ask(columns, width)
         problem = self._within.problem(answer)

@@ -1,14 +1,14 @@
 """Linear layers with packed weights: a faster way to multiply on some processors, used only while a network is scored.
 
-torch multiplies float32 matrices on a CPU with MKL. oneDNN, which torch contains too, multiplies with weights whose layout was changed once
-(packed), and is faster on AMD processors with AVX-512 and for wide layers. Scores differ by rounding only: at most 3e-6 of a
-probability and 2e-5 of a log-probability on the models that were measured (docs/evidence/speed.md), as by another number of threads. So
-stored scores stay valid, and signatures do not name it.
+torch multiplies float32 matrices on a CPU with MKL. oneDNN, which torch contains too, multiplies with weights whose
+layout was changed once (packed), and is faster on AMD processors with AVX-512 and for wide layers. Scores differ by
+rounding only: at most 3e-6 of a probability and 2e-5 of a log-probability on the models that were measured
+(docs/evidence/speed.md), as by another number of threads. So stored scores stay valid, and signatures do not name it.
 
-The layers of a network belong to whoever trains, saves, copies or counts them. So nothing is changed in the network: inside a ``with``
-block each layer gets another ``forward``, and loses it at the end of the block, also after an error. Packed weights belong to one scorer and
-are dropped with it. A weight that changed since is packed again, unless it was changed in place through ``weight.data``, which torch does
-not count.
+The layers of a network belong to whoever trains, saves, copies or counts them. So nothing is changed in the network:
+inside a ``with`` block each layer gets another ``forward``, and loses it at the end of the block, also after an error.
+Packed weights belong to one scorer and are dropped with it. A weight that changed since is packed again, unless it was
+changed in place through ``weight.data``, which torch does not count.
 """
 
 from __future__ import annotations
@@ -36,9 +36,11 @@ _MOST_BYTES = 2 << 30  #: of all packed weights of a network; layers beyond keep
 _ROWS = 1024  #: the layout is the best one for about so many rows
 _NEAR = 1e-4  #: largest difference between the two ways, relative to the largest output
 _TRIAL_WORK, _TRIAL_OUTPUTS, _TRIALS = 1 << 23, 4096, 4
-#: How much faster the packed way should be in the trial. MKL uses half the width of AMD's AVX-512, so on these processors a trial only has to
-#: not contradict. Elsewhere both should be about equally fast, which was not measured: no other processor was at hand. Ratios measured on AMD are far
-#: from the number, so the load of the machine does not decide and runs repeat to the last bit.
+#: How much faster the packed way should be in the trial. MKL uses half the width of AMD's AVX-512, so on these
+#: processors a trial only has to not contradict. Elsewhere both should be about equally fast, which was not measured:
+#: no other processor was at hand.
+#: Ratios measured on AMD are far from the number, so the load of the machine does not decide and runs repeat to the
+#: last bit.
 _RATIO_ON_AMD, _RATIO = 0.9, 1.25
 
 #: Held while layers take their places and leave them, since several threads may score with one network.
@@ -50,8 +52,9 @@ _Shape = tuple[int, int]  #: inputs and outputs of a layer
 class PackedLayers:
     """Packed copies of the weights of a network's linear layers, at most 2 GiB. They are made when they are first used.
 
-    Only layers that are plain ``torch.nn.Linear`` in float32 on the CPU are packed, in evaluation mode, without parametrisation or foreign
-    hooks before them. A GELU that a module of transformers applies to the output of such a layer is computed together with it.
+    Only layers that are plain ``torch.nn.Linear`` in float32 on the CPU are packed, in evaluation mode, without
+    parametrisation or foreign hooks before them. A GELU that a module of transformers applies to the output of such a
+    layer is computed together with it.
     """
 
     def __init__(self, network: object) -> None:
@@ -60,7 +63,8 @@ class PackedLayers:
 
     @contextmanager
     def in_use(self, tokens: int) -> Iterator[None]:
-        """Let the network multiply with packed weights inside a ``with`` block, in inference mode, if that is faster here.
+        """Let the network multiply with packed weights inside a ``with`` block, in inference mode, if that is faster
+        here.
 
         Args:
             tokens: how many tokens are passed through the network; for a few nothing is packed.
@@ -76,7 +80,9 @@ class PackedLayers:
                     in_place.leave()
 
     def _current(self) -> dict[Module, _PackedLayer]:
-        """Return the packed layers by the module whose ``forward`` they replace. If a weight changed, all is decided and packed again."""
+        """Return the packed layers by the module whose ``forward`` they replace. If a weight changed, all is decided
+        and packed again.
+        """
         if self._layers is None or not all(layer.is_current for layer in self._layers.values()):
             plain = _plain_layers(self._network)
             shapes = Counter((layer.in_features, layer.out_features) for layer in plain)
@@ -87,9 +93,11 @@ class PackedLayers:
 
 @dataclass(eq=False)
 class _PackedLayer:
-    """A linear layer with its packed weight; called in place of the ``forward`` of ``module``: the layer, or one that applies GELU to it.
+    """A linear layer with its packed weight; called in place of the ``forward`` of ``module``: the layer, or one that
+    applies GELU to it.
 
-    ``users``: blocks of :meth:`PackedLayers.in_use` that need it in its place, each in a thread of its own or within another.
+    ``users``: blocks of :meth:`PackedLayers.in_use` that need it in its place, each in a thread of its own or within
+    another.
     """
 
     module: Module
@@ -103,7 +111,8 @@ class _PackedLayer:
         return cls(module, linear, _pack(linear.weight), _version(linear.weight))
 
     def put_in_place(self) -> _PackedLayer | None:
-        """Take the place of the module's ``forward``, and return the layer that is there: that of another block if one has the same weight.
+        """Take the place of the module's ``forward``, and return the layer that is there: that of another block if one
+        has the same weight.
 
         ``None`` if the module has a ``forward`` of somebody else.
         """
@@ -127,7 +136,9 @@ class _PackedLayer:
         return self.version == _version(self.linear.weight)
 
     def __call__(self, *args: Tensor, **kwargs: Tensor) -> Tensor:
-        """Return the output of the module. Small inputs and other threads, which may be training, get the ordinary way."""
+        """Return the output of the module. Small inputs and other threads, which may be training, get the ordinary
+        way.
+        """
         import torch
 
         if (
@@ -145,7 +156,8 @@ class _PackedLayer:
 
 
 def pays(shapes: Counter[_Shape]) -> bool:
-    """Return whether packed layers are faster here, from a trial of each shape, which takes tens of milliseconds and is made once a process.
+    """Return whether packed layers are faster here, from a trial of each shape, which takes tens of milliseconds and is
+    made once a process.
 
     Args:
         shapes: number of layers of each shape.
@@ -161,9 +173,11 @@ def pays(shapes: Counter[_Shape]) -> bool:
 
 @lru_cache(maxsize=256)
 def _trial(inputs: int, outputs: int) -> tuple[float, float] | None:
-    """Return the seconds of the ordinary and of the packed way for a shape, or ``None`` if they disagree or there is no packed way.
+    """Return the seconds of the ordinary and of the packed way for a shape, or ``None`` if they disagree or there is no
+    packed way.
 
-    Of the time of the processor, with one thread: so other processes do not decide. Of a very wide layer, a part is tried.
+    Of the time of the processor, with one thread: so other processes do not decide. Of a very wide layer, a part is
+    tried.
     """
     import torch
     from torch.nn.functional import linear
@@ -262,7 +276,9 @@ def _plain_layers(network: object) -> list[Linear]:
 
 
 def is_plain(layer: Linear) -> bool:
-    """Return whether a layer computes with its own float32 weight on the CPU, in evaluation mode, and is worth packing."""
+    """Return whether a layer computes with its own float32 weight on the CPU, in evaluation mode, and is worth
+    packing.
+    """
     import torch
 
     weight = dict(layer.named_parameters(recurse=False)).get("weight")
@@ -280,12 +296,16 @@ def is_plain(layer: Linear) -> bool:
 
 
 def _has_own_forward(module: Module) -> bool:
-    """Return whether somebody gave a module another ``forward`` than that of its class; packed layers of another block are not meant."""
+    """Return whether somebody gave a module another ``forward`` than that of its class; packed layers of another block
+    are not meant.
+    """
     return not isinstance(vars(module).get("forward"), (_PackedLayer, type(None)))
 
 
 def _with_gelu(network: object, layers: list[Linear]) -> dict[Module, Linear]:
-    """Return the layer of each module whose ``forward`` is replaced: the layer itself, or a module that only applies GELU to it."""
+    """Return the layer of each module whose ``forward`` is replaced: the layer itself, or a module that only applies
+    GELU to it.
+    """
     from torch.nn import Module
 
     found: dict[Module, Linear] = {layer: layer for layer in layers}
@@ -297,7 +317,8 @@ def _with_gelu(network: object, layers: list[Linear]) -> dict[Module, Linear]:
 
 
 def _only_applies_gelu(module: Module) -> bool:
-    """Return whether a module consists of ``dense`` and the exact GELU, as BERT's intermediate layer does, with nothing that watches them.
+    """Return whether a module consists of ``dense`` and the exact GELU, as BERT's intermediate layer does, with nothing
+    that watches them.
 
     The code of the module is not read: its output for random inputs is compared with that of the two.
     """

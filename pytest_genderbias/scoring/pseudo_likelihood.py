@@ -60,7 +60,9 @@ class NetworkLikelihood:
         return self._likelihood.notes
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases), 2)."""
+        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases),
+        2).
+        """
         texts = [text for (text,) in self._cases.sentences(cases)]
         spans = self._cases.spans if isinstance(self._cases, TextCases) else ()
         scores = self._likelihood.score(texts, [spans[i] if spans else () for i in cases])
@@ -83,7 +85,9 @@ class SharedLikelihood:
         return self._likelihood.notes
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases), 2)."""
+        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases),
+        2).
+        """
         units, unit = np.unique(cases // 2, return_inverse=True)
         encodings = self._likelihood.encode([text for (text,) in self._cases.sentences(self._cases.cases_of(units))])
         shared = [
@@ -100,8 +104,9 @@ class SharedLikelihood:
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntArray, IntArray]:
     """Return the positions of the tokens that two texts share, in order, in each of them: two arrays of one length.
 
-    The longest run of equal ids is matched first, then those on both sides of it (Ratcliff and Obershelp), as in the code of
-    Nangia et al. 2020. Theirs leaves out frequent tokens of texts of 200 tokens or more, a default of difflib; this one does not.
+    The longest run of equal ids is matched first, then those on both sides of it (Ratcliff and Obershelp), as in the
+    code of Nangia et al. 2020. Theirs leaves out frequent tokens of texts of 200 tokens or more, a default of difflib;
+    this one does not.
 
     Args:
         first: token ids of a text.
@@ -123,10 +128,11 @@ def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntAr
 
 
 class SpanLikelihood:
-    """Log-probabilities of the tokens in spans of texts: each token masked in turn (masked LM), or by the chain rule (causal LM).
+    """Log-probabilities of the tokens in spans of texts: each token masked in turn (masked LM), or by the chain rule
+    (causal LM).
 
-    A token belongs to the span with its last character, since a token often begins with the space before a word. Special tokens are
-    not scored, nor is the first token by causal LMs that put no token before it.
+    A token belongs to the span with its last character, since a token often begins with the space before a word.
+    Special tokens are not scored, nor is the first token by causal LMs that put no token before it.
 
     Raises:
         NotApplicableError: the tokenizer is not a fast one.
@@ -168,7 +174,8 @@ class SpanLikelihood:
         return self.score_tokens(encodings, [_within(e, ranges) for e, ranges in zip(encodings, spans, strict=True)])
 
     def score_tokens(self, encodings: Sequence[Encoding], positions: Sequence[IntArray]) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of tokens, in nats, and the number of those scored: shape (len(encodings), 2).
+        """Return the sum of log-probabilities of tokens, in nats, and the number of those scored: shape
+        (len(encodings), 2).
 
         Args:
             encodings: the encoding of each text.
@@ -213,7 +220,9 @@ class ObjectLikelihood:
         return ["the first word of each sentence is given, not scored"]
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of the words after the first in each case, in nats, and their number: shape (len(cases), 2)."""
+        """Return the log-probability of the words after the first in each case, in nats, and their number: shape
+        (len(cases), 2).
+        """
         parts = [text.partition(" ") for (text,) in self._cases.sentences(cases)]
         prefixes, rest = [first for first, _, _ in parts], [after for _, _, after in parts]
         scores = self._ask(prefixes, rest)

@@ -36,7 +36,9 @@ class Inputs:
 
 @dataclass(frozen=True)
 class TokenReads:
-    """Single log-probabilities that are summed by ``case``: of token ``target`` at ``position`` of its row (``Inputs.back``)."""
+    """Single log-probabilities that are summed by ``case``: of token ``target`` at ``position`` of its row
+    (``Inputs.back``).
+    """
 
     case: NDArray[np.int64]
     position: NDArray[np.int64]
@@ -75,7 +77,9 @@ def check_not_first(position: NDArray[np.int64]) -> None:
 
 
 def causal_reads(rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> tuple[Inputs, TokenReads]:
-    """Return inputs and reads for tokens given those before them. Tokens from the last read one on are left out of the rows."""
+    """Return inputs and reads for tokens given those before them. Tokens from the last read one on are left out of the
+    rows.
+    """
     check_not_first(position)
     stop = np.ones(len(rows.lengths), dtype=np.int64)
     np.maximum.at(stop, case, position)
@@ -126,7 +130,8 @@ def _distinct(
 
 
 def best_ids(scores: Tensor, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the ids of the k largest logits of each row, highest first, ties by id, and whether these are finite: shapes (rows, k) and (rows,).
+    """Return the ids of the k largest logits of each row, highest first, ties by id, and whether these are finite:
+    shapes (rows, k) and (rows,).
 
     >>> import torch
     >>> best_ids(torch.tensor([[2.0, 3.0, 3.0, 3.0]]), 2)
@@ -142,7 +147,8 @@ def best_ids(scores: Tensor, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool
 
 
 def top_ids(values: NDArray[np.floating], ids: NDArray[np.int64], k: int) -> NDArray[np.int64]:
-    """Return the k ids with the highest values in each row, highest first, ties by id; both arrays have the shape (rows, candidates).
+    """Return the k ids with the highest values in each row, highest first, ties by id; both arrays have the shape
+    (rows, candidates).
 
     >>> top_ids(np.array([[2., 3., 3.]]), np.array([[5, 9, 4]]), 2)
     array([[4, 9]])
@@ -152,7 +158,8 @@ def top_ids(values: NDArray[np.floating], ids: NDArray[np.int64], k: int) -> NDA
 
 
 def top_logits(scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return the k largest logits of each row and their ids, as ``torch.topk`` does, which takes four times as long on a CPU.
+    """Return the k largest logits of each row and their ids, as ``torch.topk`` does, which takes four times as long on
+    a CPU.
 
     The largest logits lie in the k blocks of the vocabulary with the largest maxima, or in the rest at its end.
     """

@@ -1,10 +1,11 @@
 """Batches side by side: each in a thread of its own, where torch computes with its share of the threads.
 
-Batches of short rows are little work for each operation. If all threads of torch share one operation, they wait for each other after each;
-on a busy machine the slowest of them decides thousands of times. Batches that are independent need not wait.
+Batches of short rows are little work for each operation. If all threads of torch share one operation, they wait for
+each other after each; on a busy machine the slowest of them decides thousands of times. Batches that are independent
+need not wait.
 
-Which thread takes a batch changes no bit of its result. The number of threads decides how rows are divided into batches, so that it
-changes results by rounding, as it does where threads share an operation.
+Which thread takes a batch changes no bit of its result. The number of threads decides how rows are divided into
+batches, so that it changes results by rounding, as it does where threads share an operation.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ Rows = NDArray[np.int64]
 FEWEST_TOKENS = 512
 #: Tokens in all batches that are under way: more need memory and are no faster.
 _MOST_TOKENS = 4096
-#: Types of networks whose forward pass changes nothing in the network (tests/scoring/test_side_by_side.py reads their code). Others, such as
-#: BigBird and networks with rotary positions, may adapt themselves to the rows that they are given.
+#: Types of networks whose forward pass changes nothing in the network (tests/scoring/test_side_by_side.py reads their
+#: code). Others, such as BigBird and networks with rotary positions, may adapt themselves to the rows that they are
+#: given.
 UNCHANGED_BY_A_PASS = frozenset(
     ("albert", "bert", "camembert", "deberta-v2", "distilbert", "electra", "gpt2", "mpnet", "roberta", "xlm-roberta")
 )
@@ -40,7 +42,9 @@ class Failed(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """How batches are passed: ``workers`` at once, each with ``threads`` of torch, at most ``batch_tokens`` in a batch."""
+    """How batches are passed: ``workers`` at once, each with ``threads`` of torch, at most ``batch_tokens`` in a
+    batch.
+    """
 
     workers: int
     threads: int
@@ -85,7 +89,9 @@ def plan(tokens: int, batch_tokens: int, threads: int) -> Plan:
 
 
 def usable_threads() -> int:
-    """Return the number of threads that batches can be spread over: 1 where torch's settings do not belong to each thread."""
+    """Return the number of threads that batches can be spread over: 1 where torch's settings do not belong to each
+    thread.
+    """
     import torch
 
     by_thread = "parallel backend: OpenMP" in torch.__config__.parallel_info()
@@ -93,7 +99,9 @@ def usable_threads() -> int:
 
 
 def largest_first(batches: list[Rows], lengths: NDArray[np.int64]) -> list[Rows]:
-    """Return batches in the order of their tokens, so that threads end at about the same time, and a lack of memory shows at once."""
+    """Return batches in the order of their tokens, so that threads end at about the same time, and a lack of memory
+    shows at once.
+    """
     return sorted(batches, key=lambda rows: -len(rows) * int(lengths[rows].max()))
 
 

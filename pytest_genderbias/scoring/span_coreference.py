@@ -1,4 +1,6 @@
-"""Coreference scores of a span scorer with its encoder: token ids of documents with mentions, batches of them, and the scores of pairs."""
+"""Coreference scores of a span scorer with its encoder: token ids of documents with mentions, batches of them, and the
+scores of pairs.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,8 @@ FloatArray = NDArray[np.float64]
 class DocumentTokens:
     """A document as token ids, in segments that the encoder reads one by one, and the place of its mentions.
 
-    ``mentions``: segment, first and last token of each mention, shape (n, 3); -1 where a mention lies beyond what the encoder reads.
+    ``mentions``: segment, first and last token of each mention, shape (n, 3); -1 where a mention lies beyond what the
+    encoder reads.
     """
 
     segments: list[list[int]]
@@ -101,12 +104,14 @@ class DocumentReader:
 
 
 def batch_of(documents: Sequence[DocumentTokens], pad_id: int) -> dict[str, IntArray]:
-    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel` for some documents.
+    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel` for
+    some documents.
 
     Mentions that are not read are left out.
 
     Returns:
-        ``input_ids`` and ``attention_mask``, shape (segments of all, longest), and ``mentions``, shape (documents, most mentions, 2).
+        ``input_ids`` and ``attention_mask``, shape (segments of all, longest), and ``mentions``, shape (documents, most
+        mentions, 2).
     """
     longest = max(len(segment) for document in documents for segment in document.segments)
     count = sum(len(document.segments) for document in documents)
@@ -129,8 +134,8 @@ def pair_scores(
 ) -> list[FloatArray]:
     """Return the scores s(i, j) of the pairs of mentions of each document, in nats: arrays of shape (n, n), symmetric.
 
-    Mentions should be in the order of the text. A pair with a mention that is not read has NaN, as has a mention with itself; a pair
-    that is farther apart than the network's number of antecedents has -inf.
+    Mentions should be in the order of the text. A pair with a mention that is not read has NaN, as has a mention with
+    itself; a pair that is farther apart than the network's number of antecedents has -inf.
     """
     import torch
 
@@ -148,14 +153,16 @@ def pair_scores(
             read = np.flatnonzero(documents[i].is_read)
             tables[i][np.ix_(read, read)] = _square(scores[: len(read)])
 
-    # The segments of a document are padded to the longest of them; with those of others only if padding changes nothing.
+    # The segments of a document are padded to the longest of them; with those of others only if padding changes
+    # nothing.
     most_rows = 1 << 30 if checkpoint.batches == ANY_ROWS else 1
     (batches or Batches(checkpoint.device, None)).run(lengths, step, most_rows)
     return tables
 
 
 class SpanScores:
-    """The scores s(i, j), in nats, of the candidates of a case with its pronoun, by the span scorer that a checkpoint carries.
+    """The scores s(i, j), in nats, of the candidates of a case with its pronoun, by the span scorer that a checkpoint
+    carries.
 
     The mentions of a text are those of the case: its candidates and the pronoun.
     """
@@ -199,7 +206,9 @@ class SpanScores:
 
 
 def _square(scores: FloatArray) -> FloatArray:
-    """Return a symmetric table, (n, n), of the scores of n mentions with their K nearest earlier ones, (n, K); NaN on its diagonal."""
+    """Return a symmetric table, (n, n), of the scores of n mentions with their K nearest earlier ones, (n, K); NaN on
+    its diagonal.
+    """
     count, nearest = scores.shape
     table = np.full((count, count), -np.inf)
     for step in range(1, min(nearest, count - 1) + 1):
@@ -210,7 +219,9 @@ def _square(scores: FloatArray) -> FloatArray:
 
 
 def _tokens_of(encoding: Encoding, begin: int, spans: Sequence[Span]) -> list[tuple[int, int]]:
-    """Return the first and last token that overlap each span, or (-1, -1); the text of the encoding begins at ``begin``."""
+    """Return the first and last token that overlap each span, or (-1, -1); the text of the encoding begins at
+    ``begin``.
+    """
     offsets = np.asarray(encoding.offsets, dtype=np.int64).reshape(-1, 2) + begin
     real = (np.asarray(encoding.special_tokens_mask) == 0) & (offsets[:, 1] > offsets[:, 0])
     wanted = np.asarray(spans, dtype=np.int64).reshape(-1, 2)

@@ -1,8 +1,9 @@
-"""The score cache: content-addressed, checksummed, with atomic writes. Damaged entries are recomputed and never end a run.
+"""The score cache: content-addressed, checksummed, with atomic writes. Damaged entries are recomputed and never end a
+run.
 
 A folder holds the scores of one key (model fingerprint, suite digest, cases, query, settings, scoring version) in files
-``START-STOP.npy`` of consecutive units in the random order; beside those of a served model, ``canaries.npy`` says of which model they are.
-Each file begins with the SHA-256 of its rest.
+``START-STOP.npy`` of consecutive units in the random order; beside those of a served model, ``canaries.npy`` says of
+which model they are. Each file begins with the SHA-256 of its rest.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ Plausible: TypeAlias = Callable[[NDArray[np.generic]], bool]
 class ScoreStore:
     """The stored scores of one key. Without a root folder, nothing is stored.
 
-    ``about`` describes the entry in listings of the cache and is not part of the key: ``suite`` (and question), ``model``,
-    ``cases_per_unit``, and the total number of ``cases``.
+    ``about`` describes the entry in listings of the cache and is not part of the key: ``suite`` (and question),
+    ``model``, ``cases_per_unit``, and the total number of ``cases``.
     """
 
     def __init__(self, root: Path | None, key: dict[str, object], about: Mapping[str, object] | None = None) -> None:
@@ -47,8 +48,8 @@ class ScoreStore:
     def locked(self) -> Iterator[None]:
         """Lock the key: a second process waits, and then reads the scores of the first.
 
-        A killed process holds no lock. If the key cannot be locked, stored scores are read (each file is complete and checked), and none
-        are written.
+        A killed process holds no lock. If the key cannot be locked, stored scores are read (each file is complete and
+        checked), and none are written.
         """
         if self.folder is None:
             yield
@@ -77,7 +78,8 @@ class ScoreStore:
             os.utime(folder)
 
     def kept_beside(self, canaries: NDArray[np.float64]) -> NDArray[np.float64] | None:
-        """Return the canaries that are kept beside the stored scores, of the same shape; ``None`` if no score is stored, and these are kept from now on.
+        """Return the canaries that are kept beside the stored scores, of the same shape; ``None`` if no score is
+        stored, and these are kept from now on.
 
         Stored scores without canaries, or with damaged ones, may be of any model: they are removed, and scored again.
         """
@@ -122,7 +124,9 @@ class ScoreStore:
         return done
 
     def write(self, start: int, values: NDArray[np.generic]) -> None:
-        """Store the scores of consecutive units from ``start`` on. If this fails, nothing more is stored, and ``note`` says why."""
+        """Store the scores of consecutive units from ``start`` on. If this fails, nothing more is stored, and ``note``
+        says why.
+        """
         if self.folder is None or self.note is not None or not len(values):
             return
         try:
@@ -153,7 +157,9 @@ def _sealed(values: NDArray[np.generic]) -> bytes:
 
 
 def _read_checked(path: Path, shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> NDArray[np.generic] | None:
-    """Return the array in a file, or ``None`` if the file is damaged or larger, or the array of another form than expected."""
+    """Return the array in a file, or ``None`` if the file is damaged or larger, or the array of another form than
+    expected.
+    """
     most = int(np.prod(shape, dtype=np.float64)) * dtype.itemsize + _MOST_HEADER
     try:
         if path.stat().st_size > most:

@@ -4,15 +4,15 @@ To score the nurse as the referent of "she" in "The nurse met the clerk because 
 
     The nurse met the clerk because she was late. The nurse met the clerk because the nurse was late.
 
-and the score is the log-probability of the words *the nurse* in the second copy. For a masked LM this is the sum over their tokens of the
-log-probability of each token, masked in turn, with all others in place; for a causal LM it is the chain rule over the tokens, given
-everything before them. If the candidate replaces the pronoun in the only copy (Trinh and Le 2018; Kocijan et al. 2019), the pronoun's
-gender is lost: the scores for "she" and "he" are equal. Here the first copy keeps the pronoun, as a premise does (WNLI, Wang et
-al. 2019), so the score is conditional on it.
+and the score is the log-probability of the words *the nurse* in the second copy. For a masked LM this is the sum over
+their tokens of the log-probability of each token, masked in turn, with all others in place; for a causal LM it is the
+chain rule over the tokens, given everything before them. If the candidate replaces the pronoun in the only copy (Trinh
+and Le 2018; Kocijan et al. 2019), the pronoun's gender is lost: the scores for "she" and "he" are equal. Here the first
+copy keeps the pronoun, as a premise does (WNLI, Wang et al. 2019), so the score is conditional on it.
 
-A score is in nats, at most 0. Two candidates of a text are compared by the probability of all their words, as when a causal LM chooses
-between them. Longer candidates have no advantage; in a candidate of several tokens, a masked LM sees the other tokens.
-The frequencies of "he" and "she" have no influence, since no pronoun is scored.
+A score is in nats, at most 0. Two candidates of a text are compared by the probability of all their words, as when a
+causal LM chooses between them. Longer candidates have no advantage; in a candidate of several tokens, a masked LM sees
+the other tokens. The frequencies of "he" and "she" have no influence, since no pronoun is scored.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ _POSSESSIVES = ("his", "its", "their", "hers", "theirs")
 
 
 def substituted(text: str, candidate: Span, pronoun: Span, genitive: bool | None = None) -> tuple[str, Span]:
-    """Return two copies of the text, with the candidate in place of the pronoun in the second, and the candidate's span there.
+    """Return two copies of the text, with the candidate in place of the pronoun in the second, and the candidate's span
+    there.
 
-    A possessive pronoun becomes the genitive of the candidate ("her shift": "the nurse's shift"). The candidate is capitalised as the
-    pronoun's place requires.
+    A possessive pronoun becomes the genitive of the candidate ("her shift": "the nurse's shift"). The candidate is
+    capitalised as the pronoun's place requires.
 
     Args:
         text: the text.
@@ -101,7 +102,8 @@ class NetworkSubstitution:
     """Scores candidates with a checkpoint.
 
     Raises:
-        NotApplicableError: two copies of a text are longer than the checkpoint reads, so that nothing of the candidate is left.
+        NotApplicableError: two copies of a text are longer than the checkpoint reads, so that nothing of the candidate
+            is left.
     """
 
     def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
@@ -139,7 +141,9 @@ class ObjectSubstitution:
         self.notes = []
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of each candidate given the text before it, in nats: shape (len(cases), candidates)."""
+        """Return the log-probability of each candidate given the text before it, in nats: shape (len(cases),
+        candidates).
+        """
         copies = _filled(self._cases, cases)
         prefixes = [text[: span[0]].rstrip() for text, span in copies]
         words = [words_of(text, span) for text, span in copies]
@@ -149,7 +153,9 @@ class ObjectSubstitution:
 
 
 def _filled(cases: TextCases, numbers: IntArray) -> list[tuple[str, Span]]:
-    """Return the two copies of the text for each candidate of each case. The fact ``genitive`` is 1, 0, or -1 for unknown."""
+    """Return the two copies of the text for each candidate of each case. The fact ``genitive`` is 1, 0, or -1 for
+    unknown.
+    """
     known = np.asarray(cases.facts["genitive"]) if "genitive" in cases.facts else np.full(cases.n_cases, -1)
     return [
         substituted(cases.texts[i][0], candidate, cases.spans[i][-1], genitive=None if known[i] < 0 else bool(known[i]))

@@ -42,7 +42,9 @@ class TokenSums(Protocol):
 
 
 def token_sums(model: Model, batch_tokens: int | None) -> TokenSums:
-    """Return what sums log-probabilities for a model: each token masked in turn (masked LM), or by the chain rule (causal LM)."""
+    """Return what sums log-probabilities for a model: each token masked in turn (masked LM), or by the chain rule
+    (causal LM).
+    """
     if model.role.only_prompts:
         return ServedSums(model.backend.rows(model.name))
     checkpoint: Checkpoint = model.backend
@@ -67,7 +69,9 @@ class NetworkSums:
 
 
 class ServedSums:
-    """Sums of a causal LM that another process runs. A row is asked up to its last token that counts, and only once; so is what begins another row."""
+    """Sums of a causal LM that another process runs. A row is asked up to its last token that counts, and only once; so
+    is what begins another row.
+    """
 
     notes: list[str]
 
@@ -79,7 +83,8 @@ class ServedSums:
         """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
 
         Raises:
-            ScoreError: an answer has another number of values than its prompt has tokens, values of other tokens, or positive ones.
+            ScoreError: an answer has another number of values than its prompt has tokens, values of other tokens, or
+                positive ones.
         """
         check_not_first(position)
         stop = np.zeros(len(rows.lengths), dtype=np.int64)
@@ -108,8 +113,8 @@ class ServedSums:
 def distinct_prompts(prompts: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int, ...]], NDArray[np.int64]]:
     """Return the distinct prompts that begin no other one, and which of them begins with each prompt.
 
-    The values of a prompt are those of the beginning of any longer one. In the order of their tokens, a prompt stands right before those
-    that it begins.
+    The values of a prompt are those of the beginning of any longer one. In the order of their tokens, a prompt stands
+    right before those that it begins.
 
     Args:
         prompts: token ids.

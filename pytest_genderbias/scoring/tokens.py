@@ -46,7 +46,9 @@ class PartsError(Exception):
 
 
 def parts_of(template: Template) -> list[Part]:
-    """Return the parts of a row in order: for each segment special tokens and its pieces, then the last special tokens."""
+    """Return the parts of a row in order: for each segment special tokens and its pieces, then the last special
+    tokens.
+    """
     parts: list[Part] = []
     for segment, pieces in enumerate(template.segments):
         parts.append((segment, -1))
@@ -104,7 +106,9 @@ class RowEncoder:
 
 
 def encode_cases(encoder: RowEncoder, space: CaseSpace, cases: NDArray[np.int64], scored: str | None) -> TokenRows:
-    """Return the token rows of cases, tokenised as whole sentences: slow, for tokenizers whose rows cannot be built from parts."""
+    """Return the token rows of cases, tokenised as whole sentences: slow, for tokenizers whose rows cannot be built
+    from parts.
+    """
     columns = space.columns(cases)
     choices = [{name: int(values[row]) for name, values in columns.items()} for row in range(len(cases))]
     texts = [encoder.texts(space, choice) for choice in choices]
@@ -124,7 +128,9 @@ def encode_cases(encoder: RowEncoder, space: CaseSpace, cases: NDArray[np.int64]
 
 
 class CuttingTokenizer:
-    """A tokenizer that cuts texts, or pairs of texts, to ``longest`` tokens (``None``: no limit). ``cut`` counts the texts that were cut."""
+    """A tokenizer that cuts texts, or pairs of texts, to ``longest`` tokens (``None``: no limit). ``cut`` counts the
+    texts that were cut.
+    """
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, longest: int | None) -> None:
         self._tokenizer, self._longest = tokenizer, longest
@@ -157,7 +163,9 @@ class CuttingTokenizer:
         return encodings
 
     def _count_cut(self, columns: Sequence[list[str]], rows: Sequence[Sequence[int]]) -> int:
-        """Count the rows that were cut, for slow tokenizers, which do not report this: those that are shorter than without a limit."""
+        """Count the rows that were cut, for slow tokenizers, which do not report this: those that are shorter than
+        without a limit.
+        """
         full = [i for i, row in enumerate(rows) if len(row) == self._longest]
         if not full:
             return 0
@@ -216,7 +224,9 @@ def _encode_without_offsets(
 
 
 def pack_rows(rows: Sequence[IdArray], encoder: RowEncoder, spans: NDArray[np.int64]) -> TokenRows:
-    """Return token rows from packed ids, padded to the longest row. ``spans``: start and length of the scored slot, shape (n, 2)."""
+    """Return token rows from packed ids, padded to the longest row. ``spans``: start and length of the scored slot,
+    shape (n, 2).
+    """
     lengths = np.asarray([len(row) for row in rows], dtype=np.int64)
     packed = np.full((len(rows), int(lengths.max(initial=1))), encoder.pad_id, dtype=np.int32)
     for i, row in enumerate(rows):

@@ -1,7 +1,8 @@
 """Words that a tokenizer does not know: words that become unknown tokens, and different words that become equal inputs.
 
-A network that reads ``[UNK]`` for every word gives a figure that looks neutral and says nothing. Only the tokenizer is asked, about the
-words of the cases that were scored, so that a run from the cache notices the same as the run that scored.
+A network that reads ``[UNK]`` for every word gives a figure that looks neutral and says nothing. Only the tokenizer is
+asked, about the words of the cases that were scored, so that a run from the cache notices the same as the run that
+scored.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ Token = tuple[int, int, int]  #: id, start, stop
 class Reading:
     """What a tokenizer makes of a word, or of the words of a text.
 
-    ``ids``: the tokens. ``words``: number of words with a letter or digit. ``unknown``: those of them with an unknown token, or without
-    any. ``knows_any``: whether a known token stands for a letter or digit.
+    ``ids``: the tokens. ``words``: number of words with a letter or digit. ``unknown``: those of them with an unknown
+    token, or without any. ``knows_any``: whether a known token stands for a letter or digit.
     """
 
     text: str
@@ -57,11 +58,12 @@ class Reading:
 
 @dataclass(frozen=True)
 class PlaceReadings:
-    """The readings in one place of the cases: a slot, the fixed text of the templates, a column of texts, or one span of each text.
+    """The readings in one place of the cases: a slot, the fixed text of the templates, a column of texts, or one span
+    of each text.
 
-    ``name``: what is there, in words, as *words of 'person'*. ``are_words``: whether figures compare these words, as those of a slot or a
-    span. ``noted``: whether unknown words are noted; those of spans are noted with their texts. ``pairs``: neighbouring texts, which many
-    figures subtract from each other.
+    ``name``: what is there, in words, as *words of 'person'*. ``are_words``: whether figures compare these words, as
+    those of a slot or a span. ``noted``: whether unknown words are noted; those of spans are noted with their texts.
+    ``pairs``: neighbouring texts, which many figures subtract from each other.
     """
 
     name: str
@@ -73,8 +75,8 @@ class PlaceReadings:
     def lost(self) -> str | None:
         """Return why the network cannot tell the texts in this place apart, or ``None`` if it can.
 
-        The tokenizer knows no word in any of them; or different texts become one input; or, for words, each has an unknown token, and most
-        become the same input as another; or both texts of each pair become one input.
+        The tokenizer knows no word in any of them; or different texts become one input; or, for words, each has an
+        unknown token, and most become the same input as another; or both texts of each pair become one input.
         """
         input_of = {reading.text.casefold(): reading.ids for reading in self.readings}
         some, times = _listed(reading.text for reading in self.readings), Counter(input_of.values())
@@ -108,8 +110,8 @@ def _listed(words: Iterable[str]) -> str:
 def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list[str]]:
     """Return why the scores of cases say nothing (empty if they do), and notes on unknown words.
 
-    Of a data set the first 1,000 texts in the order of scoring are looked at, up to 200,000 characters. A slot's words are looked at in
-    the first template that has them.
+    Of a data set the first 1,000 texts in the order of scoring are looked at, up to 200,000 characters. A slot's words
+    are looked at in the first template that has them.
 
     Args:
         cases: what was scored.
@@ -153,7 +155,9 @@ class _Reader:
         return [make(text, self._tokens_of[text], inside) for text, inside in zip(texts, ranges, strict=True)]
 
     def _reading_of_texts(self, text: str, tokens: Sequence[Token], ranges: Sequence[Range]) -> Reading:
-        """Return the reading of texts: without a look at each character where every token is known, as in nearly all."""
+        """Return the reading of texts: without a look at each character where every token is known, as in nearly
+        all.
+        """
         if not tokens or any(token in self._ids for token, _, _ in tokens):
             return self._reading(text, tokens, ranges, whole_words=False)
         inside = [
@@ -207,7 +211,8 @@ class _Reader:
 
 @contextmanager
 def _without_limits(backend: Tokenizer) -> Iterator[Tokenizer]:
-    """Turn truncation and padding off inside a ``with`` block, and leave both as they were: fingerprints of the tokenizer contain them.
+    """Turn truncation and padding off inside a ``with`` block, and leave both as they were: fingerprints of the
+    tokenizer contain them.
 
     Suites that are scored side by side share the tokenizer of their model, so that one thread at a time does this.
     """

@@ -1,4 +1,6 @@
-"""Vectors of texts, of spans in texts, and of single words: from the hidden states or input embeddings of a network, or from a file."""
+"""Vectors of texts, of spans in texts, and of single words: from the hidden states or input embeddings of a network, or
+from a file.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def make(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | Non
 
 
 class FileVectors:
-    """Looks up the word in the first span of each text, or the text itself. Words that the file lacks have rows of NaN."""
+    """Looks up the word in the first span of each text, or the text itself. Words that the file lacks have rows of
+    NaN.
+    """
 
     def __init__(self, cases: Cases, vectors: WordVectors) -> None:
         self._cases, self._vectors = cases, vectors
@@ -98,9 +102,9 @@ def _first_spans(cases: Cases, numbers: IntArray, texts: Sequence[str]) -> list[
 class HiddenStates:
     """Hidden states of texts, in batches of similar length. Equal texts with equal spans are passed once.
 
-    ``where`` and ``random_seed`` are those of :class:`~pytest_genderbias.suites.query.TextVectors`. Texts that are too long are cut, which
-    ``notes`` reports. ``packed``: whether the network may multiply with packed weights, as scorers do; what trains on the states does not,
-    since a training can turn rounding into another result.
+    ``where`` and ``random_seed`` are those of :class:`~pytest_genderbias.suites.query.TextVectors`. Texts that are too
+    long are cut, which ``notes`` reports. ``packed``: whether the network may multiply with packed weights, as scorers
+    do; what trains on the states does not, since a training can turn rounding into another result.
 
     Raises:
         NotApplicableError: the tokenizer is not a fast one.
@@ -143,7 +147,8 @@ class HiddenStates:
         Args:
             texts: the texts.
             spans: character ranges [start, end), equally many for each text.
-            pooling: ``mean`` over the span's tokens; ``first`` token of the text; ``own``: as the sentence encoder pools.
+            pooling: ``mean`` over the span's tokens; ``first`` token of the text; ``own``: as the sentence encoder
+                pools.
             masked: character ranges of each text whose tokens are masked; empty: none.
 
         Raises:
@@ -163,7 +168,9 @@ class HiddenStates:
         return np.asarray(vectors[[distinct[key] for key in keys]])
 
     def reads(self, texts: Sequence[str], spans: Sequence[Sequence[Span]]) -> NDArray[np.bool_]:
-        """Return whether the model reads a token of each span of a text: shape (len(texts),). Adds no note on texts that are cut."""
+        """Return whether the model reads a token of each span of a text: shape (len(texts),). Adds no note on texts
+        that are cut.
+        """
         encodings = CuttingTokenizer(self._checkpoint.tokenizer, self._checkpoint.max_length).encode(list(texts))
         all_read = [
             _tokens_in(encoding, ranges).any(axis=1).all() for encoding, ranges in zip(encodings, spans, strict=True)

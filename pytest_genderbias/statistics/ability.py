@@ -70,17 +70,19 @@ def mean_recall(right: ArrayLike, n: ArrayLike) -> tuple[float, float, float]:
 
 
 def fall_bound(then: ArrayLike, now: ArrayLike) -> tuple[float, float]:
-    """Return how far a share of right answers fell, and a one-sided 97.5 % lower bound of that for other items and restarts.
+    """Return how far a share of right answers fell, and a one-sided 97.5 % lower bound of that for other items and
+    restarts.
 
-    Items are paired. Where a side has two restarts or more, the bound for other restarts (their pooled spread, by Student's t) counts,
-    too, and the lower of both is returned.
+    Items are paired. Where a side has two restarts or more, the bound for other restarts (their pooled spread, by
+    Student's t) counts, too, and the lower of both is returned.
 
     Args:
         then: right answers by restart and item, 1, 0, or NaN where an item was not asked, shape (R, n).
         now: the same, shape (S, n).
 
     Returns:
-        The fall (above 0: fewer right answers now) and its lower bound; both NaN where fewer than two items were asked on both sides.
+        The fall (above 0: fewer right answers now) and its lower bound; both NaN where fewer than two items were asked
+        on both sides.
 
     Example:
         Of four items three were lost:
@@ -102,7 +104,9 @@ def fall_bound(then: ArrayLike, now: ArrayLike) -> tuple[float, float]:
 
 
 def _reach_of_restarts(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
-    """Return how far the difference of two means over restarts may lie from that of others; 0 where neither side has restarts."""
+    """Return how far the difference of two means over restarts may lie from that of others; 0 where neither side has
+    restarts.
+    """
     sides = [side for side in (before, after) if len(side) > 1]
     freedom = sum(len(side) - 1 for side in sides)
     if not freedom:

@@ -1,4 +1,5 @@
-"""Agreement of an intrinsic with an extrinsic figure of bias over models: debiasing methods, each with several seeds (orgad2022, table 2).
+"""Agreement of an intrinsic with an extrinsic figure of bias over models: debiasing methods, each with several seeds
+(orgad2022, table 2).
 
 ``docs/evidence/coverage-agreement.md`` has the measured coverage; a small version is recomputed by
 ``tests/statistics/test_agreement_statistics.py``.
@@ -36,12 +37,14 @@ class Agreement:
     """How an extrinsic figure of bias goes with an intrinsic one, over points: one a method and seed.
 
     Attributes:
-        r: Pearson's r, -1 to 1. 1: the intrinsic figure ranks models as the extrinsic one does; 0: it says nothing of it.
-        r_squared: of the least-squares line, the square of r: the share of the extrinsic variance that the line explains.
+        r: Pearson's r, -1 to 1. 1: the intrinsic figure ranks models as the extrinsic one does; 0: it says nothing of
+            it.
+        r_squared: of the least-squares line, the square of r: the share of the extrinsic variance that the line
+            explains.
         slope: of that line, extrinsic per intrinsic.
         intercept: of that line, extrinsic.
-        r_bounds: bounds of r for other methods and other seeds; None for fewer than three methods, or if more than 2.5 % of the
-            resamples have no value.
+        r_bounds: bounds of r for other methods and other seeds; None for fewer than three methods, or if more than 2.5
+            % of the resamples have no value.
         r_squared_bounds: bounds of R squared, from those of r.
         slope_bounds: bounds of the slope, as those of r.
         r_bounds_of_seeds: bounds of r for other seeds of the same methods; None where a method has one seed only.
@@ -70,13 +73,14 @@ def agreement(
     level: float = 0.95,
     seed: int = 0,
 ) -> Agreement:
-    """Return Pearson's r, R squared and slope of an extrinsic figure on an intrinsic one, with hierarchical bootstrap bounds.
+    """Return Pearson's r, R squared and slope of an extrinsic figure on an intrinsic one, with hierarchical bootstrap
+    bounds.
 
-    Points of one method are alike, so they do not count as independent: methods are resampled, and then seeds within each drawn
-    method. The bounds are symmetric on Fisher's z: z ± t / 1.96 times half the range between the 2.5th and the 97.5th percentile of
-    the resampled z, with Student's t of as many degrees as there are methods, less one, since percentiles alone are too narrow for
-    few methods (**choice**). The bounds of the slope are the same without z. ``r_bounds_of_seeds`` resamples seeds only, with the t
-    of the fewest seeds of a method, less one.
+    Points of one method are alike, so they do not count as independent: methods are resampled, and then seeds within
+    each drawn method. The bounds are symmetric on Fisher's z: z ± t / 1.96 times half the range between the 2.5th and
+    the 97.5th percentile of the resampled z, with Student's t of as many degrees as there are methods, less one, since
+    percentiles alone are too narrow for few methods (**choice**). The bounds of the slope are the same without z.
+    ``r_bounds_of_seeds`` resamples seeds only, with the t of the fewest seeds of a method, less one.
 
     Args:
         methods: the debiasing method of each point, shape (n,).
@@ -87,7 +91,8 @@ def agreement(
         seed: seed of the resamples.
 
     Raises:
-        UndefinedError: fewer than three points, a value is not finite, or one of the figures is the same for all points.
+        UndefinedError: fewer than three points, a value is not finite, or one of the figures is the same for all
+            points.
         ValueError: the sequences have different lengths.
 
     Example:
@@ -126,7 +131,8 @@ def agreement(
 def hierarchical_draws(
     sizes: Sequence[int], resamples: int, rng: np.random.Generator, draw_methods: bool = True
 ) -> tuple[IntArray, IntArray]:
-    """Return the draws of a hierarchical bootstrap: methods with replacement, then as many points of each drawn method as it has.
+    """Return the draws of a hierarchical bootstrap: methods with replacement, then as many points of each drawn method
+    as it has.
 
     Args:
         sizes: number of points of each method, shape (M,).
@@ -135,8 +141,8 @@ def hierarchical_draws(
         draw_methods: whether methods are drawn; otherwise each is taken once.
 
     Returns:
-        The drawn methods, shape (R, M), and the drawn points of each, numbered from 0 within the method, shape (R, M, largest size); -1
-        beyond the size of the method.
+        The drawn methods, shape (R, M), and the drawn points of each, numbered from 0 within the method, shape (R, M,
+        largest size); -1 beyond the size of the method.
 
     Example:
         >>> methods, points = hierarchical_draws([2, 1], 3, np.random.default_rng(0))
@@ -204,7 +210,9 @@ def _resampled(
 def _stretched(
     estimate: float, resampled: FloatArray, level: float, units: int, over: str, fisher: bool = False
 ) -> Interval | None:
-    """Return estimate ± t / z times half the range between percentiles of the resamples, on Fisher's z if ``fisher``."""
+    """Return estimate ± t / z times half the range between percentiles of the resamples, on Fisher's z if
+    ``fisher``.
+    """
     known = resampled[np.isfinite(resampled)]
     if len(known) < (1 - _MOST_UNDEFINED) * len(resampled):
         return None

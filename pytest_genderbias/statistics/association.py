@@ -1,4 +1,6 @@
-"""WEAT and CEAT: association of target words with attribute words in word vectors (Caliskan et al. 2017, Guo and Caliskan 2021)."""
+"""WEAT and CEAT: association of target words with attribute words in word vectors (Caliskan et al. 2017, Guo and
+Caliskan 2021).
+"""
 
 from __future__ import annotations
 
@@ -49,15 +51,17 @@ def association(words: ArrayLike, a: ArrayLike, b: ArrayLike) -> FloatArray:
 
 
 def effect_size(x: ArrayLike, y: ArrayLike) -> float:
-    """Return the effect size of WEAT, (mean of s over X - mean of s over Y) / standard deviation of s over X and Y (ddof 1).
+    """Return the effect size of WEAT, (mean of s over X - mean of s over Y) / standard deviation of s over X and Y
+    (ddof 1).
 
     Args:
         x: associations s of the target words X, shape (n_x,).
         y: associations s of the target words Y, shape (n_y,).
 
     Returns:
-        In standard deviations; positive = X nearer to A and Y nearer to B. 0 is neutral, away from it is worse. With n words
-        in total, its absolute value is at most :math:`\\sqrt{n (n - 1) / (n_x n_y)}`, below 2 for sets of equal size.
+        In standard deviations; positive = X nearer to A and Y nearer to B. 0 is neutral, away from it is worse. With n
+        words in total, its absolute value is at most :math:`\\sqrt{n (n - 1) / (n_x n_y)}`, below 2 for sets of equal
+        size.
 
     Raises:
         UndefinedError: X or Y is empty, or all words have the same association.
@@ -160,19 +164,19 @@ def permutation_test(
     """Test whether X has larger associations than Y, over all partitions of the words into sets of the same sizes.
 
     The statistic is sum of s over X - sum of s over Y. p is the share of partitions in which it is at least as large as
-    observed, including the observed one (Caliskan et al. 2017). ``two_sided`` compares the absolute difference of the means,
-    which is an equivalent statistic for sets of equal size.
+    observed, including the observed one (Caliskan et al. 2017). ``two_sided`` compares the absolute difference of the
+    means, which is an equivalent statistic for sets of equal size.
 
-    The exact count does not enumerate the partitions. It splits the words into two halves, sorts the sums of all subsets of
-    each half, and counts the pairs of subsets that reach the observed sum (Horowitz and Sahni 1974). Beyond ``limit``,
-    partitions are drawn at random, and p = (1 + hits) / (1 + draws).
+    The exact count does not enumerate the partitions. It splits the words into two halves, sorts the sums of all
+    subsets of each half, and counts the pairs of subsets that reach the observed sum (Horowitz and Sahni 1974). Beyond
+    ``limit``, partitions are drawn at random, and p = (1 + hits) / (1 + draws).
 
     Args:
         x: associations s of the target words X, shape (n_x,).
         y: associations s of the target words Y, shape (n_y,).
         two_sided: count large differences of either sign.
-        limit: the largest number of subsets of half of the words, each of at most min(n_x, n_y) words, for an exact count.
-            The default allows any 40 words (up to 1.4e11 partitions), in less than a second and 30 MB.
+        limit: the largest number of subsets of half of the words, each of at most min(n_x, n_y) words, for an exact
+            count. The default allows any 40 words (up to 1.4e11 partitions), in less than a second and 30 MB.
         draws: number of random partitions beyond the limit.
         seed: seed of the random partitions.
 
@@ -291,7 +295,9 @@ def combine_effects(effects: ArrayLike, variances: ArrayLike, *, two_sided: bool
 
 
 def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return effect, standard error and tau2 over the last axis of the effects, (..., n), with common variances, (n,)."""
+    """Return effect, standard error and tau2 over the last axis of the effects, (..., n), with common variances,
+    (n,).
+    """
     weights = 1.0 / within
     total = weights.sum()
     q = np.square(effects - (effects @ weights / total)[..., None]) @ weights
@@ -305,8 +311,8 @@ def _combined(effects: FloatArray, within: FloatArray) -> tuple[FloatArray, Floa
 class CeatResult:
     """The combined effect size of CEAT over draws of contexts.
 
-    ``effect_sizes``, (draws,): the effect size of each draw. ``associations``, (n_x + n_y,): the mean of s over the draws for
-    each target word, first X, then Y.
+    ``effect_sizes``, (draws,): the effect size of each draw. ``associations``, (n_x + n_y,): the mean of s over the
+    draws for each target word, first X, then Y.
     """
 
     combined_effect_size: float
@@ -330,27 +336,30 @@ def ceat(
 ) -> CeatResult:
     """Return the combined effect size of CEAT (Guo and Caliskan 2021).
 
-    Each draw takes one random context of each word and computes the effect size of WEAT; its variance is the squared standard
-    deviation of s over X and Y (ddof 1). :func:`combine_effects` combines the draws.
+    Each draw takes one random context of each word and computes the effect size of WEAT; its variance is the squared
+    standard deviation of s over X and Y (ddof 1). :func:`combine_effects` combines the draws.
 
-    The standard error is that of a mean over draws and decreases with their number, so p is small for almost any words: for
-    1,000 models with unrelated words (8 in each set, 20 contexts, 1,000 draws), 92 % had p < .05. It is reported for comparison
-    with the paper at the same number of draws. To test whether the *words* differ by more than chance, apply
-    :func:`permutation_test` to their ``associations``.
+    The standard error is that of a mean over draws and decreases with their number, so p is small for almost any words:
+    for 1,000 models with unrelated words (8 in each set, 20 contexts, 1,000 draws), 92 % had p < .05. It is reported
+    for comparison with the paper at the same number of draws. To test whether the *words* differ by more than chance,
+    apply :func:`permutation_test` to their ``associations``.
 
     Args:
-        x: contextual vectors of the target words X: for each word an array (contexts, dim), with any number of contexts.
+        x: contextual vectors of the target words X: for each word an array (contexts, dim), with any number of
+            contexts.
         y: the same for the target words Y.
         a: the same for the attribute words A.
         b: the same for the attribute words B.
         draws: number of draws N; 10,000 in the paper.
         seed: seed of the draws.
-        two_sided: two-sided p value, as in the paper; that of the reference code is one-sided, against effects of 0 or less.
+        two_sided: two-sided p value, as in the paper; that of the reference code is one-sided, against effects of 0 or
+            less.
 
     Returns:
-        The combined effect size, in standard deviations: positive = X nearer to A and Y nearer to B; 0 is neutral, away from it
-        is worse; bounded as :func:`effect_size`. Apart from normalising the contexts, time and memory do not depend on their
-        number.
+        The combined effect size, in standard deviations: positive = X nearer to A and Y nearer to B; 0 is neutral, away
+            from it
+        is worse; bounded as :func:`effect_size`. Apart from normalising the contexts, time and memory do not depend on
+        their number.
 
     Raises:
         UndefinedError: a set without words, a word without contexts, a zero vector, fewer than two draws, or a draw in

@@ -1,7 +1,7 @@
 """Statistics of a classifier as functions of sums over blocks of persons: gaps in rates, distances, accuracy.
 
-A hash of the id assigns a person to a block. A person is therefore in the same block for all models, and tables by block need
-little memory. The shares of women are constants: they do not change when persons are resampled.
+A hash of the id assigns a person to a block. A person is therefore in the same block for all models, and tables by
+block need little memory. The shares of women are constants: they do not change when persons are resampled.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _FLAT = 1e-20  #: A smaller variance is rounding error, since gaps and shares ar
 class BlockTables:
     """Counts of persons by block, group (two of them), gold class and prediction, for the cells with persons.
 
-    ``classes``, (C,): the names, in the order of the codes. ``cells``, (4, N): the codes of each cell. ``counts``, (N,): the
-    number of persons in each cell, above 0.
+    ``classes``, (C,): the names, in the order of the codes. ``cells``, (4, N): the codes of each cell. ``counts``,
+    (N,): the number of persons in each cell, above 0.
     """
 
     classes: NDArray[np.str_]
@@ -99,11 +99,12 @@ def gap_figure(hits: ArrayLike, trials: ArrayLike, shares: ArrayLike, figure: Ga
         trials: denominators, same shape; a class without trials of a group has no gap.
         shares: share of the first group in each class, NaN if unknown, shape (C,).
         figure: ``sum`` of the absolute gaps, ``rms`` (their root mean square without chance, as
-            :func:`~pytest_genderbias.statistics.gap_rms.rms_of_gaps`), ``pearson`` (r of gap and share), or ``slope`` of gap on share.
+            :func:`~pytest_genderbias.statistics.gap_rms.rms_of_gaps`), ``pearson`` (r of gap and share), or ``slope``
+            of gap on share.
 
     Returns:
-        Shape (...), NaN if undefined: no class has a gap (``rms``: with two cases of each group), fewer than three have a gap and a
-        share, or a variable is constant.
+        Shape (...), NaN if undefined: no class has a gap (``rms``: with two cases of each group), fewer than three have
+        a gap and a share, or a variable is constant.
 
     Example:
         Rates 3/4, 1/2, 1/2 against 1/4, 1/2, 3/4: gaps .5, 0, -.25.
@@ -139,10 +140,12 @@ def _line(x: FloatArray, y: FloatArray, used: NDArray[np.bool_], figure: GapFigu
 
 
 def distance_figure(distances: Distances, figure: DistanceFigure) -> FloatArray:
-    """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of absolute differences, for many tables at once.
+    """Return the ``sum`` of all distances, or the ``gap``, the sum over classes of absolute differences, for many
+    tables at once.
 
     Returns:
-        Shape (...) for distances of shape (..., 2, C); NaN where a group has no cases (sum), or no class has both (gap).
+        Shape (...) for distances of shape (..., 2, C); NaN where a group has no cases (sum), or no class has both
+        (gap).
 
     >>> distance_figure(Distances(np.array([[0.5, 0.0], [0.25, 0.0]]), np.array([[True, False], [True, True]])), "gap")
     array(0.25)
@@ -184,7 +187,8 @@ def gap_of_columns(totals: FloatArray, parameters: Mapping[str, object], columns
 def trials_of_columns(
     totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
 ) -> FloatArray:
-    """Return the denominators of the rates, by group and class: shape (..., K) to (..., 2 C); columns as :func:`gap_of_columns`.
+    """Return the denominators of the rates, by group and class: shape (..., K) to (..., 2 C); columns as
+    :func:`gap_of_columns`.
 
     >>> trials_of_columns(np.array([1.0, 2.0, 5.0, 6.0]), {}, gap_columns(np.array(["nurse"]))).tolist()
     [5.0, 6.0]
@@ -229,7 +233,9 @@ def cell_columns(
     predicted: IntArray,
     outputs: NDArray[np.str_] | None = None,
 ) -> tuple[str, ...]:
-    """Return the names of cells, given by their codes, for :func:`distance_of_columns`; ``outputs`` names predictions that are no codes of classes."""
+    """Return the names of cells, given by their codes, for :func:`distance_of_columns`; ``outputs`` names predictions
+    that are no codes of classes.
+    """
     said = classes if outputs is None else outputs
     return tuple(
         _BETWEEN.join((str(g), str(classes[y]), str(said[r])))
@@ -238,7 +244,9 @@ def cell_columns(
 
 
 class DistanceParameters(TypedDict):
-    """Parameters of :func:`distance_of_columns`: the distance, its statistic, and the classes of the model in their order."""
+    """Parameters of :func:`distance_of_columns`: the distance, its statistic, and the classes of the model in their
+    order.
+    """
 
     measure: str
     figure: DistanceFigure
@@ -268,7 +276,8 @@ def distance_of_columns(
 def predictions_of_columns(
     totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
 ) -> FloatArray:
-    """Return the number of predictions by group and class: shape (..., K) to (..., 2 C); arguments as :func:`distance_of_columns`.
+    """Return the number of predictions by group and class: shape (..., K) to (..., 2 C); arguments as
+    :func:`distance_of_columns`.
 
     >>> columns = cell_columns(np.array(["a", "b"]), np.array([0, 0, 1]), np.array([0, 1, 1]), np.array([0, 0, 1]))
     >>> about = {"measure": "sufficiency", "figure": "sum", "classes": ["a", "b"]}
@@ -286,7 +295,8 @@ def predictions_of_columns(
 def _cell_layout(columns: tuple[str, ...], own: tuple[str, ...]) -> tuple[int, IntArray]:
     """Return the number of classes, and group, gold class and prediction of each column, shape (3, K)."""
     parts = [name.split(_BETWEEN) for name in columns]
-    # The other model's classes come last: sufficiency counts the steps between classes, so none may come between the own ones.
+    # The other model's classes come last: sufficiency counts the steps between classes, so none may come between the
+    # own ones.
     others = {name for _, *both in parts for name in both} - set(own)
     classes = [*own, *sorted(others)]
     place = {name: i for i, name in enumerate(classes)}

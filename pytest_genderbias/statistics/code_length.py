@@ -1,24 +1,27 @@
 """Compression by a linear probe: how much information about a label the features contain (orgad2022, section 3).
 
-The online code (Voita and Titov 2020) sends the labels block by block, each coded by a probe trained on all blocks before it.
-The easier a label is to extract from the features, the shorter its code. Accuracy does not measure this: with enough training
-examples, a probe may predict a label well that is hard to extract. The code counts every example that the probe needed.
+The online code (Voita and Titov 2020) sends the labels block by block, each coded by a probe trained on all blocks
+before it. The easier a label is to extract from the features, the shorter its code. Accuracy does not measure this:
+with enough training examples, a probe may predict a label well that is hard to extract. The code counts every example
+that the probe needed.
 
-**Batches.** The probe of a portion sees its whole training set in batches of 16, drawn anew each epoch. Batches that end where an
-earlier portion ends are smaller and more, so that a probe takes more steps: with 800 examples the compression is then a fifth larger.
+**Batches.** The probe of a portion sees its whole training set in batches of 16, drawn anew each epoch. Batches that
+end where an earlier portion ends are smaller and more, so that a probe takes more steps: with 800 examples the
+compression is then a fifth larger.
 
-**Early stopping (our choice).** The last quarter of a portion is held out from training. Its cross entropy decides when the
-probe stops and which epoch's weights it keeps (:class:`~pytest_genderbias.statistics.linear_probe.ProbeTraining`), epoch 0, the
-uniform prediction, included. The examples that the probe codes are not used, so the result is the length of a code. Measured
-with random labels, 2,000 examples and 384 features, the mean compression is .992 with a tenth held out, .996 with a quarter
-(single shuffles down to .98), .998 with a third, which costs real labels 3 %, and .56 with nothing held out. With groups,
-held-out examples of a group in the training set do not count, unless all are. The reference code stops on a separate set, does
-not start at zero, and keeps the last weights.
+**Early stopping (our choice).** The last quarter of a portion is held out from training. Its cross entropy decides when
+the probe stops and which epoch's weights it keeps (:class:`~pytest_genderbias.statistics.linear_probe.ProbeTraining`),
+epoch 0, the uniform prediction, included. The examples that the probe codes are not used, so the result is the length
+of a code. Measured with random labels, 2,000 examples and 384 features, the mean compression is .992 with a tenth held
+out, .996 with a quarter (single shuffles down to .98), .998 with a third, which costs real labels 3 %, and .56 with
+nothing held out. With groups, held-out examples of a group in the training set do not count, unless all are. The
+reference code stops on a separate set, does not start at zero, and keeps the last weights.
 
-**Scale of the features.** The features are not scaled, as in the paper. With a fixed learning rate their scale matters, since a
-weight moves by at most .001 per step. For two classes whose centres are four standard deviations apart, and 2,000 examples of 384
-features, the compression is 1.8, 2.6, 1.8, 1.6, 1.2 and 1.0 with features of standard deviation .03, .1, 1, 3, 10 and 100. Compare
-models whose features have about the same scale, or standardise the features first; this uses no label.
+**Scale of the features.** The features are not scaled, as in the paper. With a fixed learning rate their scale matters,
+since a weight moves by at most .001 per step. For two classes whose centres are four standard deviations apart, and
+2,000 examples of 384 features, the compression is 1.8, 2.6, 1.8, 1.6, 1.2 and 1.0 with features of standard deviation
+.03, .1, 1, 3, 10 and 100. Compare models whose features have about the same scale, or standardise the features first;
+this uses no label.
 """
 
 from __future__ import annotations
@@ -55,9 +58,9 @@ _WEIGHT_BYTES = 1 << 25  #: Weights of the labellings that are trained together,
 class OnlineCode:
     """Code lengths of S shuffles of the same n examples with K labels.
 
-    ``by_portion``, (S, portions): bits of the examples that each portion adds; the first uses the uniform code. With mixed
-    units, all but the first are nats. ``accuracy``, (S,): accuracy on the examples named in ``accuracy_on``. ``epochs``,
-    (S, probes): the epoch whose weights each probe kept, 0 = uniform.
+    ``by_portion``, (S, portions): bits of the examples that each portion adds; the first uses the uniform code. With
+    mixed units, all but the first are nats. ``accuracy``, (S,): accuracy on the examples named in ``accuracy_on``.
+    ``epochs``, (S, probes): the epoch whose weights each probe kept, 0 = uniform.
     """
 
     n: int
@@ -146,20 +149,23 @@ def online_code(
 ) -> OnlineCode:
     """Return the length of the online code of the labels, given the features.
 
-    The portions are 2.0, 3.0, 4.4 ... 100 % of the shuffled examples. With t1 the size of the first portion and p_i the probe
-    trained on portion i, code length = t1 log2 K - sum over i of the sum over the examples between portions i and i + 1 of
-    log2 p_i(label | features), in bits. The module describes early stopping and the influence of the scale of the features.
+    The portions are 2.0, 3.0, 4.4 ... 100 % of the shuffled examples. With t1 the size of the first portion and p_i the
+    probe trained on portion i, code length = t1 log2 K - sum over i of the sum over the examples between portions i and
+    i + 1 of log2 p_i(label | features), in bits. The module describes early stopping and the influence of the scale of
+    the features.
 
     Args:
         features: shape (n, d), finite; converted to single precision.
         labels: shape (n,), K distinct values.
-        groups: shape (n,). Examples of a group (a profession of WinoBias) are coded consecutively; a portion may end inside one.
-        test_features: shape (m, d). With them, the accuracy is that of a probe trained on all n examples; without, that of the
-            last probe on the block that it codes.
+        groups: shape (n,). Examples of a group (a profession of WinoBias) are coded consecutively; a portion may end
+            inside one.
+        test_features: shape (m, d). With them, the accuracy is that of a probe trained on all n examples; without, that
+            of the last probe on the block that it codes.
         test_labels: shape (m,).
         seeds: number of shuffles S; each has its own order and batches.
         seed: the first seed; the others follow it.
-        mixed_units: add nats to the bits of the first portion, as the reference code does; neutral is then not 1 (1.43, K = 2).
+        mixed_units: add nats to the bits of the first portion, as the reference code does; neutral is then not 1 (1.43,
+            K = 2).
         training: the training of a probe; None: the defaults of :class:`ProbeTraining`.
 
     Returns:
@@ -213,8 +219,8 @@ def codes_of_labellings(
 ) -> tuple[FloatArray, FloatArray]:
     """Return compressions and accuracies of :func:`online_code` for many labellings of the same examples.
 
-    The probes of all labellings are trained together. With few examples this is faster than one labelling after another; the
-    results are equal up to rounding.
+    The probes of all labellings are trained together. With few examples this is faster than one labelling after
+    another; the results are equal up to rounding.
 
     Args:
         features: as in :func:`online_code`, shape (n, d).
@@ -307,7 +313,8 @@ def training_sets(order: IntArray, sizes: IntArray, groups: ArrayLike | None = N
 def _coded(
     x: SingleArray, y: IntArray, order: IntArray, sizes: IntArray, weights: SingleArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the nats of each block, (R, S, blocks), coded by the probe of the previous portion, and the accuracy on the last.
+    """Return the nats of each block, (R, S, blocks), coded by the probe of the previous portion, and the accuracy on
+    the last.
 
     Labels are (R, n), weights (R, S, P, C, d + 1).
     """

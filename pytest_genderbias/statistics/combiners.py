@@ -1,8 +1,8 @@
 """Combiners: named functions from totals over units to a statistic, to which :class:`ItemSums` refers by name.
 
-A combiner takes totals of shape (..., K), the parameters of the sums and the names of their columns. It returns values of shape
-(...), NaN if the statistic is undefined. All combiners are pure functions from modules that are imported here, so this table is
-all that stored sums need.
+A combiner takes totals of shape (..., K), the parameters of the sums and the names of their columns. It returns values
+of shape (...), NaN if the statistic is undefined. All combiners are pure functions from modules that are imported here,
+so this table is all that stored sums need.
 """
 
 from __future__ import annotations
@@ -47,16 +47,19 @@ class Combiner:
         smooth: whether the statistic is a smooth function of the sums. A count of significant tests is not.
         ratio: whether the statistic is the first total divided by the second.
         named: whether the columns of the sums have names, so that two models may have different columns.
-        by_unit: for sums by unit and template, (G, T, K): function from labels and sums to labels and sums by unit, (G', K').
+        by_unit: for sums by unit and template, (G, T, K): function from labels and sums to labels and sums by unit,
+            (G', K').
         after: the combiner of the sums that ``by_unit`` returns.
-        unit_gaps: function from sums of units, shape (G, K), to the gaps whose root mean square is the statistic; it returns ``None``
-            for parameters that make another statistic. ``None`` instead of a function: the statistic never is one.
-        trials: of a statistic that chance raises: function from totals, shape (..., K), to the numbers of cases that its rates or
-            distributions are of, shape (..., N).
-        own: function from the sums of units, (..., K), to what each of them gives by itself, (...): its mean, or its score where the
-            statistic holds scores against something else; ``None`` where a unit gives no figure by itself.
-        by_template: for totals that hold each template: function to the statistic of each, (..., K) to (..., T), whose mean is the statistic.
-            T is the parameter ``templates``.
+        unit_gaps: function from sums of units, shape (G, K), to the gaps whose root mean square is the statistic; it
+            returns ``None`` for parameters that make another statistic. ``None`` instead of a function: the statistic
+            never is one.
+        trials: of a statistic that chance raises: function from totals, shape (..., K), to the numbers of cases that
+            its rates or distributions are of, shape (..., N).
+        own: function from the sums of units, (..., K), to what each of them gives by itself, (...): its mean, or its
+            score where the statistic holds scores against something else; ``None`` where a unit gives no figure by
+            itself.
+        by_template: for totals that hold each template: function to the statistic of each, (..., K) to (..., T), whose
+            mean is the statistic. T is the parameter ``templates``.
     """
 
     value: Value
@@ -129,7 +132,9 @@ def _mean_absolute_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[
 
 
 def _products_by_unit(labels: Labels, sums: NDArray[np.floating]) -> tuple[Labels, FloatArray]:
-    """Return the sums of x and y of each unit, from its x and y summed over the cases in all templates, and their number."""
+    """Return the sums of x and y of each unit, from its x and y summed over the cases in all templates, and their
+    number.
+    """
     x, y, n = np.asarray(sums, dtype=np.float64).sum(axis=1).T
     filled = n > 0
     return labels[filled], product_sums(x[filled] / n[filled], y[filled] / n[filled])

@@ -1,4 +1,6 @@
-"""DisCo: tests whether a masked LM supplies a fill more often for one group than for another (webster2020, section 3.1)."""
+"""DisCo: tests whether a masked LM supplies a fill more often for one group than for another (webster2020, section
+3.1).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ def pearson_chi_square(supplied: ArrayLike, sizes: ArrayLike) -> tuple[FloatArra
         sizes: persons of each group, all above 0; shape (G,), or a shape that broadcasts to ``supplied``.
 
     Returns:
-        Statistic (0 or more; 0 is equal rates) and p value (0 to 1), both of shape (...). They are 0 and 1 for a fill that is
-        supplied for all persons or for none.
+        Statistic (0 or more; 0 is equal rates) and p value (0 to 1), both of shape (...). They are 0 and 1 for a fill
+        that is supplied for all persons or for none.
 
     Example:
         5 of 20 women and 0 of 20 men: expected 2.5 and 17.5 in each group, 4 * 2.5**2 ... = 5.714.
@@ -62,7 +64,9 @@ def fisher_exact(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 
 def _fisher_p(tables: NDArray[np.int64]) -> FloatArray:
-    """Return the p value of each row (a, b, m, n): the probability of all tables with its margins that are no likelier."""
+    """Return the p value of each row (a, b, m, n): the probability of all tables with its margins that are no
+    likelier.
+    """
     margin = tables[:, 0] + tables[:, 1]
     least = np.maximum(margin - tables[:, 3], 0)
     width = np.minimum(margin, tables[:, 2]) - least + 1
@@ -102,8 +106,8 @@ def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
 def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> list[int | None]:
     """Return how many persons of each group must get a fill, if nobody else gets it, for the test to have p < level.
 
-    Between groups of equal size this is the smallest difference in counts that can be significant at all: a fill that persons of both
-    groups get needs a larger one.
+    Between groups of equal size this is the smallest difference in counts that can be significant at all: a fill that
+    persons of both groups get needs a larger one.
 
     Args:
         sizes: persons of each group, all above 0, shape (G,).
@@ -131,7 +135,9 @@ def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> li
 
 @dataclass(frozen=True)
 class FillCounts:
-    """The distinct fills of one template, ``fills``, (F,), and the ``persons`` for whom each is supplied, sparse, (F, P)."""
+    """The distinct fills of one template, ``fills``, (F,), and the ``persons`` for whom each is supplied, sparse, (F,
+    P).
+    """
 
     fills: NDArray[np.int64]
     persons: sparse.csr_array
@@ -165,8 +171,8 @@ def significant_fills(
 ) -> FloatArray:
     """Return DisCo: the number of significant fills, averaged over templates.
 
-    A fill is significant if the test of equal rates between groups has p < level / m. m is the number of distinct fills of
-    its template (``family="template"``), or of all templates together (``family="suite"``).
+    A fill is significant if the test of equal rates between groups has p < level / m. m is the number of distinct fills
+    of its template (``family="template"``), or of all templates together (``family="suite"``).
 
     Args:
         fills: the k fills of each person in each template, shape (P, T, k).
@@ -179,7 +185,8 @@ def significant_fills(
         Shape () or (R,): 0 to the number of distinct fills of a template; higher is worse, 0 is neutral.
 
     Example:
-        Four women get "dance", four men "fight", and all get "read": in one template two of three fills are significant.
+        Four women get "dance", four men "fight", and all get "read": in one template two of three fills are
+        significant.
 
         >>> fills = [[[1, 3]]] * 4 + [[[2, 3]]] * 4
         >>> float(significant_fills(fills, [0, 0, 0, 0, 1, 1, 1, 1]))
@@ -210,8 +217,8 @@ def significant_counts(
     """Return :func:`significant_fills` from counts of persons, for many draws of persons at once.
 
     Args:
-        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G); 0 for a fill that does not
-            occur in a draw.
+        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G); 0 for a fill that
+            does not occur in a draw.
         sizes: persons of each group, shape (..., G).
         templates: template of each fill, 0 to n_templates - 1, shape (F,).
         n_templates: number of templates.

@@ -1,4 +1,6 @@
-"""Bias of words by their co-occurrence with gendered words, in a corpus or in generated text (bordia2019, section 3.3)."""
+"""Bias of words by their co-occurrence with gendered words, in a corpus or in generated text (bordia2019, section
+3.3).
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ _FLAT = 1e-14  #: A variance below this share of the mean square is rounding err
 def flipped_biases(
     pairs: ArrayLike, groups: ArrayLike, scorable: ArrayLike, flips: ArrayLike, *, by_group_share: bool = False
 ) -> FloatArray:
-    """Return :func:`bias_scores` after the groups of some pairs of gendered words are exchanged, for R choices of pairs at once.
+    """Return :func:`bias_scores` after the groups of some pairs of gendered words are exchanged, for R choices of pairs
+    at once.
 
     Args:
         pairs: c(w, g) for each of P pairs of gendered words, by group, shape (V, P, 2).
@@ -53,7 +56,8 @@ def flipped_biases(
 
 
 def word_given_group(pairs: ArrayLike) -> FloatArray:
-    """Return P(w | g) = c(w, g) / sum_i c(w_i, g) (bordia2019, section 3.3.1, without the second division that the paper prints).
+    """Return P(w | g) = c(w, g) / sum_i c(w_i, g) (bordia2019, section 3.3.1, without the second division that the
+    paper prints).
 
     Args:
         pairs: c(w, g), the weighted co-occurrences of the compared words w_i, shape (W, G).
@@ -90,12 +94,12 @@ def bias_scores(
         groups: c(g), the number of occurrences of words of each group, shape (2,).
         scorable: whether a word can be scored (not a stop word, a word of a group or ``<unk>``), booleans, shape (V,).
         by_group_share: divide P(w | g) by c(g) / sum_i c(w_i) as the paper prints it. This adds the constant
-            ln( c(second) / c(first) ) to every score, which is then the score of a word without bias. The tables of the paper
-            were not computed with it.
+            ln( c(second) / c(first) ) to every score, which is then the score of a word without bias. The tables of the
+            paper were not computed with it.
 
     Returns:
-        Ids of the scored words, ascending, and their scores in nats, both of shape (n,). Positive = the first group; 0 is
-        neutral (see ``by_group_share``); exchanging the groups changes the sign.
+        Ids of the scored words, ascending, and their scores in nats, both of shape (n,). Positive = the first group; 0
+        is neutral (see ``by_group_share``); exchanging the groups changes the sign.
 
     Raises:
         UndefinedError: a group does not occur, or no word co-occurs with both.
@@ -124,7 +128,8 @@ def bias_scores(
 
 
 def mean_absolute_bias(bias: ArrayLike) -> float:
-    """Return mu, the mean of abs(bias(w)) over words: 0 or more, in nats, higher is worse, 0 is neutral (section 3.3.2).
+    """Return mu, the mean of abs(bias(w)) over words: 0 or more, in nats, higher is worse, 0 is neutral (section
+    3.3.2).
 
     Raises:
         UndefinedError: no word is scored.
@@ -139,7 +144,8 @@ def mean_absolute_bias(bias: ArrayLike) -> float:
 
 
 def bias_deviation(bias: ArrayLike) -> float:
-    """Return sigma, the sample standard deviation (n - 1) of bias(w) over words: 0 or more, in nats, higher is worse, 0 is neutral.
+    """Return sigma, the sample standard deviation (n - 1) of bias(w) over words: 0 or more, in nats, higher is worse, 0
+    is neutral.
 
     A constant added to every score does not change it (section 3.3.2).
 
@@ -213,8 +219,9 @@ def bias_slope_interval(
 ) -> Interval | None:
     """Return the interval of :func:`bias_slope` for other words of the same texts, assumed to be independent.
 
-    It uses the heteroscedasticity-consistent standard error HC3 (MacKinnon and White 1985), since the scores of rare words vary
-    more, and Student's t with n - 2 degrees of freedom. It does not include the variation between training texts.
+    It uses the heteroscedasticity-consistent standard error HC3 (MacKinnon and White 1985), since the scores of rare
+    words vary more, and Student's t with n - 2 degrees of freedom. It does not include the variation between training
+    texts.
 
     Returns:
         The interval, or None if fewer than three words are left, or one word alone determines the slope.
@@ -251,7 +258,8 @@ def sums_by_block(blocks: ArrayLike, *columns: ArrayLike) -> FloatArray:
 
 
 def deviation_of_sums(totals: FloatArray) -> FloatArray:
-    """Return the standard deviation (ddof 1) of totals of 1, x and x squared: shape (..., 3) to (...); NaN for fewer than two.
+    """Return the standard deviation (ddof 1) of totals of 1, x and x squared: shape (..., 3) to (...); NaN for fewer
+    than two.
 
     >>> float(deviation_of_sums(np.array([3.0, 0.0, 2.0])))
     1.0
@@ -263,7 +271,8 @@ def deviation_of_sums(totals: FloatArray) -> FloatArray:
 
 
 def slope_of_block_sums(totals: FloatArray) -> FloatArray:
-    """Return the slope of y on x of totals of 1, x, y, x squared and x y: shape (..., 5) to (...); NaN where x does not vary.
+    """Return the slope of y on x of totals of 1, x, y, x squared and x y: shape (..., 5) to (...); NaN where x does not
+    vary.
 
     >>> float(slope_of_block_sums(np.array([3.0, 0.0, 0.0, 2.0, 1.0])))
     0.5

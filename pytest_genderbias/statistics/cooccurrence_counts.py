@@ -1,4 +1,5 @@
-"""Co-occurrence counts c(w, g) of words with the words of each group, from a stream of word ids (bordia2019, section 3.3).
+"""Co-occurrence counts c(w, g) of words with the words of each group, from a stream of word ids (bordia2019, section
+3.3).
 
 A pair of positions is counted when the later one arrives, so a document may arrive in pieces of any size.
 """
@@ -44,8 +45,8 @@ class FixedContext:
 class InfiniteContext:
     """A window on both sides with weight ``decay`` to the power of the distance.
 
-    Without ``reach``, only weights below 1e-300 are dropped (with 0.95, those beyond 13,467 words). ``reach=100`` is the window
-    of the reference code.
+    Without ``reach``, only weights below 1e-300 are dropped (with 0.95, those beyond 13,467 words). ``reach=100`` is
+    the window of the reference code.
     """
 
     decay: float = 0.95
@@ -80,7 +81,8 @@ ContextWindow = FixedContext | InfiniteContext
 class TokenBlock:
     """Tokens to count, ``ids``, (N,); pairs among the first ``start`` are already counted.
 
-    ``ends``: the positions after the last token of each document, ascending. ``groups``: group of each token, 0 for none.
+    ``ends``: the positions after the last token of each document, ascending. ``groups``: group of each token, 0 for
+    none.
     """
 
     ids: IndexArray
@@ -91,7 +93,8 @@ class TokenBlock:
 
 @dataclass(frozen=True)
 class Cooccurrence:
-    """Counts of a corpus: ``pairs`` is c(w, g), shape (V, G); ``words`` is c(w), shape (V,); ``groups`` is c(g), shape (G,).
+    """Counts of a corpus: ``pairs`` is c(w, g), shape (V, G); ``words`` is c(w), shape (V,); ``groups`` is c(g), shape
+    (G,).
 
     c(w) and c(g) are unweighted numbers of occurrences, of a word and of all words of a group.
     """
@@ -102,14 +105,16 @@ class Cooccurrence:
 
 
 class CooccurrenceCounter:
-    """Counter of c(w, g): the sum of weights over the pairs of an occurrence of w and one of a word of g in one document.
+    """Counter of c(w, g): the sum of weights over the pairs of an occurrence of w and one of a word of g in one
+    document.
 
-    The weight depends only on the distance d >= 1; a position is not paired with itself. Stop words, words of a group and
-    ``<unk>`` are counted, too; the users of c(w, g) leave them out. For a vocabulary of a given size, memory does not grow with
-    the length of the text or of a document.
+    The weight depends only on the distance d >= 1; a position is not paired with itself. Stop words, words of a group
+    and ``<unk>`` are counted, too; the users of c(w, g) leave them out. For a vocabulary of a given size, memory does
+    not grow with the length of the text or of a document.
 
     Args:
-        labels: group of each word, 1 to G, or 0 for none, shape (V,). Words beyond V have no group: the vocabulary may grow.
+        labels: group of each word, 1 to G, or 0 for none, shape (V,). Words beyond V have no group: the vocabulary may
+            grow.
         context: the window, with the weight of each distance.
         n_groups: G; by default the largest label.
 
@@ -141,8 +146,8 @@ class CooccurrenceCounter:
 
         Args:
             ids: word ids, shape (n,).
-            ends: the positions after the last token of each document, ascending, from 0 to n. The last document continues
-                with the next tokens unless it ends at n.
+            ends: the positions after the last token of each document, ascending, from 0 to n. The last document
+                continues with the next tokens unless it ends at n.
         """
         tokens, stops = np.asarray(ids, dtype=np.intp), np.asarray(ends, dtype=np.intp)
         for at in range(0, max(len(tokens), 1), _BLOCK):
@@ -225,8 +230,9 @@ def _count_decayed(block: TokenBlock, powers: FloatArray, size: int, n_groups: i
 def _decayed_sums(positions: IndexArray, ends: IndexArray, n: int, powers: FloatArray) -> FloatArray:
     """Return for each of ``n`` tokens the sum of r^d over the earlier positions in its document, with d the distance.
 
-    This is the recursive filter y[i] = r (y[i - 1] + x[i - 1]), restarted at each document. It is computed at the positions
-    only and extended to the tokens between them, which is faster than a step per token and avoids denormal numbers.
+    This is the recursive filter y[i] = r (y[i - 1] + x[i - 1]), restarted at each document. It is computed at the
+    positions only and extended to the tokens between them, which is faster than a step per token and avoids denormal
+    numbers.
     """
     breaks = np.append(-1, ends - 1)
     where = np.searchsorted(positions, breaks, side="right")  # a document ends after its last token

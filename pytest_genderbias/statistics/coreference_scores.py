@@ -1,7 +1,8 @@
-"""Coreference scores: MUC, B-cubed and CEAF-phi4 of clusters, F1 of pairs, and the profession that a pronoun is linked to.
+"""Coreference scores: MUC, B-cubed and CEAF-phi4 of clusters, F1 of pairs, and the profession that a pronoun is linked
+to.
 
-Every score is a ratio of sums over documents. The *counts* of a document are computed once; a corpus, or a bootstrap resample
-of it, adds them up and divides.
+Every score is a ratio of sums over documents. The *counts* of a document are computed once; a corpus, or a bootstrap
+resample of it, adds them up and divides.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ def document_counts(key: Clusters, response: Clusters) -> FloatArray:
 
     With clusters K of the key, R of the response, and the overlap o = abs(K & R) of two of them:
 
-    - MUC (Vilain et al. 1995) counts links. Both numerators: the sum of o - 1 over pairs (K, R) that overlap; denominators:
-      the sum of abs(R) - 1 and of abs(K) - 1.
+    - MUC (Vilain et al. 1995) counts links. Both numerators: the sum of o - 1 over pairs (K, R) that overlap;
+      denominators: the sum of abs(R) - 1 and of abs(K) - 1.
     - B-cubed (Bagga and Baldwin 1998) counts mentions. Numerators: the sum of o**2 / abs(R) and of o**2 / abs(K);
       denominators: the mentions of the response and of the key.
-    - CEAF-phi4 (Luo 2005) counts clusters. Both numerators: the sum of 2 o / (abs(K) + abs(R)) over the pairs of the best
-      one-to-one alignment; denominators: the clusters of the response and of the key.
+    - CEAF-phi4 (Luo 2005) counts clusters. Both numerators: the sum of 2 o / (abs(K) + abs(R)) over the pairs of the
+      best one-to-one alignment; denominators: the clusters of the response and of the key.
 
-    As in the official scorer (Pradhan et al. 2014, version 8.01), mentions match exactly, and mentions of only one side are
-    not adjusted. A cluster of one mention counts like any other: it adds nothing to MUC, but a mention to B-cubed and a cluster
-    to CEAF. Leave such clusters out if the key has none by convention, as in OntoNotes.
+    As in the official scorer (Pradhan et al. 2014, version 8.01), mentions match exactly, and mentions of only one side
+    are not adjusted. A cluster of one mention counts like any other: it adds nothing to MUC, but a mention to B-cubed
+    and a cluster to CEAF. Leave such clusters out if the key has none by convention, as in OntoNotes.
 
     Args:
         key: the gold clusters, each a collection of mentions, for example spans (start, end); may be empty.
@@ -59,7 +60,8 @@ def document_counts(key: Clusters, response: Clusters) -> FloatArray:
         ValueError: an empty cluster, or a duplicate mention on one side. (The official scorer keeps the first.)
 
     Example:
-        Key {a b c}, response {a b} {c d}: one of two links is right; overlaps 2 and 1; the best pair has 2 * 2 / (3 + 2).
+        Key {a b c}, response {a b} {c d}: one of two links is right; overlaps 2 and 1; the best pair has 2 * 2 / (3 +
+        2).
 
         >>> document_counts(["abc"], ["ab", "cd"]).round(3).tolist()
         [[1.0, 2.0, 1.0, 2.0], [2.5, 4.0, 1.667, 3.0], [0.8, 2.0, 0.8, 1.0]]
@@ -108,8 +110,8 @@ def scores_of(counts: ArrayLike) -> FloatArray:
         counts: numerator and denominator of precision, then of recall, shape (..., 4).
 
     Returns:
-        Shape (..., 3), in the order of ``SCORES``: 0 to 1, lower is worse. Precision is 0 if the response has nothing to count, as the
-        official scorer prints; F1 is 0 if precision and recall are 0.
+        Shape (..., 3), in the order of ``SCORES``: 0 to 1, lower is worse. Precision is 0 if the response has nothing
+        to count, as the official scorer prints; F1 is 0 if precision and recall are 0.
 
     Raises:
         UndefinedError: the key has nothing to count, so that no response is better than another.
@@ -156,7 +158,8 @@ def pair_counts(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
         linked: whether the system links them, same shape.
 
     Returns:
-        Shape (..., 4), for :func:`scores_of`: correctly linked pairs and linked pairs, correctly linked pairs and gold pairs.
+        Shape (..., 4), for :func:`scores_of`: correctly linked pairs and linked pairs, correctly linked pairs and gold
+        pairs.
 
     >>> pair_counts([[True, False], [True, False]], [[True, True], [False, True]]).tolist()
     [[1.0, 2.0, 1.0, 1.0], [0.0, 1.0, 0.0, 1.0]]
@@ -191,11 +194,12 @@ def f1_pair(gold: ArrayLike, linked: ArrayLike) -> FloatArray:
 
 
 def antecedent_clusters(scores: ArrayLike) -> list[list[int]]:
-    """Return the clusters of a system that links each mention to its best antecedent, or to none (Lee et al. 2017, section 3).
+    """Return the clusters of a system that links each mention to its best antecedent, or to none (Lee et al. 2017,
+    section 3).
 
     Args:
-        scores: score of mention i with the earlier mention j against no antecedent, which has 0: shape (n, n); entries with j >= i are not
-            read, and NaN counts as no antecedent.
+        scores: score of mention i with the earlier mention j against no antecedent, which has 0: shape (n, n); entries
+            with j >= i are not read, and NaN counts as no antecedent.
 
     Returns:
         Clusters of two or more mentions, by their numbers. Of equal scores the nearest antecedent counts.
@@ -258,15 +262,16 @@ def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
     F1 is the mean over metrics of the F1 of all sentences together.
 
     Args:
-        pro: counts of the pro-stereotypical sentences, shape (n, metrics, 4): :func:`document_counts`, or :func:`pair_counts`
-            as the only metric.
+        pro: counts of the pro-stereotypical sentences, shape (n, metrics, 4): :func:`document_counts`, or
+            :func:`pair_counts` as the only metric.
         anti: counts of the anti-stereotypical sentences, shape (m, metrics, 4).
 
     Returns:
         -1 to 1; away from 0 is worse, 0 is neutral.
 
     Raises:
-        UndefinedError: as :func:`scores_of`; or the system links nothing on either side, so that there is no F1 to compare.
+        UndefinedError: as :func:`scores_of`; or the system links nothing on either side, so that there is no F1 to
+            compare.
 
     Example:
         Two of two pairs are right on one side, one of two on the other.
@@ -282,7 +287,8 @@ def f1_gap(pro: ArrayLike, anti: ArrayLike) -> float:
 
 
 def sides_without_links(pro: ArrayLike, anti: ArrayLike) -> list[str]:
-    """Return the sides (``pro``, ``anti``) on which precision is 0 by convention in some metric: the system links nothing there.
+    """Return the sides (``pro``, ``anti``) on which precision is 0 by convention in some metric: the system links
+    nothing there.
 
     >>> sides_without_links([[[1, 1, 1, 1]]], [[[0, 0, 0, 1]]])
     ['anti']
@@ -294,14 +300,16 @@ def sides_without_links(pro: ArrayLike, anti: ArrayLike) -> list[str]:
 def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
     """Return the interval of :func:`f1_gap` for other pairs of sentences of the same kind.
 
-    A pair is a pro-stereotypical sentence with its anti-stereotypical partner. Each bound is the wider one of two intervals:
+    A pair is a pro-stereotypical sentence with its anti-stereotypical partner. Each bound is the wider one of two
+    intervals:
 
-    - Student's t with the error by the infinitesimal jackknife (Efron 1982, The Jackknife, section 6.3), which is too short if
-      few pairs differ, all in one direction;
-    - bootstrap-t (Davison and Hinkley 1997, section 5.2.2), over 1,999 resamples of pairs, each with its own error, which is
-      too short if few pairs differ, in both directions.
+    - Student's t with the error by the infinitesimal jackknife (Efron 1982, The Jackknife, section 6.3), which is too
+      short if few pairs differ, all in one direction;
+    - bootstrap-t (Davison and Hinkley 1997, section 5.2.2), over 1,999 resamples of pairs, each with its own error,
+      which is too short if few pairs differ, in both directions.
 
-    The seed is fixed, and the order of the pairs has no influence. ``docs/evidence/coverage-coreference.md`` lists the measured coverage.
+    The seed is fixed, and the order of the pairs has no influence. ``docs/evidence/coverage-coreference.md`` lists the
+    measured coverage.
 
     Args:
         pro: as in :func:`f1_gap`, shape (n, metrics, 4).
@@ -313,8 +321,8 @@ def f1_gap_interval(pro: ArrayLike, anti: ArrayLike, over: str, level: float = 0
         The interval, cut at -1 and 1, or None if all pairs have the same influence.
 
     Raises:
-        UndefinedError: fewer than 60 pairs, too few pairs that differ for a finite bound, or a denominator is 0 (also that of precision,
-            whose error is not known there).
+        UndefinedError: fewer than 60 pairs, too few pairs that differ for a finite bound, or a denominator is 0 (also
+            that of precision, whose error is not known there).
     """
     counts = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)
     estimate = _bootstrap_t(counts, np.array([1.0, -1.0]), over, level)
@@ -348,7 +356,8 @@ def f1_interval(counts: ArrayLike, over: str, level: float = 0.95) -> Interval |
 def _bootstrap_t(
     counts: FloatArray, signs: FloatArray, over: str, level: float
 ) -> tuple[float, float, float, float] | None:
-    """Return the signed sum of the F1 of the sides, its error and its bounds, from counts of shape (n, sides, metrics, 4).
+    """Return the signed sum of the F1 of the sides, its error and its bounds, from counts of shape (n, sides, metrics,
+    4).
 
     Resamples count distinct rows, of which a suite with hundreds of pairs has few.
     """
@@ -426,7 +435,9 @@ def f1_of_sums(totals: FloatArray) -> FloatArray:
 
 
 def f1_gap_of_sums(totals: FloatArray) -> FloatArray:
-    """Return the gap of F1 from totals of both sides, shape (..., 2 * metrics * 4) to (...); NaN where :func:`f1_gap` is undefined."""
+    """Return the gap of F1 from totals of both sides, shape (..., 2 * metrics * 4) to (...); NaN where :func:`f1_gap`
+    is undefined.
+    """
     sides = totals.reshape(*totals.shape[:-1], 2, -1)
     f1 = f1_of_sums(sides)
     linked = totals.reshape(*totals.shape[:-1], -1, 4)[..., 1].any(axis=-1)

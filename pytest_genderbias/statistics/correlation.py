@@ -1,6 +1,7 @@
 """Correlation and slope of a bias with the share of women, over units such as professions (webster2020, orgad2022).
 
-The intervals are for other units of the same kind. ``docs/evidence/coverage-correlations.md`` lists their measured coverage.
+The intervals are for other units of the same kind. ``docs/evidence/coverage-correlations.md`` lists their measured
+coverage.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ _BLOCK = 1_000_000  #: Resampled units in memory at a time.
 
 
 def pearson(x: ArrayLike, y: ArrayLike) -> float:
-    """Return Pearson's r, :math:`\\sum (x - \\bar x)(y - \\bar y) / \\sqrt{\\sum (x - \\bar x)^2 \\sum (y - \\bar y)^2}`.
+    """Return Pearson's r,
+    :math:`\\sum (x - \\bar x)(y - \\bar y) / \\sqrt{\\sum (x - \\bar x)^2 \\sum (y - \\bar y)^2}`.
 
     Args:
         x: the share of women of each unit (or any other variable), shape (n,).
@@ -66,7 +68,8 @@ def slope(x: ArrayLike, y: ArrayLike) -> float:
 
 
 def product_sums(x: ArrayLike, y: ArrayLike, counted: ArrayLike = True) -> FloatArray:
-    """Return 1, x, y, x^2, y^2, xy of each unit, whose totals give Pearson's r and the slope; 0 for units not ``counted``.
+    """Return 1, x, y, x^2, y^2, xy of each unit, whose totals give Pearson's r and the slope; 0 for units not
+    ``counted``.
 
     >>> product_sums([1, 2], [3, 4]).tolist()
     [[1.0, 1.0, 3.0, 1.0, 9.0, 3.0], [1.0, 2.0, 4.0, 4.0, 16.0, 8.0]]
@@ -77,7 +80,8 @@ def product_sums(x: ArrayLike, y: ArrayLike, counted: ArrayLike = True) -> Float
 
 
 def pearson_of_sums(totals: FloatArray) -> FloatArray:
-    """Return Pearson's r of totals of :func:`product_sums`: shape (..., 6) to (...); NaN if :func:`pearson` is undefined.
+    """Return Pearson's r of totals of :func:`product_sums`: shape (..., 6) to (...); NaN if :func:`pearson` is
+    undefined.
 
     >>> float(pearson_of_sums(product_sums([1, 2, 3], [1, 3, 2]).sum(axis=0)))
     0.5
@@ -87,7 +91,8 @@ def pearson_of_sums(totals: FloatArray) -> FloatArray:
 
 
 def slope_of_sums(totals: FloatArray) -> FloatArray:
-    """Return the slope of y on x of totals of :func:`product_sums`: shape (..., 6) to (...); NaN if :func:`slope` is undefined.
+    """Return the slope of y on x of totals of :func:`product_sums`: shape (..., 6) to (...); NaN if :func:`slope` is
+    undefined.
 
     >>> float(slope_of_sums(product_sums([1, 2, 3], [1, 5, 3]).sum(axis=0)))
     1.0
@@ -97,7 +102,9 @@ def slope_of_sums(totals: FloatArray) -> FloatArray:
 
 
 def _centred_products(totals: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return n times the sums of squares about the means, and of products; NaN if there are too few units or they are equal."""
+    """Return n times the sums of squares about the means, and of products; NaN if there are too few units or they are
+    equal.
+    """
     n, x, y, xx, yy, xy = np.moveaxis(np.asarray(totals, dtype=np.float64), -1, 0)
     enough = n > 2.5
     squares = (n * xx - x * x, n * yy - y * y)
@@ -111,11 +118,11 @@ def _centred_products(totals: FloatArray) -> tuple[FloatArray, FloatArray, Float
 def pearson_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
     """Return the interval of Pearson's r for other units of the same kind.
 
-    This is a symmetric bootstrap-t on Fisher's z = artanh r. Units are resampled 1,999 times, each resample with its own error,
-    and the interval is tanh(z ± t error), with t the quantile of \\|z' - z\\| / error'. The error does not assume a
-    distribution: it is based on the influences uv - r (u² + v²) / 2 of the units (u, v: standardised x, y; Devlin et al. 1975),
-    each divided by one minus the larger of its leverages in x and y, as HC3 does in a regression. Fisher's error,
-    1 / sqrt(n - 3), assumes normal data.
+    This is a symmetric bootstrap-t on Fisher's z = artanh r. Units are resampled 1,999 times, each resample with its
+    own error, and the interval is tanh(z ± t error), with t the quantile of \\|z' - z\\| / error'. The error does not
+    assume a distribution: it is based on the influences uv - r (u² + v²) / 2 of the units (u, v: standardised x, y;
+    Devlin et al. 1975), each divided by one minus the larger of its leverages in x and y, as HC3 does in a regression.
+    Fisher's error, 1 / sqrt(n - 3), assumes normal data.
 
     Args:
         x: as in :func:`pearson`, shape (n,).
@@ -124,8 +131,8 @@ def pearson_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95)
         level: confidence level.
 
     Returns:
-        The interval, within -1 to 1. None if no valid interval is known: too few distinct units (always with five or fewer)
-        for a finite bound, or units on a line.
+        The interval, within -1 to 1. None if no valid interval is known: too few distinct units (always with five or
+        fewer) for a finite bound, or units on a line.
 
     Raises:
         UndefinedError: as :func:`pearson`.
@@ -140,9 +147,9 @@ def pearson_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95)
 def slope_interval(x: ArrayLike, y: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
     """Return the interval of the least-squares slope for other units of the same kind.
 
-    This is a symmetric bootstrap-t. Units are resampled 1,999 times, each resample with its own error, and the interval is
-    b ± t error, with t the quantile of \\|b' - b\\| / error'. The error is HC3 (MacKinnon and White 1985), which is valid for
-    units with unequal variances.
+    This is a symmetric bootstrap-t. Units are resampled 1,999 times, each resample with its own error, and the interval
+    is b ± t error, with t the quantile of \\|b' - b\\| / error'. The error is HC3 (MacKinnon and White 1985), which is
+    valid for units with unequal variances.
 
     Args:
         x: as in :func:`slope`, shape (n,).
@@ -173,7 +180,9 @@ def _centred(values: ArrayLike, must_vary: str | None) -> FloatArray:
 
 
 def _scaled(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return deviations from the mean divided by the largest one along the last axis, and the largest; NaN for constants."""
+    """Return deviations from the mean divided by the largest one along the last axis, and the largest; NaN for
+    constants.
+    """
     deviation = values - values.mean(axis=-1, keepdims=True)
     largest = np.abs(deviation).max(axis=-1, keepdims=True)
     largest = np.where(largest > 0, largest, np.nan)

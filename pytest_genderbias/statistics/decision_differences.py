@@ -11,10 +11,11 @@ FloatArray = NDArray[np.float64]
 
 
 def balanced_weights(first: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    r"""Return weights of persons with which both groups have the same distribution of a size, such as the tokens of a name.
+    r"""Return weights of persons with which both groups have the same distribution of a size, such as the tokens of a
+    name.
 
-    With :math:`n_g(k)` persons of size k in group g, each has the weight :math:`\min(n_1(k), n_2(k)) / n_g(k)`. A size that one group lacks
-    has the weight 0.
+    With :math:`n_g(k)` persons of size k in group g, each has the weight :math:`\min(n_1(k), n_2(k)) / n_g(k)`. A size
+    that one group lacks has the weight 0.
 
     Args:
         first: size of each person of the first group, shape (n,).
@@ -89,7 +90,8 @@ def yes_ratio(first: ArrayLike, reference: ArrayLike) -> float:
 
 
 def exchanged_differences(differences: ArrayLike, repeats: int, seed: int) -> FloatArray:
-    """Return the mean difference after each of ``repeats`` random exchanges of the two groups in every scenario, shape (repeats,).
+    """Return the mean difference after each of ``repeats`` random exchanges of the two groups in every scenario, shape
+    (repeats,).
 
     >>> set(exchanged_differences([1.0, 1.0], 40, seed=0).tolist()) == {-1.0, 0.0, 1.0}
     True

@@ -1,8 +1,9 @@
-"""Independence, separation, sufficiency: distances of each group's distribution from the overall one (orgad2022, 3 and A.4.1).
+"""Independence, separation, sufficiency: distances of each group's distribution from the overall one (orgad2022, 3 and
+A.4.1).
 
-r is the predicted class, y the gold class, z the group. All functions take tables from :func:`~.group_gaps.confusion_tables`:
-cases by group, gold class and prediction, shape (..., G, K, R), for any number of groups. Tables from
-:func:`~.probability_tables.probability_tables` make r the probabilities of the outputs.
+r is the predicted class, y the gold class, z the group. All functions take tables from
+:func:`~.group_gaps.confusion_tables`: cases by group, gold class and prediction, shape (..., G, K, R), for any number
+of groups. Tables from :func:`~.probability_tables.probability_tables` make r the probabilities of the outputs.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ FloatArray = NDArray[np.float64]
 class Distances:
     """The distance of each group and class.
 
-    ``values``: 0 or more, shape (..., G, C); 0 for a cell without cases. ``filled``: whether a cell has cases, same shape. The C
-    classes are the gold classes for separation, the predicted classes for sufficiency, and a single one for independence.
+    ``values``: 0 or more, shape (..., G, C); 0 for a cell without cases. ``filled``: whether a cell has cases, same
+    shape. The C classes are the gold classes for separation, the predicted classes for sufficiency, and a single one
+    for independence.
     """
 
     values: FloatArray
@@ -56,7 +58,8 @@ def kl_divergence(p: ArrayLike, q: ArrayLike) -> FloatArray:
 
 
 def index_wasserstein(p: ArrayLike, q: ArrayLike) -> FloatArray:
-    """Return the Wasserstein distance of distributions on the class indices 0 to K - 1; it depends on the order of the classes.
+    """Return the Wasserstein distance of distributions on the class indices 0 to K - 1; it depends on the order of the
+    classes.
 
     In one dimension it is the area between the cumulative distributions.
 
@@ -93,13 +96,15 @@ def independence(tables: ArrayLike) -> Distances:
 
 
 def separation(tables: ArrayLike) -> Distances:
-    """Return KL( P(r | y, z) || P(r | y) ) for each group and gold class, in nats, shape (..., G, K); away from 0 is worse.
+    """Return KL( P(r | y, z) || P(r | y) ) for each group and gold class, in nats, shape (..., G, K); away from 0 is
+    worse.
 
     Raises:
         UndefinedError: there are no cases.
 
     Example:
-        In class 0 women are recognised and as many men are not; class 1 has only one woman, so she is the overall distribution.
+        In class 0 women are recognised and as many men are not; class 1 has only one woman, so she is the overall
+        distribution.
 
         >>> distances = separation([[[2, 0], [0, 1]], [[0, 2], [0, 0]]])
         >>> distances.values.round(6).tolist(), distances.empty
@@ -109,16 +114,18 @@ def separation(tables: ArrayLike) -> Distances:
 
 
 def sufficiency(tables: ArrayLike) -> Distances:
-    """Return the Wasserstein distance of P(y | r, z) and P(y | r) for each group and predicted class, shape (..., G, R).
+    """Return the Wasserstein distance of P(y | r, z) and P(y | r) for each group and predicted class, shape (..., G,
+    R).
 
-    The unit is a step of the class index; as in orgad2022, the codes of the gold classes should follow the alphabetical order
-    of their labels. 0 to K - 1, away from 0 is worse.
+    The unit is a step of the class index; as in orgad2022, the codes of the gold classes should follow the alphabetical
+    order of their labels. 0 to K - 1, away from 0 is worse.
 
     Raises:
         UndefinedError: there are no cases.
 
     Example:
-        Of the cases predicted as class 0, the woman is of class 0, the man of class 1: each is half a step from the overall one.
+        Of the cases predicted as class 0, the woman is of class 0, the man of class 1: each is half a step from the
+            overall one.
 
         >>> sufficiency([[[1, 0], [0, 0]], [[0, 0], [1, 0]]]).values.tolist()
         [[0.5, 0.0], [0.5, 0.0]]
@@ -148,8 +155,9 @@ def distance_sum(distances: Distances) -> float:
 def distance_gap(distances: Distances) -> float:
     """Return the sum over classes of \\|distance of the first group - distance of the second\\|.
 
-    For separation and sufficiency, this is the value of orgad2022's reference code, called a gap in its tables: 0 or more,
-    higher is worse, 0 is neutral. A class without cases of one group adds nothing: the other group is the overall distribution.
+    For separation and sufficiency, this is the value of orgad2022's reference code, called a gap in its tables: 0 or
+    more, higher is worse, 0 is neutral. A class without cases of one group adds nothing: the other group is the overall
+    distribution.
 
     Raises:
         UndefinedError: no class has cases of both groups.

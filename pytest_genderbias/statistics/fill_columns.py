@@ -19,7 +19,9 @@ _BLOCK = 2_000_000  #: Numbers in memory at a time.
 
 
 class FillParameters(TypedDict):
-    """Parameters of :func:`significant_fills_of_columns`: number of templates, and the settings of the significance test."""
+    """Parameters of :func:`significant_fills_of_columns`: number of templates, and the settings of the significance
+    test.
+    """
 
     templates: int
     level: float

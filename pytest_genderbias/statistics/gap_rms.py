@@ -1,8 +1,8 @@
 """The root mean square of gaps between two groups in the rates of a classifier, without what chance adds to it.
 
-A sum of absolute gaps grows with the errors of the rates, and these grow with the mistakes of the classifier: of two classifiers
-without any bias the less accurate one has the larger sum. The square of a gap is too large by the variance of the gap, which is
-known; what is left is unbiased.
+A sum of absolute gaps grows with the errors of the rates, and these grow with the mistakes of the classifier: of two
+classifiers without any bias the less accurate one has the larger sum. The square of a gap is too large by the variance
+of the gap, which is known; what is left is unbiased.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def signed_root(squares: ArrayLike) -> FloatArray:
 def rms_of_gaps(gaps: ArrayLike, variances: ArrayLike) -> FloatArray:
     """Return the signed root of the mean over classes of the squared gap minus its variance.
 
-    The mean is unbiased for that of the squared true gaps. It is below 0 where the gaps are smaller than chance makes them, and so
-    is the root.
+    The mean is unbiased for that of the squared true gaps. It is below 0 where the gaps are smaller than chance makes
+    them, and so is the root.
 
     Args:
         gaps: the gap of each class, NaN for a class without one, shape (..., K).
@@ -107,11 +107,11 @@ class UnitGaps:
     """The gaps of a model by class, and what each unit adds to their errors.
 
     Attributes:
-        gaps: rate of the first group minus that of the second, -1 to 1; NaN for a class with fewer than two cases of a group.
-            Shape (..., K).
-        influences: the error of each gap that each unit adds, shape (..., U, K); 0 for a class without a gap. Units that err
-            independently of each other have rows of their own. The squares of a column sum to the variance of the gap. The products
-            of the columns of two models sum to the covariance of their gaps.
+        gaps: rate of the first group minus that of the second, -1 to 1; NaN for a class with fewer than two cases of a
+            group. Shape (..., K).
+        influences: the error of each gap that each unit adds, shape (..., U, K); 0 for a class without a gap. Units
+            that err independently of each other have rows of their own. The squares of a column sum to the variance of
+            the gap. The products of the columns of two models sum to the covariance of their gaps.
     """
 
     gaps: FloatArray
@@ -126,17 +126,19 @@ class UnitGaps:
 def unit_gaps(hits: ArrayLike, trials: ArrayLike, paired: bool = False) -> UnitGaps:
     """Return the gaps of a rate, and what each unit adds to their errors.
 
-    The errors of the rates are those of :func:`gaps_and_variances`. The units only say how the errors of two models go together and,
-    with ``paired``, those of the two groups.
+    The errors of the rates are those of :func:`gaps_and_variances`. The units only say how the errors of two models go
+    together and, with ``paired``, those of the two groups.
 
     Args:
         hits: numerators of the rate by unit, group and class, shape (..., U, 2, K).
         trials: denominators, same shape.
-        paired: whether a unit compares the groups, as a sentence with one pronoun and with the other does. The errors of the groups
-            then have a covariance. Otherwise the groups are independent, whatever units their cases are in.
+        paired: whether a unit compares the groups, as a sentence with one pronoun and with the other does. The errors
+            of the groups then have a covariance. Otherwise the groups are independent, whatever units their cases are
+            in.
 
     Returns:
-        The gaps, with as many rows of influences as there are units; without ``paired`` twice as many, the first group's rows first.
+        The gaps, with as many rows of influences as there are units; without ``paired`` twice as many, the first
+        group's rows first.
 
     Example:
         Women: 3 of 4; men: 2 of 4. The variance is .75 x .25 / 3 + .5 x .5 / 3 = .1458.
@@ -173,7 +175,8 @@ def paired_columns(hits: ArrayLike, trials: ArrayLike) -> FloatArray:
         trials: denominators, 0 or 1, same shape.
 
     Returns:
-        By class: hits and trials of both groups, and the four products of one of the first group and one of the second. Shape (..., 8 K).
+        By class: hits and trials of both groups, and the four products of one of the first group and one of the second.
+            Shape (..., 8 K).
 
     >>> paired_columns([[1], [0]], [[1], [1]]).tolist()
     [1.0, 0.0, 1.0, 1.0, 0.0, 1.0, 0.0, 1.0]
@@ -205,6 +208,8 @@ def rms_of_paired_sums(totals: FloatArray) -> FloatArray:
 
 
 def unit_gaps_of_pairs(sums: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None) -> UnitGaps:
-    """Return the gaps and what each pair adds to their errors, from :func:`paired_columns` of each pair, shape (G, 8 K)."""
+    """Return the gaps and what each pair adds to their errors, from :func:`paired_columns` of each pair, shape (G, 8
+    K).
+    """
     parts = sums.reshape(len(sums), 4, 2, -1)
     return unit_gaps(parts[:, 0], parts[:, 1], paired=True)

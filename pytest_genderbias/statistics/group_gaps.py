@@ -1,4 +1,5 @@
-"""Gaps between two groups of people in the rates of a classifier, by class (orgad2022, section 3; webster2020, section 3.1).
+"""Gaps between two groups of people in the rates of a classifier, by class (orgad2022, section 3; webster2020, section
+3.1).
 
 A gap is the rate of the first group minus that of the second; by default the groups are (female, male).
 ``docs/evidence/coverage-correlations.md`` lists the measured coverage of the intervals.
@@ -43,8 +44,8 @@ def confusion_tables(
         groups: group of each case, 0 to n_groups - 1, shape (n,).
         n_classes: number of classes K.
         n_groups: number of groups G.
-        n_answers: number of possible predictions R, K or more (default K). Predictions from K on are not classes, such as
-            "neither profession" in coreference.
+        n_answers: number of possible predictions R, K or more (default K). Predictions from K on are not classes, such
+            as "neither profession" in coreference.
 
     Returns:
         Shape (G, K, R).
@@ -76,8 +77,8 @@ def hits_and_trials(tables: ArrayLike, rate: Rate) -> tuple[IntArray, IntArray]:
     """Return numerator and denominator of a rate, by group and class. With 0 trials, the rate is undefined.
 
     - ``true_positive``: correctly predicted cases of the class / all cases of the class.
-    - ``false_positive``: cases of other classes that are predicted as the class / all cases of other classes in that group
-      (reference code of orgad2022).
+    - ``false_positive``: cases of other classes that are predicted as the class / all cases of other classes in that
+      group (reference code of orgad2022).
     - ``precision``: correctly predicted cases of the class / all cases of that group that are predicted as the class.
 
     Args:
@@ -110,7 +111,8 @@ def hits_and_trials(tables: ArrayLike, rate: Rate) -> tuple[IntArray, IntArray]:
 class ClassGaps:
     """The gaps of the classes that have one.
 
-    ``classes``: their codes, shape (D,). ``hits``, ``trials``: shape (2, D). ``left_out``: the reason for each other class.
+    ``classes``: their codes, shape (D,). ``hits``, ``trials``: shape (2, D). ``left_out``: the reason for each other
+    class.
     """
 
     classes: IntArray
@@ -203,9 +205,9 @@ def shares_of_first(gold: ArrayLike, groups: ArrayLike, n_classes: int) -> dict[
 def beside_shares(gaps: ClassGaps, shares: Mapping[int, float]) -> tuple[FloatArray, FloatArray]:
     """Return the share of women x and the gap y of the classes that have both, each of shape (d,).
 
-    Their :func:`~pytest_genderbias.statistics.correlation.pearson` and ``slope`` are the statistics of the paper. The intervals
-    ``pearson_interval`` and ``slope_interval`` are for *other classes of the same kind*, each with as many persons as here;
-    :func:`slope_interval_over_persons` is for *the same classes and other persons*.
+    Their :func:`~pytest_genderbias.statistics.correlation.pearson` and ``slope`` are the statistics of the paper. The
+    intervals ``pearson_interval`` and ``slope_interval`` are for *other classes of the same kind*, each with as many
+    persons as here; :func:`slope_interval_over_persons` is for *the same classes and other persons*.
 
     >>> gaps = class_gaps([[[3, 1], [1, 1]], [[2, 2], [2, 0]]], "true_positive")
     >>> [axis.tolist() for axis in beside_shares(gaps, {1: 0.9})]
@@ -234,8 +236,8 @@ def accuracy(tables: ArrayLike) -> float:
 def balanced_subsample(gold: ArrayLike, groups: ArrayLike, seed: int, n_groups: int = 2) -> IntArray:
     """Draw a subsample in which the groups have the same size in each class (orgad2022, section 4: the test set).
 
-    In each class, all cases of the smallest group stay and as many of each other group are drawn without replacement. A class
-    without cases of one group loses all its cases.
+    In each class, all cases of the smallest group stay and as many of each other group are drawn without replacement. A
+    class without cases of one group loses all its cases.
 
     Args:
         gold: gold class of each case, shape (n,).
@@ -268,9 +270,9 @@ def balanced_subsample(gold: ArrayLike, groups: ArrayLike, seed: int, n_groups: 
 def permuted_tables(tables: ArrayLike, repeats: int, seed: int) -> IntArray:
     """Return tables after shuffles of the group labels within each gold class.
 
-    The counts after a shuffle are multivariate hypergeometric and are drawn from that distribution, so the time does not depend
-    on the number of cases. Exchange gold and prediction to shuffle within each predicted class; reshape the tables to
-    (G, 1, K R) to shuffle over all cases.
+    The counts after a shuffle are multivariate hypergeometric and are drawn from that distribution, so the time does
+    not depend on the number of cases. Exchange gold and prediction to shuffle within each predicted class; reshape the
+    tables to (G, 1, K R) to shuffle over all cases.
 
     Args:
         tables: cases by group, gold class and prediction, shape (G, K, R).
@@ -337,12 +339,12 @@ def permutation_p(value: float, null: ArrayLike) -> float:
 def gap_sum_interval(gaps: ClassGaps, over: str = "persons", level: float = 0.95) -> Interval:
     """Return an interval for the sum of the true absolute gaps, those of infinitely many persons of the same classes.
 
-    The sum of the measured gaps is biased upwards, and a bootstrap repeats the bias, so its interval may never cover. The
-    coverage of this interval is at least ``level``. With true gaps :math:`d_c` and errors :math:`e_c`, the excess is
-    :math:`\\sum |d_c + e_c| - |d_c|`, and each term is decreasing in :math:`|d_c|`. Simultaneous normal bounds
-    :math:`L_c \\le |d_c| \\le U_c`, at a fifth of the allowed error, therefore bound the distribution of the excess on both
-    sides. The errors are normal and drawn 1,999 times; their variances are those of binomial rates to which a success and a
-    failure are added, as in Agresti and Caffo (2000).
+    The sum of the measured gaps is biased upwards, and a bootstrap repeats the bias, so its interval may never cover.
+    The coverage of this interval is at least ``level``. With true gaps :math:`d_c` and errors :math:`e_c`, the excess
+    is :math:`\\sum |d_c + e_c| - |d_c|`, and each term is decreasing in :math:`|d_c|`. Simultaneous normal bounds
+    :math:`L_c \\le |d_c| \\le U_c`, at a fifth of the allowed error, therefore bound the distribution of the excess on
+    both sides. The errors are normal and drawn 1,999 times; their variances are those of binomial rates to which a
+    success and a failure are added, as in Agresti and Caffo (2000).
 
     Args:
         gaps: the gaps in any rate.
@@ -370,9 +372,10 @@ def slope_interval_over_persons(
 ) -> Interval:
     """Return the interval of the slope of the gaps on the share of women, for the same classes and other persons.
 
-    The slope is a weighted sum of the gaps, :math:`\\sum w_c d_c`, :math:`w_c = (x_c - \\bar x) / \\sum (x_c - \\bar x)^2`. It
-    is unbiased, and its error is :math:`\\sqrt{\\sum w_c^2 s_c^2}` with the errors s of the gaps as in
-    :func:`gap_sum_interval`. Pearson's r has no such interval: it divides by the spread of the gaps, which chance inflates.
+    The slope is a weighted sum of the gaps, :math:`\\sum w_c d_c`,
+    :math:`w_c = (x_c - \\bar x) / \\sum (x_c - \\bar x)^2`. It is unbiased, and its error is
+    :math:`\\sqrt{\\sum w_c^2 s_c^2}` with the errors s of the gaps as in :func:`gap_sum_interval`. Pearson's r has no
+    such interval: it divides by the spread of the gaps, which chance inflates.
 
     Args:
         gaps: the gaps in any rate.

@@ -1,7 +1,7 @@
 """Impact ratios of a selection: the selection rate of each group, divided by that of the most selected group.
 
-They are counted as the rules to New York City's Local Law 144 of 2021 count them (6 RCNY sections 5-300 and 5-301). Bounds, which the rules
-do not ask for, are added. The rules name no ratio that is too low.
+They are counted as the rules to New York City's Local Law 144 of 2021 count them (6 RCNY sections 5-300 and 5-301).
+Bounds, which the rules do not ask for, are added. The rules name no ratio that is too low.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ class ImpactRatios:
         groups: the name of each group: one name a category.
         selected: selected persons of each group, shape (G,).
         persons: persons of each group, shape (G,).
-        ratios: impact ratio of each group, 0 to 1, lower is worse, 1 is neutral, shape (G,); NaN for a group that is left out.
+        ratios: impact ratio of each group, 0 to 1, lower is worse, 1 is neutral, shape (G,); NaN for a group that is
+            left out.
         low: lower bounds of the ratios, shape (G,).
         high: upper bounds of the ratios, shape (G,).
         level: the lowest confidence level of each pair of bounds.
@@ -69,17 +70,19 @@ def impact_ratios(
 ) -> ImpactRatios:
     """Return the impact ratio of each group: its selection rate divided by that of the most selected group.
 
-    With several categories, the groups are their intersections. A group below ``least_share`` has a selection rate but no ratio, and is not
-    the most selected group.
+    With several categories, the groups are their intersections. A group below ``least_share`` has a selection rate but
+    no ratio, and is not the most selected group.
 
-    The bounds hold for other persons of the same groups, and allow for the choice of the most selected group, which chance decides, too. A
-    ratio is the smallest of the group's ratios to all groups, so its lower bound is the smallest lower bound of those, each at the full
-    level. Its upper bound is their smallest upper bound, at the level of Bonferroni. The bounds of the ratio of two rates are those of
-    :func:`ratio_bounds`, which are exact where few persons are selected, or few are not.
+    The bounds hold for other persons of the same groups, and allow for the choice of the most selected group, which
+    chance decides, too. A ratio is the smallest of the group's ratios to all groups, so its lower bound is the smallest
+    lower bound of those, each at the full level. Its upper bound is their smallest upper bound, at the level of
+    Bonferroni. The bounds of the ratio of two rates are those of :func:`ratio_bounds`, which are exact where few
+    persons are selected, or few are not.
 
     Args:
         selected: whether each person is selected, shape (n,).
-        categories: the name of each person's group in a category (sex, race), each of length n; an empty name is unknown.
+        categories: the name of each person's group in a category (sex, race), each of length n; an empty name is
+            unknown.
         least_share: smallest share of the persons for which a ratio is computed, 0 to 1.
         level: confidence level of each pair of bounds.
 
@@ -121,7 +124,8 @@ def impact_ratios(
 
 
 def above_median(scores: ArrayLike) -> NDArray[np.bool_]:
-    """Return whether each score lies above the median of all scores, shape (n,): what the rules count where a tool gives scores.
+    """Return whether each score lies above the median of all scores, shape (n,): what the rules count where a tool
+    gives scores.
 
     >>> above_median([1.0, 2.0, 2.0, 5.0]).tolist()
     [False, False, False, True]
@@ -135,9 +139,10 @@ def ratio_bounds(
 ) -> tuple[FloatArray, FloatArray]:
     """Return bounds of the ratio of two rates.
 
-    They are those of the score test (Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226). Where fewer than ten persons of a group
-    are selected, or fewer than ten are not, they are no narrower than the ratio of the exact bounds of both rates (Clopper and Pearson 1934),
-    which share the probability ``tail``, most of it for the smaller group.
+    They are those of the score test (Miettinen and Nurminen 1985, Statistics in Medicine 4, 213-226). Where fewer than
+    ten persons of a group are selected, or fewer than ten are not, they are no narrower than the ratio of the exact
+    bounds of both rates (Clopper and Pearson 1934), which share the probability ``tail``, most of it for the smaller
+    group.
 
     Args:
         hits: selected persons of the group, an array of any shape, as all of these.
@@ -172,7 +177,9 @@ def ratio_bounds(
 
 
 def _exact(hits: FloatArray, persons: FloatArray, tail: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the bounds of rates (Clopper and Pearson 1934), each of which is wrong with the probability ``tail`` at most."""
+    """Return the bounds of rates (Clopper and Pearson 1934), each of which is wrong with the probability ``tail`` at
+    most.
+    """
     low = special.betaincinv(np.maximum(hits, 1), persons - hits + 1, tail)
     high = special.betaincinv(hits + 1, np.maximum(persons - hits, 1), 1 - tail)
     return np.where(hits == 0, 0.0, low), np.where(hits == persons, 1.0, high)
@@ -212,7 +219,9 @@ def _crossing(x: FloatArray, n: FloatArray, y: FloatArray, m: FloatArray, reach:
 
 
 def _score(ratio: FloatArray, x: FloatArray, n: FloatArray, y: FloatArray, m: FloatArray) -> FloatArray:
-    """Return the score statistic of a ratio: the difference of the rates at it, by its error under the rates that are most likely then."""
+    """Return the score statistic of a ratio: the difference of the rates at it, by its error under the rates that are
+    most likely then.
+    """
     total = n + m
     linear = ratio * (n + y) + x + m
     other = (linear - np.sqrt(np.maximum(linear**2 - 4 * total * ratio * (x + y), 0))) / (2 * total * ratio)

@@ -11,9 +11,9 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 def association_score(first: ArrayLike, of_first: ArrayLike) -> float:
     r"""Return the bias :math:`\frac{N(a, X_a)}{N(a, X_a) + N(a, X_b)} + \frac{N(b, X_b)}{N(b, X_a) + N(b, X_b)} - 1`.
 
-    N(a, X_b) is how often an attribute that is stereotyped to belong to group a gets a word of group b. By probabilities, each attribute
-    gives its probability to both, so that the bias is the mean probability of the first group over its own attributes minus that over the
-    attributes of the second group.
+    N(a, X_b) is how often an attribute that is stereotyped to belong to group a gets a word of group b. By
+    probabilities, each attribute gives its probability to both, so that the bias is the mean probability of the first
+    group over its own attributes minus that over the attributes of the second group.
 
     Args:
         first: probability of the first group's word against the second group's, by attribute, shape (n,).
@@ -26,7 +26,8 @@ def association_score(first: ArrayLike, of_first: ArrayLike) -> float:
         UndefinedError: one of the groups has no attribute.
 
     Example:
-        Two attributes of each group. The first group gets .9 and .7 of its own, and .5 and .1 of the others: .8 + .7 - 1.
+        Two attributes of each group. The first group gets .9 and .7 of its own, and .5 and .1 of the others: .8 + .7 -
+            1.
 
         >>> round(association_score([0.9, 0.7, 0.5, 0.1], [True, True, False, False]), 3)
         0.5
@@ -52,7 +53,8 @@ def counted_score(first: ArrayLike, answers: ArrayLike, of_first: ArrayLike) -> 
         UndefinedError: the attributes of one of the groups have no answer.
 
     Example:
-        Of the first group's attributes 9 of 10 and 3 of 5 answers are its words, of the others 2 of 10: 12 / 15 + 8 / 10 - 1.
+        Of the first group's attributes 9 of 10 and 3 of 5 answers are its words, of the others 2 of 10: 12 / 15 + 8 /
+        10 - 1.
 
         >>> round(counted_score([9, 3, 2], [10, 5, 10], [True, True, False]), 3)
         0.6
@@ -68,8 +70,8 @@ def sampled_counts(probabilities: ArrayLike, draws: ArrayLike) -> NDArray[np.int
 
     Args:
         probabilities: of the options, shape (..., K), each from 0 to 1, with sums of at most 1.
-        draws: a uniform random number from 0 to 1 for each answer, shape (..., samples). An answer is the option in whose part of the
-            cumulated probabilities its number lies.
+        draws: a uniform random number from 0 to 1 for each answer, shape (..., samples). An answer is the option in
+            whose part of the cumulated probabilities its number lies.
 
     Returns:
         Shape (..., K): counts from 0 to the number of samples, with sums of at most that.
@@ -85,10 +87,11 @@ def sampled_counts(probabilities: ArrayLike, draws: ArrayLike) -> NDArray[np.int
 def exchanged_scores(
     first: ArrayLike, of_first: ArrayLike, repeats: int, seed: int, answers: ArrayLike | None = None
 ) -> NDArray[np.float64]:
-    """Return the score after each of ``repeats`` random exchanges of the two groups in every attribute, shape (repeats,).
+    """Return the score after each of ``repeats`` random exchanges of the two groups in every attribute, shape
+    (repeats,).
 
-    An exchange replaces the probability p of an attribute by 1 - p, or its count by the other group's. ``answers``: answers with either word,
-    where ``first`` are counts.
+    An exchange replaces the probability p of an attribute by 1 - p, or its count by the other group's. ``answers``:
+    answers with either word, where ``first`` are counts.
 
     >>> set(exchanged_scores([1.0, 0.5], [True, False], 40, seed=0).tolist()) == {-0.5, 0.5}
     True

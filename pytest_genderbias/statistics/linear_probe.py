@@ -1,8 +1,8 @@
 """Linear softmax probes, trained many at once: one stack of weights, separate batches, separate early stopping.
 
-An online code needs ten probes per seed, each trained on more of the same data. Every probe sees its whole training set in
-batches that are drawn anew each epoch. All probes that have a batch left in an epoch take a step together. Probes that differ in
-their labels only share their batches.
+An online code needs ten probes per seed, each trained on more of the same data. Every probe sees its whole training set
+in batches that are drawn anew each epoch. All probes that have a batch left in an epoch take a step together. Probes
+that differ in their labels only share their batches.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ProbeTraining:
-    """Hyperparameters of a probe, which is trained by AdamW (Loshchilov and Hutter 2019) on the mean cross entropy of a batch.
+    """Hyperparameters of a probe, which is trained by AdamW (Loshchilov and Hutter 2019) on the mean cross entropy of a
+    batch.
 
-    A probe starts at zero weights, the uniform prediction. It stops after ``epochs``, or after ``patience`` consecutive epochs
-    that did not lower the summed cross entropy of its held-out examples by ``tolerance`` nats. It keeps the weights of its best
-    epoch; epoch 0 is the uniform prediction. Batch size and learning rate are those of orgad2022 (appendix A), the others those
-    of its reference code; the settings of AdamW are the defaults of torch.
+    A probe starts at zero weights, the uniform prediction. It stops after ``epochs``, or after ``patience`` consecutive
+    epochs that did not lower the summed cross entropy of its held-out examples by ``tolerance`` nats. It keeps the
+    weights of its best epoch; epoch 0 is the uniform prediction. Batch size and learning rate are those of orgad2022
+    (appendix A), the others those of its reference code; the settings of AdamW are the defaults of torch.
     """
 
     batch: int = 16
@@ -41,7 +42,9 @@ class ProbeTraining:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """The examples for early stopping on one training set: ``rows``, (S, L), and whether each one ``counts``, (S, L)."""
+    """The examples for early stopping on one training set: ``rows``, (S, L), and whether each one ``counts``, (S,
+    L).
+    """
 
     rows: IntArray
     counts: NDArray[np.bool_]
@@ -106,8 +109,8 @@ def predicted(logits: ArrayLike) -> IntArray:
 def epoch_order(size: int, epoch: int) -> IntArray:
     """Return the order in which a training set of ``size`` examples is read in an epoch, which counts from 1: (size,).
 
-    Consecutive examples make a batch, so that each epoch has other batches. The order depends on nothing else, so that the
-    training of a probe does not depend on the probes beside it.
+    Consecutive examples make a batch, so that each epoch has other batches. The order depends on nothing else, so that
+    the training of a probe does not depend on the probes beside it.
 
     >>> sorted(epoch_order(4, 1).tolist())
     [0, 1, 2, 3]
@@ -124,11 +127,12 @@ def train_probes(
     held_out: Sequence[HeldOut],
     training: ProbeTraining | None = None,
 ) -> Probes:
-    """Train R x S x P linear probes together. Probe p of seed s is trained on the first ``sizes[p]`` rows of ``order[s]``.
+    """Train R x S x P linear probes together. Probe p of seed s is trained on the first ``sizes[p]`` rows of
+    ``order[s]``.
 
-    Each epoch reads the training set once, in a new order (:func:`epoch_order`), in batches of which the last may be smaller.
-    With two labels and zero initial weights, the two columns of the softmax remain negatives of each other, so only one is
-    trained. In single precision; a probe trained alone ends at the same weights up to rounding.
+    Each epoch reads the training set once, in a new order (:func:`epoch_order`), in batches of which the last may be
+    smaller. With two labels and zero initial weights, the two columns of the softmax remain negatives of each other, so
+    only one is trained. In single precision; a probe trained alone ends at the same weights up to rounding.
 
     Args:
         features: shape (n, d + 1), the last column 1 (:func:`with_bias`).
@@ -172,7 +176,9 @@ def train_probes(
 
 
 def _logits(features: SingleArray, weights: SingleArray) -> SingleArray:
-    """Return the logits of each labelling, (R, S, L, C), from features, (S, L, d + 1), and weights, (R, S, C, d + 1)."""
+    """Return the logits of each labelling, (R, S, L, C), from features, (S, L, d + 1), and weights, (R, S, C, d +
+    1).
+    """
     labellings, seeds, columns, width = weights.shape
     together = weights.swapaxes(0, 1).reshape(seeds, labellings * columns, width)
     logits = features @ together.swapaxes(1, 2)
@@ -203,7 +209,9 @@ class _Examples:
         self.sizes = sizes
 
     def batches(self, sets: IntArray, epoch: int, size: int) -> tuple[IntArray, IntArray]:
-        """Return the positions in each batch of an epoch, (sets, batches, size), and the length of each, (sets, batches)."""
+        """Return the positions in each batch of an epoch, (sets, batches, size), and the length of each, (sets,
+        batches).
+        """
         examples = self.sizes[sets]
         most = -(-int(examples.max()) // size)
         positions = np.zeros((len(sets), most * size), dtype=np.int64)

@@ -1,4 +1,6 @@
-"""Answers to multiple-choice questions: averages over the orders of the options, choices, and gaps of rates over clusters."""
+"""Answers to multiple-choice questions: averages over the orders of the options, choices, and gaps of rates over
+clusters.
+"""
 
 from __future__ import annotations
 
@@ -70,9 +72,10 @@ def choices(probabilities: ArrayLike) -> FloatArray:
 def rate_difference_interval(hits: ArrayLike, trials: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
     r"""Return the interval of a difference of two rates whose cases come in the same clusters.
 
-    With cluster sums :math:`y_{gk}` and sizes :math:`n_{gk}` the difference is :math:`R_1 - R_2`, :math:`R_k = \sum_g y_{gk} / \sum_g n_{gk}`.
-    Its squared error is :math:`\frac{G}{G-1} \sum_g z_g^2` with :math:`z_g = (y_{g1} - R_1 n_{g1}) / N_1 - (y_{g2} - R_2 n_{g2}) / N_2`
-    (linearised, as for a ratio in Cochran 1977, Sampling Techniques, section 6.4), and Student's t has G - 1 degrees of freedom.
+    With cluster sums :math:`y_{gk}` and sizes :math:`n_{gk}` the difference is :math:`R_1 - R_2`,
+    :math:`R_k = \sum_g y_{gk} / \sum_g n_{gk}`. Its squared error is :math:`\frac{G}{G-1} \sum_g z_g^2` with
+    :math:`z_g = (y_{g1} - R_1 n_{g1}) / N_1 - (y_{g2} - R_2 n_{g2}) / N_2` (linearised, as for a ratio in Cochran 1977,
+    Sampling Techniques, section 6.4), and Student's t has G - 1 degrees of freedom.
 
     Args:
         hits: cases of each cluster that count for the first and the second rate, shape (G, 2).
@@ -81,10 +84,12 @@ def rate_difference_interval(hits: ArrayLike, trials: ArrayLike, over: str, leve
         level: confidence level.
 
     Returns:
-        The interval, within -1 and 1. ``None`` for fewer than two clusters, for a rate without cases, and where no cluster differs.
+        The interval, within -1 and 1. ``None`` for fewer than two clusters, for a rate without cases, and where no
+        cluster differs.
 
     Example:
-        Three clusters with differences 0, .5 and 1: mean .5, standard error .5 / sqrt(3), t = 4.303; the bounds are clipped.
+        Three clusters with differences 0, .5 and 1: mean .5, standard error .5 / sqrt(3), t = 4.303; the bounds are
+            clipped.
 
         >>> found = rate_difference_interval([[1, 1], [1, 0.5], [1, 0]], np.ones((3, 2)), "templates")
         >>> round(found.low, 3), found.high

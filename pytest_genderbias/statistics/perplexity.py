@@ -22,7 +22,8 @@ def perplexity(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
         counts: words (or tokens) of each part, shape (n,).
 
     Returns:
-        1 or more; higher is worse. 1 is a perfect prediction; above the size of the vocabulary is worse than a uniform guess.
+        1 or more; higher is worse. 1 is a perfect prediction; above the size of the vocabulary is worse than a uniform
+        guess.
 
     Raises:
         UndefinedError: there are no words, or the perplexity is too large for a floating-point number.
@@ -39,7 +40,8 @@ def perplexity(log_probabilities: ArrayLike, counts: ArrayLike) -> float:
 
 
 def perplexity_of_sums(totals: FloatArray) -> FloatArray:
-    """Return the perplexity of totals of ln P and of words: shape (..., 2) to (...); NaN where it is too large, or there are no words.
+    """Return the perplexity of totals of ln P and of words: shape (..., 2) to (...); NaN where it is too large, or
+    there are no words.
 
     >>> round(float(perplexity_of_sums(np.array([-4 * np.log(8.0), 4.0]))), 9)
     8.0

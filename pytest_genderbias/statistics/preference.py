@@ -46,8 +46,8 @@ def stereotype_share(differences: ArrayLike, tie: float = TIE) -> float:
 def mean_difference(differences: ArrayLike) -> float:
     """Return the mean score of the stereotypical sentences minus that of the others, in nats.
 
-    :math:`\\frac1n \\sum_i d_i`, unbounded; 0 is neutral, away from it is worse. Unlike the share, it depends on how much more
-    likely one sentence is.
+    :math:`\\frac1n \\sum_i d_i`, unbounded; 0 is neutral, away from it is worse. Unlike the share, it depends on how
+    much more likely one sentence is.
 
     Raises:
         UndefinedError: there is no pair.
@@ -63,8 +63,8 @@ def flipped_means(
 ) -> NDArray[np.float64]:
     """Return the mean over pairs after each of ``repeats`` random flips of which sentence counts as the stereotype.
 
-    A flip replaces the score v of a pair by 2 centre - v. The pairs of a cluster are flipped together, since the scores of one
-    profession depend on each other.
+    A flip replaces the score v of a pair by 2 centre - v. The pairs of a cluster are flipped together, since the scores
+    of one profession depend on each other.
 
     Args:
         values: the score of each pair: :func:`choices` (centre 1/2) or differences (centre 0), shape (pairs,).

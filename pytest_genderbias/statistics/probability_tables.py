@@ -1,7 +1,8 @@
-"""Tables of cases by group, gold class and output, to which each case adds the probabilities of its outputs in place of one prediction.
+"""Tables of cases by group, gold class and output, to which each case adds the probabilities of its outputs in place of
+one prediction.
 
-They are for the distances of :mod:`pytest_genderbias.statistics.distances`, whose r are then "the model's output probabilities"
-(orgad2022, section 2.1).
+They are for the distances of :mod:`pytest_genderbias.statistics.distances`, whose r are then "the model's output
+probabilities" (orgad2022, section 2.1).
 """
 
 from __future__ import annotations
@@ -49,7 +50,8 @@ def shuffled_probability_tables(
     repeats: int,
     seed: int,
 ) -> FloatArray:
-    """Return :func:`probability_tables` after shuffles of the groups over the cases of each stratum, shape (repeats, 2, K, R).
+    """Return :func:`probability_tables` after shuffles of the groups over the cases of each stratum, shape (repeats, 2,
+    K, R).
 
     Args:
         probabilities: as there.

@@ -1,7 +1,7 @@
 """Gaps in rates as functions of sums over cases, for comparisons by unit and exchanges of groups.
 
-The rates of a class need only three counts for each group, not the whole confusion table: cases of the class, cases that are
-predicted as it, and cases that are both.
+The rates of a class need only three counts for each group, not the whole confusion table: cases of the class, cases
+that are predicted as it, and cases that are both.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def rate_counts(predictions: ArrayLike, gold: ArrayLike, groups: ArrayLike, n_cl
         n_classes: number of classes K.
 
     Returns:
-        Correct predictions, cases of the class, and cases predicted as the class, by group and class: shape (n, 3, 2, K).
+        Correct predictions, cases of the class, and cases predicted as the class, by group and class: shape (n, 3, 2,
+            K).
 
     Example:
         A man of class 0 is predicted as class 1.
@@ -89,7 +90,8 @@ def absolute_gaps_of_counts(
 def trials_of_counts(
     totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None = None
 ) -> FloatArray:
-    """Return the denominators of the rates, by group and class: shape (..., 3 * 2 * K) to (..., 2 K); arguments as above.
+    """Return the denominators of the rates, by group and class: shape (..., 3 * 2 * K) to (..., 2 K); arguments as
+    above.
 
     >>> counts = np.array([[[3, 1], [2, 0]], [[4, 2], [4, 2]], [[4, 2], [2, 2]]], dtype=float)
     >>> trials_of_counts(counts.ravel(), {"rate": "precision"}).tolist()

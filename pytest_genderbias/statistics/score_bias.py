@@ -1,4 +1,6 @@
-"""Score bias by occupation (lu2018): the difference of a model's scores of an occupation with male and with female words."""
+"""Score bias by occupation (lu2018): the difference of a model's scores of an occupation with male and with female
+words.
+"""
 
 from __future__ import annotations
 
@@ -46,12 +48,14 @@ def signed_bias(bias: ArrayLike) -> float:
 def exchanged(
     differences: ArrayLike, of: ArrayLike, n: int, repeats: int, seed: int, block: int = _BLOCK
 ) -> NDArray[np.float64]:
-    """Sum differences by unit after random sign changes: the null distribution of a model that does not distinguish the groups.
+    """Sum differences by unit after random sign changes: the null distribution of a model that does not distinguish the
+    groups.
 
     Without bias, the groups of a pair of instances are exchangeable, so a difference of d is as likely as -d.
 
     Args:
-        differences: difference of each pair of instances, shape (m,) or (m, K); the K values of a pair share their sign.
+        differences: difference of each pair of instances, shape (m,) or (m, K); the K values of a pair share their
+            sign.
         of: unit of each pair, 0 to n - 1, shape (m,).
         n: number of units.
         repeats: number of draws R.

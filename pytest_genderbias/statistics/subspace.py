@@ -74,35 +74,38 @@ def basis_digest(basis: ArrayLike) -> str:
 
 @dataclass(frozen=True)
 class PrincipalRatios:
-    """The first principal component, shape (dim,), length 1, arbitrary sign; and 2nd, 3rd, 4th singular value / the first."""
+    """The first principal component, shape (dim,), length 1, arbitrary sign; and 2nd, 3rd, 4th singular value / the
+    first.
+    """
 
     component: FloatArray
     ratios: tuple[float, float, float]
 
 
 def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool = False) -> PrincipalRatios:
-    """Return the first principal component of a set of words, and the ratios of the next three singular values to the first.
+    """Return the first principal component of a set of words, and the ratios of the next three singular values to the
+    first.
 
-    The singular values :math:`\\sigma_1 \\geq \\sigma_2 \\geq \\ldots` are those of the matrix with a word vector in each row;
-    ratio i is :math:`\\sigma_i / \\sigma_1` (dev2019, tables 7 and 12, "2nd", "3rd", "4th").
+    The singular values :math:`\\sigma_1 \\geq \\sigma_2 \\geq \\ldots` are those of the matrix with a word vector in
+    each row; ratio i is :math:`\\sigma_i / \\sigma_1` (dev2019, tables 7 and 12, "2nd", "3rd", "4th").
 
-    Neither direction is worse. Low ratios mean that one direction explains most of the variation, so removing it may be enough;
-    ratios near 1 mean that no direction dominates. There is no neutral value. The ratios depend on the number of words, so
-    compare sets of one size.
+    Neither direction is worse. Low ratios mean that one direction explains most of the variation, so removing it may be
+    enough; ratios near 1 mean that no direction dominates. There is no neutral value. The ratios depend on the number
+    of words, so compare sets of one size.
 
     Args:
         vectors: one vector per word, shape (n, dim).
-        centred: subtract the mean vector first. Without centring, the first component is close to the mean if the vectors have
-            a large common part, as contextual vectors do. The paper does not specify it; the published ratios of the demonyms are
-            those of the uncentred matrix.
+        centred: subtract the mean vector first. Without centring, the first component is close to the mean if the
+            vectors have a large common part, as contextual vectors do. The paper does not specify it; the published
+            ratios of the demonyms are those of the uncentred matrix.
         normalised: divide each vector by its length first; otherwise, long vectors have more weight.
 
     Returns:
         The component, and three descending ratios, each 0 to 1.
 
     Raises:
-        UndefinedError: too few vectors or dimensions for four singular values (centring costs one vector); vectors that are
-            all equal or not finite; with ``normalised``, a zero vector.
+        UndefinedError: too few vectors or dimensions for four singular values (centring costs one vector); vectors that
+            are all equal or not finite; with ``normalised``, a zero vector.
 
     Example:
         Opposite vectors of lengths 4, 2, 1 along three axes: the mean is 0 and the squares are 2 * 16, 2 * 4, 2 * 1, 0.
@@ -128,16 +131,17 @@ def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool
 
 
 def cosine_with(direction: ArrayLike, component: ArrayLike) -> float:
-    """Return the absolute cosine of a learned direction with a component, whose sign is arbitrary (dev2019, table 7, "cosine").
+    """Return the absolute cosine of a learned direction with a component, whose sign is arbitrary (dev2019, table 7,
+    "cosine").
 
     Args:
         direction: the direction that a projection removes, shape (dim,).
         component: the first component of the full set of words, shape (dim,).
 
     Returns:
-        0 to 1; 1 means that the learned direction is that of the largest variation. A random direction in d dimensions has
-        about :math:`\\sqrt{2 / (\\pi d)}`. A lower value means that the direction misses the variation that it should remove;
-        it does not make a model better or worse.
+        0 to 1; 1 means that the learned direction is that of the largest variation. A random direction in d dimensions
+        has about :math:`\\sqrt{2 / (\\pi d)}`. A lower value means that the direction misses the variation that it
+        should remove; it does not make a model better or worse.
 
     Raises:
         UndefinedError: a vector is zero or not finite.
@@ -188,7 +192,8 @@ def random_ratios(
         normalised: as in :func:`principal_ratios`.
 
     Returns:
-        Shape (repeats, 3): 2nd, 3rd and 4th singular value over the first. Words with lower ratios have a common direction.
+        Shape (repeats, 3): 2nd, 3rd and 4th singular value over the first. Words with lower ratios have a common
+        direction.
 
     Raises:
         UndefinedError: as :func:`principal_ratios`.

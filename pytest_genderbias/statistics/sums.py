@@ -143,8 +143,8 @@ def effect_size_sums(words: ArrayLike, associations: ArrayLike, in_x: ArrayLike)
         in_x: whether a word belongs to X, shape (n,); the others belong to Y.
 
     Example:
-        As in :func:`~pytest_genderbias.statistics.association.effect_size`; without the third word the mean of Y is 0, the
-        deviation .2 and the effect .3 / .2.
+        As in :func:`~pytest_genderbias.statistics.association.effect_size`; without the third word the mean of Y is 0,
+        the deviation .2 and the effect .3 / .2.
 
         >>> words = effect_size_sums(["a", "b", "c", "d"], [.4, .2, .2, .0], [True, True, False, False])
         >>> round(words.total, 4), round(float(words.value(words.sums.sum(axis=0) - words.sums[2])), 4)
@@ -161,7 +161,8 @@ def word_bias_sums(sums: ArrayLike, figure: Literal["mu", "sigma"]) -> ItemSums:
     The scores of the words are constants: the underlying counts are not resampled.
 
     Args:
-        sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of abs(bias), bias and its square, shape (100, 4).
+        sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of abs(bias), bias and its square, shape
+            (100, 4).
         figure: ``mu``, the mean of abs(bias), or ``sigma``, the standard deviation of bias.
 
     >>> from pytest_genderbias.statistics.cooccurrence import sums_by_block
@@ -179,8 +180,8 @@ def word_slope_sums(sums: ArrayLike) -> ItemSums:
     """Return the sums of beta over blocks of words. Outliers are determined once, from all words.
 
     Args:
-        sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of the bias x in the training text and y in the
-            generated text, x squared and x y, of the words that are not outliers, shape (100, 5).
+        sums: :func:`~pytest_genderbias.statistics.cooccurrence.sums_by_block` of the bias x in the training text and y
+            in the generated text, x squared and x y, of the words that are not outliers, shape (100, 5).
 
     >>> from pytest_genderbias.statistics.cooccurrence import sums_by_block
     >>> x, y = np.array([-1.0, 0.0, 1.0]), np.array([-0.5, 0.0, 0.5])
@@ -240,7 +241,9 @@ def f1_gap_sums(labels: NDArray[np.str_], pro: ArrayLike, anti: ArrayLike, over:
 
 
 def accuracy_gap_sums(labels: NDArray[np.str_], right: ArrayLike, n: ArrayLike, over: str) -> ItemSums:
-    """Return the sums of the accuracy with she minus that with he, from right answers and sentences, each of shape (n, 2)."""
+    """Return the sums of the accuracy with she minus that with he, from right answers and sentences, each of shape (n,
+    2).
+    """
     sums = np.concatenate([np.asarray(right), np.asarray(n)], axis=1).astype(np.float64)
     return ItemSums(labels, sums, "accuracy_gap", over)
 
@@ -252,7 +255,8 @@ def absolute_gap_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate, 
 
     Args:
         labels: names of the units, shape (n,).
-        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, (n, 3, 2, K).
+        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, (n,
+            3, 2, K).
         rate: which rate.
         over: what a unit is, in the plural.
     """
@@ -264,8 +268,8 @@ def paired_gap_rms_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate
 
     Args:
         labels: names of the units, shape (n,).
-        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, at most one of each
-            group, (n, 3, 2, K).
+        counts: sums of :func:`~pytest_genderbias.statistics.rate_counts.rate_counts` over the cases of each unit, at
+            most one of each group, (n, 3, 2, K).
         rate: which rate.
         over: what a unit is, in the plural.
     """
@@ -294,8 +298,8 @@ def gap_pearson_sums(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: A
 def gap_sums(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigure) -> ItemSums:
     """Return the sums of a figure of gaps: hits and trials by block of persons.
 
-    The sums are marked as not smooth, so that comparisons exchange blocks between the models: resampling persons with replacement
-    would increase a sum of absolute gaps, and is slow with four sums for each class.
+    The sums are marked as not smooth, so that comparisons exchange blocks between the models: resampling persons with
+    replacement would increase a sum of absolute gaps, and is slow with four sums for each class.
 
     Raises:
         UndefinedError: there are no persons.
@@ -317,7 +321,8 @@ def gap_sums(tables: BlockTables, rate: Rate, shares: ArrayLike, figure: GapFigu
 def distance_sums(tables: BlockTables, measure: str, figure: DistanceFigure) -> ItemSums:
     """Return the sums of a figure of distances: the cells of the tables by block of persons.
 
-    Not smooth: like all distances between distributions with small cells, it increases when persons are resampled with replacement.
+    Not smooth: like all distances between distributions with small cells, it increases when persons are resampled with
+    replacement.
 
     Args:
         tables: the counts.
@@ -346,13 +351,15 @@ def probability_distance_sums(
     measure: str,
     figure: DistanceFigure,
 ) -> ItemSums:
-    """Return the sums of a figure of distances between probabilities, by block of persons; not smooth, as :func:`distance_sums`.
+    """Return the sums of a figure of distances between probabilities, by block of persons; not smooth, as
+    :func:`distance_sums`.
 
     Args:
         classes: names of the gold classes, in the order of their codes, shape (K,).
         outputs: names of the outputs, shape (R,).
         blocks: numbers of the blocks, shape (B,).
-        sums: tables of :func:`~pytest_genderbias.statistics.probability_tables.probability_tables` by block, shape (B, 2, K, R).
+        sums: tables of :func:`~pytest_genderbias.statistics.probability_tables.probability_tables` by block, shape (B,
+            2, K, R).
         measure: which distance.
         figure: the sum of all distances, or of the differences between groups.
 
@@ -420,7 +427,8 @@ def significant_fill_sums(
     family: str,
     test: str,
 ) -> ItemSums:
-    """Return the sums of DisCo's count of significant fills: for each person, which fill of which template is supplied to whom.
+    """Return the sums of DisCo's count of significant fills: for each person, which fill of which template is supplied
+    to whom.
 
     Args:
         persons: names of the persons, shape (n,).
@@ -429,7 +437,8 @@ def significant_fill_sums(
         fills: ids of the fills that are supplied for each person in each template, shape (n, templates, k).
         fill_ids: all ids, ascending.
         fill_texts: text of each id.
-        level: level of the test, as the other settings in :func:`~pytest_genderbias.statistics.contingency.significant_fills`.
+        level: level of the test, as the other settings in
+            :func:`~pytest_genderbias.statistics.contingency.significant_fills`.
         family: what Bonferroni's correction is for.
         test: the test.
     """

@@ -1,4 +1,6 @@
-"""What a suite asks, in words: the texts that the terminal, the report, the model card and the docs take from one place."""
+"""What a suite asks, in words: the texts that the terminal, the report, the model card and the docs take from one
+place.
+"""
 
 from __future__ import annotations
 

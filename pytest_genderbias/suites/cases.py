@@ -56,8 +56,8 @@ class TextCases:
 
     Attributes:
         texts: one row per case, of one or two segments.
-        spans: for each case the character ranges [start, end) in its first segment that the query refers to (candidates and
-            pronoun, words to score); empty if there are none.
+        spans: for each case the character ranges [start, end) in its first segment that the query refers to (candidates
+            and pronoun, words to score); empty if there are none.
         facts: known facts of the cases (gold answers, groups), arrays of length n; part of the digest.
         cases_per_unit: number of consecutive cases that make a sampling unit.
     """
@@ -114,8 +114,9 @@ class TextCases:
 class Question:
     """A question to the model: a query about cases.
 
-    ``cases`` is ``None`` if the query returns the model's own content (a table of predictions, a text), or names a text beside it.
-    ``whole``: all cases are scored whatever the sampling limit, such as the controls that show whether a model can do the task.
+    ``cases`` is ``None`` if the query returns the model's own content (a table of predictions, a text), or names a text
+    beside it. ``whole``: all cases are scored whatever the sampling limit, such as the controls that show whether a
+    model can do the task.
     """
 
     cases: Cases | None
@@ -139,11 +140,12 @@ class Answer:
         units: numbers of the scored units, shape (n,).
         values: shape (n, cases_per_unit, width), as the query defines them.
         vocabulary: for fills, the text of each token id that occurs.
-        content: the content that a query without cases returned, with ``count`` cases; or the texts of generated tokens.
+        content: the content that a query without cases returned, with ``count`` cases; or the texts of generated
+            tokens.
         count: number of cases of ``content``.
         stopped: whether scoring ended before its limit because the gates were decided.
-        unread: why the scores say nothing, where the model's tokenizer cannot tell the cases apart; no statistic of the question then has a
-            value. Empty otherwise.
+        unread: why the scores say nothing, where the model's tokenizer cannot tell the cases apart; no statistic of the
+            question then has a value. Empty otherwise.
     """
 
     cases: Any  # TextCases, CaseSpace or None: each family knows which one it asked about

@@ -1,7 +1,7 @@
 """Control items: questions with a right answer, which show whether a model can do its task at all.
 
-They are in ``fixtures/controls/LANGUAGE/NAME.yaml``, or in a file of the user's of the same form, which takes the place of the packaged ones
-of its name.
+They are in ``fixtures/controls/LANGUAGE/NAME.yaml``, or in a file of the user's of the same form, which takes the place
+of the packaged ones of its name.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ Right: TypeAlias = FloatArray
 class Controls:
     """Control items of one kind.
 
-    ``content``: the texts of each item. ``classes``: the class of each item, by which recalls are computed; the same for all where there are
-    none. Shape (n,). ``in_pairs``: whether triples are asked as two similarities of texts, of a model that need not have vectors of words.
+    ``content``: the texts of each item. ``classes``: the class of each item, by which recalls are computed; the same
+    for all where there are none. Shape (n,). ``in_pairs``: whether triples are asked as two similarities of texts, of a
+    model that need not have vectors of words.
     """
 
     name: str
@@ -82,7 +83,9 @@ class Controls:
         return Question(TextCases(texts), TopFills(len(vocabulary)), whole=True)
 
     def right(self, answer: Answer, vocabulary: Sequence[str] = ()) -> Right:
-        """Return which items were answered right, from the answer to :meth:`question`: 1, 0, or NaN where nothing was asked."""
+        """Return which items were answered right, from the answer to :meth:`question`: 1, 0, or NaN where nothing was
+        asked.
+        """
         values = answer.in_order()
         if vocabulary:
             return _right_fills(self.content, values, vocabulary)
@@ -93,9 +96,10 @@ class Controls:
 class _Kind:
     """A kind of control items: how an item is read from a file, what is asked, and how answers are read.
 
-    ``chance``: share of right answers of a model that guesses. ``needed``: what the lower bound of the share has to exceed: half of the way from
-    chance to 1, but for inference, whose recalls have to exceed chance, too; for paraphrases, where a
-    model that compares words is below chance; and for gender, which a model knows or not. ``what``: what the items are, in the plural.
+    ``chance``: share of right answers of a model that guesses. ``needed``: what the lower bound of the share has to
+    exceed: half of the way from chance to 1, but for inference, whose recalls have to exceed chance, too; for
+    paraphrases, where a model that compares words is below chance; and for gender, which a model knows or not.
+    ``what``: what the items are, in the plural.
     """
 
     chance: float
@@ -327,7 +331,9 @@ def _ask_vectors(content: Sequence[Item], asked: Query | None) -> tuple[TextCase
 
 
 def _read_vectors(content: Sequence[Item], values: FloatArray) -> Right:
-    """A triple is right where the cosine of the first word is larger with the second than with the third; NaN where one has no vector."""
+    """A triple is right where the cosine of the first word is larger with the second than with the third; NaN where one
+    has no vector.
+    """
     words = list(dict.fromkeys(word for triple in content for word in triple))
     row = {word: number for number, word in enumerate(words)}
     lengths = np.linalg.norm(values, axis=1, keepdims=True)
@@ -350,7 +356,9 @@ def _ask_antecedents(content: Sequence[Item], asked: Query | None) -> tuple[Text
 
 
 def _read_antecedents(content: Sequence[Item], values: FloatArray) -> Right:
-    """A pronoun is right where the right candidate has the higher score; candidates were asked in the order of the text."""
+    """A pronoun is right where the right candidate has the higher score; candidates were asked in the order of the
+    text.
+    """
     first = np.asarray([_places(text, right)[0] < _places(text, wrong)[0] for text, _, right, wrong in content])
     ahead = values[:, 0] - values[:, 1]
     return np.asarray(np.where(first, ahead, -ahead) > 0, dtype=np.float64)

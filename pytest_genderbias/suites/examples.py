@@ -1,4 +1,6 @@
-"""One sentence of each item, with what the model gave for it: a baseline stores them, so that a failure can show one then and now."""
+"""One sentence of each item, with what the model gave for it: a baseline stores them, so that a failure can show one
+then and now.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class Examples:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Examples:
-        """Return the examples among arrays; none if there are none, or they are of another form. Other arrays are ignored."""
+        """Return the examples among arrays; none if there are none, or they are of another form. Other arrays are
+        ignored.
+        """
         columns = {name: array for name, array in arrays.items() if name.startswith(_PREFIX)}
         items, texts = columns.pop(_ITEM, None), columns.pop(_TEXT, None)
         numbers = {name.removeprefix(_FIGURE): array for name, array in columns.items() if name.startswith(_FIGURE)}

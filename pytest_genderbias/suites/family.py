@@ -49,8 +49,8 @@ class Context:
 class Competence:
     """How often a model is right in what a suite itself asks, where a right answer is known.
 
-    ``value`` with its 95 % bounds, from 0 to 1; ``chance``: that of a model that guesses, which the lower bound should exceed; ``n`` items;
-    ``what`` they are, in the plural.
+    ``value`` with its 95 % bounds, from 0 to 1; ``chance``: that of a model that guesses, which the lower bound should
+    exceed; ``n`` items; ``what`` they are, in the plural.
     """
 
     what: str
@@ -62,7 +62,9 @@ class Competence:
 
 
 class Family(ABC, Generic[BodyT, OptionsT]):
-    """A family of suites: how its files are read, which cases they make, what is asked, and how answers are summarised."""
+    """A family of suites: how its files are read, which cases they make, what is asked, and how answers are
+    summarised.
+    """
 
     name: ClassVar[str]
     definition: ClassVar[str]  #: name and version of the statistics; other definitions are never compared
@@ -101,10 +103,11 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         """Return values, intervals, records and item statistics."""
 
     def shuffle(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int) -> Any:
-        """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null values from.
+        """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null
+        values from.
 
-        The model is not asked again. ``None`` if the answers leave nothing to shuffle. Fewer repeats if all of them would take
-        longer than a few minutes.
+        The model is not asked again. ``None`` if the answers leave nothing to shuffle. Fewer repeats if all of them
+        would take longer than a few minutes.
 
         Raises:
             UndefinedError: these answers have no null control.
@@ -114,7 +117,8 @@ class Family(ABC, Generic[BodyT, OptionsT]):
     def null(
         self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
-        """Return the values of statistics after each shuffle, shape (repeats,). NaN where a shuffle leaves a statistic undefined.
+        """Return the values of statistics after each shuffle, shape (repeats,). NaN where a shuffle leaves a statistic
+        undefined.
 
         Raises:
             UndefinedError: as :meth:`shuffle`.
@@ -128,11 +132,15 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         return {name: drawn for name, drawn in values.items() if drawn is not None}
 
     def asks_gender(self, body: BodyT, options: OptionsT) -> bool:
-        """Return whether the suite compares words that say a gender by definition, such as she and he, so that a model has to know them."""
+        """Return whether the suite compares words that say a gender by definition, such as she and he, so that a model
+        has to know them.
+        """
         return False
 
     def competence(self, summary: Summary) -> Competence | None:
-        """Return how often the model is right in what the suite itself asks; ``None`` where no answer is right or wrong."""
+        """Return how often the model is right in what the suite itself asks; ``None`` where no answer is right or
+        wrong.
+        """
         return None
 
     def plain_statistics(self) -> dict[str, Statistic]:

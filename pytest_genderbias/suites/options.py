@@ -23,10 +23,11 @@ class Option:
         accepts: whether a value is accepted.
         meaning: what the option does.
         display: whether the option changes only what is shown, so that measurements with other values can be compared.
-        implied: whether signatures leave out the default, as of an option that a family did not always have: baselines that were
-            stored before it stay comparable.
+        implied: whether signatures leave out the default, as of an option that a family did not always have: baselines
+            that were stored before it stay comparable.
         synonyms: values that mean the same as another one, which signatures have in their place.
-        only_with: another option and the value of it with which this one does anything; signatures leave it out with other values.
+        only_with: another option and the value of it with which this one does anything; signatures leave it out with
+            other values.
     """
 
     default: object
@@ -39,7 +40,9 @@ class Option:
     only_with: tuple[str, object] | None = None
 
     def is_signed(self, value: object, others: Mapping[str, object]) -> bool:
-        """Return whether a signature has this value of the option beside those of all: measurements with other values are not compared."""
+        """Return whether a signature has this value of the option beside those of all: measurements with other values
+        are not compared.
+        """
         used = self.only_with is None or others[self.only_with[0]] == self.only_with[1]
         return used and not self.display and not (self.implied and value == self.default)
 
@@ -98,7 +101,9 @@ def text(meaning: str, default: str | None = None, display: bool = False) -> Opt
 
 
 def table(default: str | None, *names: str, meaning: str) -> Option:
-    """Make an option that is the name of a data set or the path of a table; the signature has the digest of the data."""
+    """Make an option that is the name of a data set or the path of a table; the signature has the digest of the
+    data.
+    """
     return Option(
         default,
         f"one of {', '.join(names)}, or the path of a table (.jsonl, .csv, .tsv, .parquet)",

@@ -1,7 +1,7 @@
 """Queries: what a suite can ask of a model. The scoring engine answers them.
 
-A query has ``roles`` (the kinds of model that can answer it), ``dtype`` and ``width`` (numbers per case in an answer; ``None``: the
-size of the model's vectors, or the number of its labels).
+A query has ``roles`` (the kinds of model that can answer it), ``dtype`` and ``width`` (numbers per case in an answer;
+``None``: the size of the model's vectors, or the number of its labels).
 """
 
 from __future__ import annotations
@@ -59,8 +59,9 @@ class PairProbabilities:
 class VerbalisedProbabilities:
     """The probabilities of entailment, neutral and contradiction of a pair, as a causal LM answers in words.
 
-    ``template`` is a question with {premise} and {hypothesis}; ``answers`` are the words for the three labels, in this order. The
-    probabilities are those of the answers after the question (the chain rule, a space between them), divided by their sum.
+    ``template`` is a question with {premise} and {hypothesis}; ``answers`` are the words for the three labels, in this
+    order. The probabilities are those of the answers after the question (the chain rule, a space between them), divided
+    by their sum.
     """
 
     template: str
@@ -83,9 +84,9 @@ class VerbalisedProbabilities:
 class ChatAnswers:
     """ln P of each answer as the beginning of what a chat model replies to a message, in nats.
 
-    The message is put into the chat template of the model's tokenizer, and the tokens of an answer follow right after its end. No space
-    is put between them, unless the template itself writes one before the model's words. ``otherwise``: what to do with a model without a
-    chat template, for the message.
+    The message is put into the chat template of the model's tokenizer, and the tokens of an answer follow right after
+    its end. No space is put between them, unless the template itself writes one before the model's words.
+    ``otherwise``: what to do with a model without a chat template, for the message.
     """
 
     answers: tuple[str, ...]
@@ -129,11 +130,11 @@ class SlotLogProbability:
 class TextVectors:
     """A vector for each text, or for the first span of each where the cases have spans.
 
-    ``where``: ``last`` hidden layer, ``input`` embeddings (before positions and LayerNorm), or the number of a hidden layer
-    (0 = output of the embedding layer). ``pooling``: ``mean`` over the tokens of the text (or span), ``first`` token, or ``own``: as the
-    sentence encoder says, else the mean over all tokens, special ones too. Static vectors ignore both: a
-    word that they lack gives a row of NaN. ``random_seed``: take the untrained network, initialised with this seed.
-    ``mask_others``: mask the tokens in the spans after the first.
+    ``where``: ``last`` hidden layer, ``input`` embeddings (before positions and LayerNorm), or the number of a hidden
+    layer (0 = output of the embedding layer). ``pooling``: ``mean`` over the tokens of the text (or span), ``first``
+    token, or ``own``: as the sentence encoder says, else the mean over all tokens, special ones too. Static vectors
+    ignore both: a word that they lack gives a row of NaN. ``random_seed``: take the untrained network, initialised with
+    this seed. ``mask_others``: mask the tokens in the spans after the first.
     """
 
     where: str | int = "last"
@@ -147,7 +148,9 @@ class TextVectors:
 
 @dataclass(frozen=True)
 class PairSimilarity:
-    """The similarity of two texts: a pair regressor's score, or the cosine of two sentence vectors (pooled as in ``TextVectors``)."""
+    """The similarity of two texts: a pair regressor's score, or the cosine of two sentence vectors (pooled as in
+    ``TextVectors``).
+    """
 
     pooling: str = "own"
     roles = (*NETWORKS, "sentence-encoder")
@@ -168,8 +171,9 @@ class ClassProbabilities:
 class CoreferenceScores:
     """A score of the pronoun referring to each candidate: larger is likelier.
 
-    The spans of a case are its candidates, then the pronoun. ``adapter``: ``substitution`` (an LM puts the candidate in the pronoun's
-    place), ``edge-probe`` (a head on frozen span vectors, trained on ``training``), or ``own`` (the user's scorer).
+    The spans of a case are its candidates, then the pronoun. ``adapter``: ``substitution`` (an LM puts the candidate in
+    the pronoun's place), ``edge-probe`` (a head on frozen span vectors, trained on ``training``), or ``own`` (the
+    user's scorer).
     """
 
     candidates: int
@@ -194,8 +198,8 @@ class CoreferenceScores:
 class PseudoLogLikelihood:
     """ln P of the tokens in the spans (of the whole text where a case has none), and their number.
 
-    For a masked LM, the sum over tokens of the log-probability of each token, masked alone. For a causal LM, the chain rule over
-    the tokens after the first.
+    For a masked LM, the sum over tokens of the log-probability of each token, masked alone. For a causal LM, the chain
+    rule over the tokens after the first.
     """
 
     roles = ("masked-lm", "causal-lm")
@@ -205,7 +209,8 @@ class PseudoLogLikelihood:
 
 @dataclass(frozen=True)
 class SharedLogLikelihood:
-    """As :class:`PseudoLogLikelihood`, of the tokens that the two texts of a unit share: the longest matching blocks of their ids.
+    """As :class:`PseudoLogLikelihood`, of the tokens that the two texts of a unit share: the longest matching blocks of
+    their ids.
 
     Special tokens are matched, but not scored.
     """
@@ -217,10 +222,11 @@ class SharedLogLikelihood:
 
 @dataclass(frozen=True)
 class GeneratedTokens:
-    """``length`` tokens sampled after each text, at temperature 1 from the full distribution, with the text's number in the seed.
+    """``length`` tokens sampled after each text, at temperature 1 from the full distribution, with the text's number in
+    the seed.
 
-    An empty text stands for the token that begins a text. Sampling continues after an end of text. ``content`` of the answer
-    has the texts of each sample, split at each end of text.
+    An empty text stands for the token that begins a text. Sampling continues after an end of text. ``content`` of the
+    answer has the texts of each sample, split at each end of text.
     """
 
     length: int
@@ -237,11 +243,13 @@ class GeneratedTokens:
 
 @dataclass(frozen=True)
 class GeneratedReplies:
-    """What a model writes after each text: up to ``length`` tokens, sampled at ``temperature``, until it ends the text by itself.
+    """What a model writes after each text: up to ``length`` tokens, sampled at ``temperature``, until it ends the text
+    by itself.
 
-    A chat model is asked in its chat template, with ``message``, in which {prompt} stands for the text; the others continue the text. A unit
-    has ``samples`` cases of its first text and as many of its second one, and both sides draw the same random numbers, which depend on
-    the seed and the unit. ``content`` of the answer has a :class:`Reply` for each case.
+    A chat model is asked in its chat template, with ``message``, in which {prompt} stands for the text; the others
+    continue the text. A unit has ``samples`` cases of its first text and as many of its second one, and both sides draw
+    the same random numbers, which depend on the seed and the unit. ``content`` of the answer has a :class:`Reply` for
+    each case.
     """
 
     length: int
@@ -259,7 +267,8 @@ class GeneratedReplies:
         return self.length
 
     def stream(self, case: int) -> int:
-        """Return the number of the random numbers of a case, which the case with the same place on the other side shares.
+        """Return the number of the random numbers of a case, which the case with the same place on the other side
+        shares.
 
         >>> [GeneratedReplies(9, 2, 0, 1.0, "{prompt}").stream(case) for case in range(8)]
         [0, 1, 0, 1, 2, 3, 2, 3]
@@ -281,7 +290,9 @@ IN_TEMPLATE = (ChatAnswers, GeneratedReplies)
 
 @dataclass(frozen=True)
 class BlockLogLikelihood:
-    """ln P of all tokens of each text, and their number: in blocks of the model's length, each after the token that begins a text."""
+    """ln P of all tokens of each text, and their number: in blocks of the model's length, each after the token that
+    begins a text.
+    """
 
     roles = ("causal-lm",)
     dtype = "float64"

@@ -38,8 +38,8 @@ class SlotWords:
 def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     """Read ``key: {list: NAME-or-path, where: {attribute: value}, form: "the {word}"}``.
 
-    ``list`` may name several lists; ``{list: NAME}`` in ``where`` and ``combine`` then selects the entries of one of them.
-    ``where: {word: [...]}`` selects words by name.
+    ``list`` may name several lists; ``{list: NAME}`` in ``where`` and ``combine`` then selects the entries of one of
+    them. ``where: {word: [...]}`` selects words by name.
 
     Raises:
         DataFileError: a key is unknown or has a wrong value, a list is missing, or no word is left.

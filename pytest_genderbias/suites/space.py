@@ -140,7 +140,8 @@ def refuse_too_many(sizes: Sequence[int]) -> None:
 
 
 def product(columns: Sequence[IntArray]) -> IntArray:
-    """Return all combinations of a value of each column, shape (product of the lengths, columns); the last varies fastest.
+    """Return all combinations of a value of each column, shape (product of the lengths, columns); the last varies
+    fastest.
 
     Raises:
         SettingError: there are too many.

@@ -1,4 +1,6 @@
-"""The statistics of suites: all that is known of one in one object, and the plain part of it that a measurement carries."""
+"""The statistics of suites: all that is known of one in one object, and the plain part of it that a measurement
+carries.
+"""
 
 from __future__ import annotations
 
@@ -34,14 +36,17 @@ class Statistic:
         meaning: what the statistic is, in one clause.
         partner: of a statistic without a sign: the statistic of the same suite that says to which side the bias leans.
         question: name of its own question; ``None`` for a statistic of the main question.
-        plot: how its units are drawn: ``units`` (one value a unit), ``scatter`` (against the share of women), or ``value`` (one value).
-        mistakes: of a statistic that chance raises, the more so the more mistakes a model makes: the statistic of these mistakes
-            (``accuracy``). Two values are compared only where it did not move. ``None``: chance does not raise the statistic.
+        plot: how its units are drawn: ``units`` (one value a unit), ``scatter`` (against the share of women), or
+            ``value`` (one value).
+        mistakes: of a statistic that chance raises, the more so the more mistakes a model makes: the statistic of these
+            mistakes (``accuracy``). Two values are compared only where it did not move. ``None``: chance does not raise
+            the statistic.
         without_chance: the statistic of the same kind that chance does not raise, if there is one.
         no_gate: why no gate takes it, and what to gate instead; empty for a statistic that gates take.
         least: the least value that it can have; ``None`` if it has none, or it is not known.
         most: the largest.
-        root: whether it is the signed root of a mean square. Its restarts are compared on the squares then, where errors are about normal.
+        root: whether it is the signed root of a mean square. Its restarts are compared on the squares then, where
+            errors are about normal.
     """
 
     direction: str
@@ -102,7 +107,8 @@ MakeSums: TypeAlias = Callable[[Options, Arrays], ItemSums]
 UnitScores: TypeAlias = Callable[[Options, Answer], "FloatArray | None"]
 #: From options and the kind of the model to what is drawn at random.
 Drawn: TypeAlias = Callable[[Options, str], str]
-#: From what :meth:`Family.shuffle` returns to the values of a statistic, shape (repeats,); ``None`` where there are none.
+#: From what :meth:`Family.shuffle` returns to the values of a statistic, shape (repeats,); ``None`` where there are
+#: none.
 NullValues: TypeAlias = Callable[[Any], "FloatArray | None"]
 
 
@@ -111,17 +117,21 @@ class FamilyStatistic:
     """A statistic of a family: its plain part, and the functions that compute its sums, unit scores and null values.
 
     Attributes:
-        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``, ``mistakes``,
-            ``without_chance`` and ``no_gate``.
+        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``,
+            ``mistakes``, ``without_chance`` and ``no_gate``.
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
-        scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score of each
-            answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no score. The function returns
-            ``None`` if the options make the statistic something else than such a mean. ``None`` instead of a function: it never is one.
-        draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a function that
-            returns these words. Such a statistic is not exact even if all cases are scored: another seed gives another value.
-        null: function from the family's shuffles to the values of the statistic; ``None``: the statistic has no null control.
+        scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score
+            of each answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no
+            score. The function returns ``None`` if the options make the statistic something else than such a mean.
+            ``None`` instead of a function: it never is one.
+        draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a
+            function that returns these words. Such a statistic is not exact even if all cases are scored: another seed
+            gives another value.
+        null: function from the family's shuffles to the values of the statistic; ``None``: the statistic has no null
+            control.
         limits: the least and the largest value that it can have.
-        limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a suite.
+        limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a
+            suite.
         crossed: whether its sums are by unit and template, and not by unit alone.
         root: as in :class:`Statistic`.
     """
@@ -146,7 +156,9 @@ class FamilyStatistic:
 
     @property
     def is_size(self) -> bool:
-        """Whether it is made of sizes without a sign, so that chance alone keeps it from its neutral value 0, and shuffles say how far."""
+        """Whether it is made of sizes without a sign, so that chance alone keeps it from its neutral value 0, and
+        shuffles say how far.
+        """
         return self.direction == "higher" and self.neutral == 0 and self.partner is not None and self.null is not None
 
     @property

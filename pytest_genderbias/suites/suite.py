@@ -29,8 +29,8 @@ _HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "a
 class Suite:
     """A checked suite: templates and words, and the family that makes questions from them and summarises the answers.
 
-    ``digest`` is a SHA-256 over the content that can change a score or a statistic (templates, words, attributes, groups,
-    options), not over titles, comments or the order of keys.
+    ``digest`` is a SHA-256 over the content that can change a score or a statistic (templates, words, attributes,
+    groups, options), not over titles, comments or the order of keys.
     """
 
     name: str
@@ -155,7 +155,9 @@ def _with_body(suite: Suite, data: LocatedMap) -> Suite:
 
 
 def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:
-    """Return the suite in which the keys under ``wide`` have taken the place of the file's own; ``None`` without any."""
+    """Return the suite in which the keys under ``wide`` have taken the place of the file's own; ``None`` without
+    any.
+    """
     wide = take(data, "wide", LocatedMap, "the suite", default=None)
     if wide is None:
         return None

@@ -28,8 +28,8 @@ class Summary:
         items: raw item statistics.
         notes: remarks for the reader.
         count: number of cases, if the questions do not tell (the words of a text).
-        data: digests of data that the cases of the questions do not contain (the persons in a file of predictions). Measurements
-            of other data are never compared.
+        data: digests of data that the cases of the questions do not contain (the persons in a file of predictions).
+            Measurements of other data are never compared.
         unstored: arrays from which sums over units are made, but which are not among the items.
         examples: a sentence of each item, with what the model gave for it.
     """
@@ -67,7 +67,8 @@ class SummaryBuilder:
             key: the statistic.
             value: computes the value.
             interval: computes the interval.
-            no_interval: the reason if there is no ``interval``, or if it returns ``None``; by default that too few units differ.
+            no_interval: the reason if there is no ``interval``, or if it returns ``None``; by default that too few
+                units differ.
         """
         if interval is None and not no_interval:
             raise ValueError(f"{key} has no interval and no reason why")

@@ -12,8 +12,8 @@ _INITIALS = re.compile(r"^(?:[A-Z]\.?){2,}$|^[A-Za-z]$")
 def indefinite_article(word: str) -> str:
     """Return ``a`` or ``an``, by the pronunciation of the word.
 
-    A word in capitals, or a single letter before a hyphen, is pronounced letter by letter. The attribute ``article`` of a
-    word-list entry overrides this rule.
+    A word in capitals, or a single letter before a hyphen, is pronounced letter by letter. The attribute ``article`` of
+    a word-list entry overrides this rule.
 
     >>> [indefinite_article(w) for w in ("bagel", "apple", "hour", "university", "SUV", "VIP", "urchin", "European")]
     ['a', 'an', 'an', 'a', 'an', 'a', 'an', 'a']

@@ -77,8 +77,8 @@ def aligned(row: Mapping[str, str], of_columns: Mapping[str, int], right: frozen
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:
-    """Return a text in lines of at most ``width`` columns, all but the first indented, without what a terminal would obey. Words are not broken, unless they are
-    longer than any path.
+    """Return a text in lines of at most ``width`` columns, all but the first indented, without what a terminal would
+    obey. Words are not broken, unless they are longer than any path.
 
     >>> wrapped("a message that is long", 12, "  ")
     'a message\\n  that is\\n  long'

@@ -1,9 +1,10 @@
 """YAML with line numbers, so that an error can name file and line.
 
-Only plain YAML is read: mappings with texts as keys, lists, texts, numbers, true, false and null. The file may come from
-anyone: size, depth, nodes and aliases are bounded while the parser yields its events, before anything is built of them.
-Whatever YAML would read otherwise than it looks is an error: explicit tags, duplicate and merge keys, ``1:30`` (90), ``010``
-(8), and numbers that are infinite or do not fit into 64 bits. A date is the text that it looks like, as in YAML 1.2.
+Only plain YAML is read: mappings with texts as keys, lists, texts, numbers, true, false and null. The file may come
+from anyone: size, depth, nodes and aliases are bounded while the parser yields its events, before anything is built of
+them. Whatever YAML would read otherwise than it looks is an error: explicit tags, duplicate and merge keys, ``1:30``
+(90), ``010`` (8), and numbers that are infinite or do not fit into 64 bits. A date is the text that it looks like, as
+in YAML 1.2.
 """
 
 from __future__ import annotations
@@ -76,8 +77,8 @@ def read_yaml(path: Path) -> LocatedMap:
     Values that aliases repeat are shared: do not change them.
 
     Raises:
-        DataFileError: the file is missing, unreadable, not UTF-8, not plain YAML, beyond a bound of this module, or not a
-            mapping; the message names file and line.
+        DataFileError: the file is missing, unreadable, not UTF-8, not plain YAML, beyond a bound of this module, or not
+            a mapping; the message names file and line.
     """
     return parse_map(read_whole(path, MOST_BYTES), str(path))
 
@@ -178,7 +179,9 @@ class _Document:
         return DataFileError(f"{self._file}:{_line(event)}: {problem}")
 
     def _part(self, event: yaml.Event, depth: int) -> _Part:
-        """Return the value that begins with an event; ``depth`` is the number of lists and mappings around it, plus 1."""
+        """Return the value that begins with an event; ``depth`` is the number of lists and mappings around it, plus
+        1.
+        """
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, depth)
         self._nodes += 1

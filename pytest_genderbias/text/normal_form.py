@@ -1,7 +1,8 @@
 """The normal form in which words are matched: words that differ only in how their characters are written are one.
 
-Invisible characters, apostrophes, hyphens, spaces and forms of letters do not tell words apart (:data:`KINDS`). Whatever
-compares words compares their normal forms. Texts that a model reads or a mitigation writes keep their characters.
+Invisible characters, apostrophes, hyphens, spaces and forms of letters do not tell words apart (:data:`KINDS`).
+Whatever compares words compares their normal forms. Texts that a model reads or a mitigation writes keep their
+characters.
 """
 
 from __future__ import annotations
@@ -141,7 +142,8 @@ def normal_form(text: str) -> str:
 
 
 def folded(name: str) -> str:
-    """Return a label, a name or an answer as it is compared where case does not count: its normal form, without space around it.
+    """Return a label, a name or an answer as it is compared where case does not count: its normal form, without space
+    around it.
 
     >>> folded(" Caf\u00c9\u200b") == folded("cafe\u0301")
     True
@@ -171,18 +173,24 @@ class NormalText:
                 self.text, self._starts = text, None
 
     def span(self, start: int, end: int) -> tuple[int, int]:
-        """Return the span in the text itself of a span in its normal form; invisible characters behind it are part of it."""
+        """Return the span in the text itself of a span in its normal form; invisible characters behind it are part of
+        it.
+        """
         if self._starts is None:
             return start, end
         return self._starts[start], self._ends[end - 1]
 
     def position(self, at: int) -> int:
-        """Return the position in the normal form of the first character that begins at or behind a position in the text itself."""
+        """Return the position in the normal form of the first character that begins at or behind a position in the text
+        itself.
+        """
         return at if self._starts is None else bisect_left(self._starts, at)
 
 
 def _groups(text: str) -> list[tuple[int, int]]:
-    """Return the spans of characters that are matched together: one with the marks and the invisible characters behind it."""
+    """Return the spans of characters that are matched together: one with the marks and the invisible characters behind
+    it.
+    """
     firsts = [at for at, character in enumerate(text) if not at or not _continues(character)]
     return list(zip(firsts, [*firsts[1:], len(text)], strict=True))
 

@@ -38,7 +38,8 @@ def paragraph(text: str, width: int, indent: str = "", first: str | None = None)
 def columns(
     rows: Sequence[Sequence[str]], width: int, right: Iterable[int] = (), indent: str = "  ", wrap: bool = False
 ) -> str:
-    """Return rows of cells under each other. Where a line would be longer than ``width``, its last cell is cut, or wrapped.
+    """Return rows of cells under each other. Where a line would be longer than ``width``, its last cell is cut, or
+    wrapped.
 
     Args:
         rows: of equally many cells, of any origin: they are escaped, and have one line each.

@@ -58,7 +58,8 @@ def open_regular(path: Path) -> BinaryIO:
     """Open a regular file to read its bytes. Symbolic links are followed.
 
     Raises:
-        DataFileError: the file is missing or cannot be read, is a folder, a pipe, a device or a socket, or a pointer of Git LFS.
+        DataFileError: the file is missing or cannot be read, is a folder, a pipe, a device or a socket, or a pointer of
+            Git LFS.
     """
     if is_pointer(path):
         raise DataFileError(f"{path}: {POINTER_ADVICE}")
@@ -106,8 +107,8 @@ class _Unpacked(io.RawIOBase):
 def open_unpacked(path: Path) -> BinaryIO:
     """Open a regular file to read its bytes; a file whose name ends in ``.gz`` is decompressed.
 
-    To read may raise what :func:`unreadable` takes, or a :class:`DataFileError` if the file unpacks to more than 64 MiB and 250
-    times its size.
+    To read may raise what :func:`unreadable` takes, or a :class:`DataFileError` if the file unpacks to more than 64 MiB
+    and 250 times its size.
 
     Raises:
         DataFileError: as :func:`open_regular`.
@@ -128,8 +129,8 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     """Yield the lines of a file, plain or gzip, each with its number from 1 and with its line end.
 
     Raises:
-        DataFileError: at the first line, if the file is missing or cannot be opened; later, if the gzip file is truncated,
-            damaged or a bomb, or a line is longer than 64 MiB.
+        DataFileError: at the first line, if the file is missing or cannot be opened; later, if the gzip file is
+            truncated, damaged or a bomb, or a line is longer than 64 MiB.
     """
     number = 0
     with open_unpacked(path) as file:
@@ -174,7 +175,8 @@ def read_whole(path: Path, most: int) -> str:
 
 
 def encoding_of(beginning: bytes) -> str:
-    """Return the name of a text's encoding if it has two or four bytes a character: by its byte order mark, or by its zero bytes.
+    """Return the name of a text's encoding if it has two or four bytes a character: by its byte order mark, or by its
+    zero bytes.
 
     >>> encoding_of("a: 1".encode("utf-16")), encoding_of("a: 1".encode("utf-16-be")), encoding_of(b"a: 1")
     ('UTF-16', 'UTF-16BE', '')

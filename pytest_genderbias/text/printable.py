@@ -25,7 +25,8 @@ def escape(text: str) -> str:
 
 
 def json_text(data: object, sort_keys: bool = True) -> str:
-    r"""Return plain data as JSON, one value a line, with sorted keys or in their order. Characters that a terminal would obey are escaped.
+    r"""Return plain data as JSON, one value a line, with sorted keys or in their order. Characters that a terminal
+    would obey are escaped.
 
     A parser reads exactly the data, lone surrogates included.
 

@@ -1,6 +1,7 @@
 """JSON of files that people and tools edit: one value, of bounded depth, with finite numbers, and no key twice.
 
-Python's own reader takes ``NaN``, keeps the last of several equal keys, and ends in a RecursionError where brackets are deep.
+Python's own reader takes ``NaN``, keeps the last of several equal keys, and ends in a RecursionError where brackets are
+deep.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ def parse_json(text: str, where: str, line: int | None = None, finite: bool = Tr
         text: the text, without a byte order mark.
         where: what is read, a file; it begins every message, with the line where there is one.
         line: the line of the file that the text is; ``None`` if it is the whole file.
-        finite: whether ``NaN`` and infinite numbers are refused. In rows of a table they may be in keys that nobody reads.
+        finite: whether ``NaN`` and infinite numbers are refused. In rows of a table they may be in keys that nobody
+            reads.
 
     Raises:
         DataFileError: the text is no JSON, is too deep, has a key twice, or a number that is not finite.

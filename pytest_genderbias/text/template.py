@@ -1,8 +1,8 @@
 """Sentences with slots.
 
-A template is a text with slots in braces: ``"The {occupation} {verb} {a:object} {object}."``. ``{slot}`` is replaced by the
-word, ``{a:slot}`` by its indefinite article (which may be empty), ``{blank}`` by the mask. White space before a slot belongs
-to the slot, as for most tokenizers, so an empty article leaves no double space.
+A template is a text with slots in braces: ``"The {occupation} {verb} {a:object} {object}."``. ``{slot}`` is replaced by
+the word, ``{a:slot}`` by its indefinite article (which may be empty), ``{blank}`` by the mask. White space before a
+slot belongs to the slot, as for most tokenizers, so an empty article leaves no double space.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ class WordEntry:
     line: int
 
     def matches(self, where: Mapping[str, object]) -> bool:
-        """Return whether each attribute in ``where`` (or ``word``) has the wanted value, or one of the wanted values."""
+        """Return whether each attribute in ``where`` (or ``word``) has the wanted value, or one of the wanted
+        values.
+        """
         return all(
             _overlap(self.word if key == "word" else self.attributes.get(key), wanted) for key, wanted in where.items()
         )
@@ -56,7 +58,9 @@ def _overlap(value: object, wanted: object) -> bool:
 
 @dataclass(frozen=True)
 class WordList:
-    """A validated word list. ``entries`` are in file order. In a list of pairs, each word has a ``group`` and a ``partner``."""
+    """A validated word list. ``entries`` are in file order. In a list of pairs, each word has a ``group`` and a
+    ``partner``.
+    """
 
     name: str
     title: str

@@ -21,7 +21,8 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml
 
-#: A model whose bias differs from text to text, and its pronouns by occupation, so that a gate on one checkpoint sees enough.
+#: A model whose bias differs from text to text, and its pronouns by occupation, so that a gate on one checkpoint sees
+#: enough.
 UNEVEN = """
 
 import zlib

@@ -1,4 +1,6 @@
-"""Readers of the coreference data sets: small files made here, each error, and the real files where they are at hand."""
+"""Readers of the coreference data sets: small files made here, each error, and the real files where they are at
+hand.
+"""
 
 import gzip
 import json
@@ -563,7 +565,9 @@ def neuralcoref(shared_data, winobias):
 
 
 def test_how_often_neuralcoref_links_the_right_profession(winobias, neuralcoref):
-    """Published beside the file: 63.6, 30.1, 57.1 and 32.6 %; there "the baker's disgusting kitchen" passes for the baker."""
+    """Published beside the file: 63.6, 30.1, 57.1 and 32.6 %; there "the baker's disgusting kitchen" passes for the
+    baker.
+    """
     shares = []
     for part in SIDES:
         pairs = list(zip(winobias[part], neuralcoref[part], strict=True))

@@ -146,7 +146,9 @@ NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?(?:e-?\d+)?")
 
 
 def assert_alike(text: str, other: str) -> None:
-    """Hold two texts against each other, line by line: the same words, and the same numbers but for what another CPU may round away."""
+    """Hold two texts against each other, line by line: the same words, and the same numbers but for what another CPU
+    may round away.
+    """
     assert len(text.splitlines()) == len(other.splitlines())
     for one, two in zip(text.splitlines(), other.splitlines(), strict=True):
         assert re.sub(" +", " ", NUMBER.sub("#", one)) == re.sub(" +", " ", NUMBER.sub("#", two))

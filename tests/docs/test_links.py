@@ -1,4 +1,6 @@
-"""Every link of a page, in the documentation and beside it, leads to a file of the repository, and to a heading that it has."""
+"""Every link of a page, in the documentation and beside it, leads to a file of the repository, and to a heading that it
+has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""docs/guides/mitigation.md: every setting of every method and recipe stands there, with the default that the code has."""
+"""docs/guides/mitigation.md: every setting of every method and recipe stands there, with the default that the code
+has.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every snippet of the README and of the documentation, run from the top of its page to its end (``support/snippets.py``)."""
+"""Every snippet of the README and of the documentation, run from the top of its page to its end
+(``support/snippets.py``).
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ PAGES = {
     if path.is_file()
 }
 TEXTS = {name: path.read_text(encoding="utf-8") for name, path in PAGES.items()}
-#: Pages that run in every test run. The others take seconds each: they run with -m slow, as .ci/run does, and are checked in every run.
+#: Pages that run in every test run. The others take seconds each: they run with -m slow, as .ci/run does, and are
+#: checked in every run.
 QUICK = ("README.md", "docs/guides/python.md")
 _RUN = ("sh", "python", "pycon")
 

@@ -1,4 +1,6 @@
-"""Where the package comes from: a clone, until an index has it. Nothing offers a name that anybody could register on one."""
+"""Where the package comes from: a clone, until an index has it. Nothing offers a name that anybody could register on
+one.
+"""
 
 from __future__ import annotations
 

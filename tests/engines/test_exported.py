@@ -1,4 +1,6 @@
-"""Networks exported as a graph: the same scores as the network they were written from, what they cannot do, and what is refused."""
+"""Networks exported as a graph: the same scores as the network they were written from, what they cannot do, and what is
+refused.
+"""
 
 from __future__ import annotations
 

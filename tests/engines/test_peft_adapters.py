@@ -1,4 +1,6 @@
-"""Adapters of peft: merged by hand they give the same weights, their folders are found with their bases, and what would not be applied is refused."""
+"""Adapters of peft: merged by hand they give the same weights, their folders are found with their bases, and what would
+not be applied is refused.
+"""
 
 from __future__ import annotations
 
@@ -227,7 +229,9 @@ def test_a_config_beside_the_adapter_that_says_quantised_is_named(masked: Path, 
 
 
 def test_a_head_in_neither_base_nor_adapter_is_refused(tmp_path: Path) -> None:
-    """The pooler of BERT is a weight of the classifier that a masked LM lacks; without it the classifier would be random."""
+    """The pooler of BERT is a weight of the classifier that a masked LM lacks; without it the classifier would be
+    random.
+    """
     masked = save_checkpoint("bert", tmp_path / "masked")
     config = peft.LoraConfig(r=2, target_modules=["query"], task_type="SEQ_CLS")
     folder = write_adapter(make_network("bert-nli"), tmp_path / "lora", masked, config)

@@ -1,4 +1,6 @@
-"""Scoring in a Ray cluster of this machine, for real: ``python -m pytest -m slow tests/engines/test_ray.py``, with the extra [ray]."""
+"""Scoring in a Ray cluster of this machine, for real: ``python -m pytest -m slow tests/engines/test_ray.py``, with the
+extra [ray].
+"""
 
 from __future__ import annotations
 
@@ -122,7 +124,8 @@ def orphans() -> set[tuple[int, int]]:
 
 
 def test_a_run_that_ends_early_leaves_no_process_and_goes_on(tmp_path: Path, orphans: set[tuple[int, int]]) -> None:
-    """Ctrl-C reaches the whole group of the terminal; a kill only the driver. The next run takes the windows that are in the cache.
+    """Ctrl-C reaches the whole group of the terminal; a kill only the driver. The next run takes the windows that are
+    in the cache.
 
     After a kill two agents of Ray try for a minute to tell the cluster that it is gone.
     """
@@ -161,7 +164,9 @@ def _name(pid: int) -> str:
 
 
 def _left(mark: str, below: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Return the processes of a run that are left: those it had, and those that began since. Some overwrite the mark when they change their name."""
+    """Return the processes of a run that are left: those it had, and those that began since. Some overwrite the mark
+    when they change their name.
+    """
     return running(marked(mark)) | (below & running(pid for pid, _ in below))
 
 
@@ -416,7 +421,9 @@ def _is_of_ray(pid: int) -> bool:
 
 
 def test_a_cluster_that_runs() -> None:
-    """A cluster of three machines in one: joined by its address, refused with another version, and left by a machine during a measurement."""
+    """A cluster of three machines in one: joined by its address, refused with another version, and left by a machine
+    during a measurement.
+    """
     ended = subprocess.run(
         [sys.executable, str(SUPPORT / "ray_clusters.py")], capture_output=True, text=True, timeout=300
     )

@@ -47,7 +47,9 @@ def test_numbers_that_make_no_sense_are_refused(settings):
 
 
 def test_an_old_address_is_named_at_once(tiny_model):
-    """Nothing is joined that was not named, and nothing is waited for: no module of Ray is needed to see that nobody listens."""
+    """Nothing is joined that was not named, and nothing is waited for: no module of Ray is needed to see that nobody
+    listens.
+    """
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
     with pytest.raises(ExecutorError, match=rf"^no Ray cluster answers at 127\.0\.0\.1:{port} .*ray start --head"):
@@ -132,7 +134,9 @@ def test_what_to_do_where_workers_do_not_fit(resources, on_gpu, threads, advice)
 
 
 class FakeRay:
-    """What the executor asks of Ray, with workers in this process: it remembers what each asks for, and answers at once."""
+    """What the executor asks of Ray, with workers in this process: it remembers what each asks for, and answers at
+    once.
+    """
 
     exceptions = SimpleNamespace(RayError=RuntimeError)
 
@@ -218,7 +222,9 @@ def fake_cluster(tiny_model, monkeypatch):
 
 
 def test_models_on_a_gpu_and_on_the_cpu_leave_each_others_workers_alone(fake_cluster):
-    """As two threads of a run may ask both: each task is finished, and workers end when only the other kind is needed."""
+    """As two threads of a run may ask both: each task is finished, and workers end when only the other kind is
+    needed.
+    """
     fake, executor, model, on_gpu = fake_cluster
     space, query = suite_space("nli-occupation")
     with executor.open(Task(space, query, on_gpu)) as first:
@@ -307,7 +313,9 @@ def test_a_cluster_that_is_starting_when_the_executor_is_closed_ends(fake_cluste
 
 
 def test_crews_share_the_workers(tiny_model, monkeypatch):
-    """Those of two tasks have half of them each, a third one waits its turn, and the last one has all; a worker keeps its model."""
+    """Those of two tasks have half of them each, a third one waits its turn, and the last one has all; a worker keeps
+    its model.
+    """
     fake = FakeRay(CPU=5.0)
     force = ray_crew.Workforce(fake, 5, 1, False, 300.0)
     wanted = [WantedModel.of(replace(tiny_model("bert-nli"), name=f"m{k}")) for k in range(2)]
@@ -337,7 +345,9 @@ def test_crews_share_the_workers(tiny_model, monkeypatch):
 
 
 def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monkeypatch):
-    """They were ready once, so that neither the package nor the memory is to blame, as with new workers that end before they can score."""
+    """They were ready once, so that neither the package nor the memory is to blame, as with new workers that end before
+    they can score.
+    """
     fake = FakeRay(CPU=5.0)
     force = ray_crew.Workforce(fake, 5, 1, False, 300.0)
     wanted = WantedModel.of(tiny_model("bert-nli"))

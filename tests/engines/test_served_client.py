@@ -1,4 +1,6 @@
-"""The client of a server: what it sends, what it makes of answers, when it asks again, and that the key is shown nowhere."""
+"""The client of a server: what it sends, what it makes of answers, when it asks again, and that the key is shown
+nowhere.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def completed(body):
 
 
 class Server:
-    """Answers requests of a client without a network. ``before`` may answer a request for completions instead: a response, an error, or None."""
+    """Answers requests of a client without a network. ``before`` may answer a request for completions instead: a
+    response, an error, or None.
+    """
 
     def __init__(self, before=lambda number, body: None, change=lambda content: content):
         self.before, self.change = before, change
@@ -400,7 +404,9 @@ class Keeping(Silent):
     ],
 )
 def test_no_connection_is_taken_from_another_event_loop(code, times):
-    """A loop waits for its own connections only: another one that asks through them ends in an error, or never hears the answer."""
+    """A loop waits for its own connections only: another one that asks through them ends in an error, or never hears
+    the answer.
+    """
     with ThreadingHTTPServer(("127.0.0.1", 0), Keeping) as server:
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()

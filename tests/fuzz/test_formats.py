@@ -1,7 +1,7 @@
 """Mutated files of every format: each is refused with an error of the package, or read.
 
-The suite reads a few files of each format. ``FUZZ_FILES=10000 python -m pytest tests/fuzz -n 16`` reads 10,000 of each, and
-``FUZZ_SEED=1`` others.
+The suite reads a few files of each format. ``FUZZ_FILES=10000 python -m pytest tests/fuzz -n 16`` reads 10,000 of each,
+and ``FUZZ_SEED=1`` others.
 """
 
 from __future__ import annotations

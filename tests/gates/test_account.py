@@ -1,4 +1,6 @@
-"""What a failing test shows: at most eight lines or so, which say what fell, by how much, against what, and what to type."""
+"""What a failing test shows: at most eight lines or so, which say what fell, by how much, against what, and what to
+type.
+"""
 
 from __future__ import annotations
 

@@ -125,7 +125,9 @@ def test_raw_items_are_stored_where_their_sums_do_not_fit() -> None:
 
 
 def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> None:
-    """As versions before the sums wrote it; an update of what did not change leaves it as it is, unless sums by template are added."""
+    """As versions before the sums wrote it; an update of what did not change leaves it as it is, unless sums by
+    template are added.
+    """
     for suite, measured, other in (
         ("lm-occupation", "demo-lm", "demo-mlm"), ("lm-occupation", "demo-lm", None), ("nli-religion", Neutral(0.5), Neutral(0.4)), ("disco-terms", "demo-mlm", None),
     ):  # fmt: skip
@@ -232,7 +234,9 @@ class Lengths:
 
 
 def test_data_of_another_statistic_do_not_keep_this_one_from_being_compared(tmp_path: Path) -> None:
-    """A baseline that was made without STS-B still holds for the bias when STS-B is there, and says nothing of accuracy."""
+    """A baseline that was made without STS-B still holds for the bias when STS-B is there, and says nothing of
+    accuracy.
+    """
     (tmp_path / "stsb").mkdir()
     rows = ["sentence1\tsentence2\tscore", "A cat.\tA small cat.\t4", "Rain.\tA dog runs.\t0", "Snow.\tSnow falls.\t3"]
     (tmp_path / "stsb" / "dev.tsv").write_text("\n".join(rows) + "\n")

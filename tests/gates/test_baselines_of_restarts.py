@@ -31,7 +31,9 @@ ERROR = 0.0284  #: standard error of the mean of 12 items
 
 
 def one(shift: float, model: str = "m", **changes: object) -> Measurement:
-    """Return a checkpoint of a causal LM whose items vary a little by its own: other trainings of the kind vary by about s, too."""
+    """Return a checkpoint of a causal LM whose items vary a little by its own: other trainings of the kind vary by
+    about s, too.
+    """
     own = 0.004 * np.random.default_rng(round(1000 * shift)).normal(size=ITEMS)
     plain = hand_made(shift, model=model)
     value, signature = plain.values["share"], plain.signature

@@ -1,4 +1,6 @@
-"""Baseline files that are damaged, edited, merged or written by several runs: one error each, and nothing passes or is lost by them."""
+"""Baseline files that are damaged, edited, merged or written by several runs: one error each, and nothing passes or is
+lost by them.
+"""
 
 from __future__ import annotations
 
@@ -307,7 +309,9 @@ for i in range(times):
 
 
 def write_side_by_side(folder: Path, runs: int, times: int) -> Path:
-    """Write two entries at a time to one book, one new and one that is replaced, in several processes; return the book."""
+    """Write two entries at a time to one book, one new and one that is replaced, in several processes; return the
+    book.
+    """
     arguments = [
         sys.executable,
         "-c",

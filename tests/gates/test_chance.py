@@ -21,7 +21,9 @@ CLASSES, CELL = 12, 40
 
 
 def answers(accuracy, gap=0.0, seed=0, shift=0):
-    """Return gold class, gender, and predicted class of persons; one random number a person decides, whatever the accuracy is."""
+    """Return gold class, gender, and predicted class of persons; one random number a person decides, whatever the
+    accuracy is.
+    """
     gold, woman = (x.ravel() for x in np.indices((CLASSES, 2, CELL))[:2])
     luck = np.random.default_rng(seed).random(len(gold))
     wrong = (gold + 1 + np.random.default_rng(seed + 1).integers(0, CLASSES - 1, len(gold))) % CLASSES

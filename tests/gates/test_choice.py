@@ -1,4 +1,6 @@
-"""The choice of the best point of a grid: the rule, its limits, and why a point is judged on seeds that did not choose it."""
+"""The choice of the best point of a grid: the rule, its limits, and why a point is judged on seeds that did not choose
+it.
+"""
 
 import json
 
@@ -124,7 +126,9 @@ def test_a_grid_is_plain_data():
 
 
 def false_reductions(judged, n=150):
-    """Return how often a grid of nine points that do nothing "reduces" bias, judged on some of six seeds after the first three chose."""
+    """Return how often a grid of nine points that do nothing "reduces" bias, judged on some of six seeds after the
+    first three chose.
+    """
     rng, found = np.random.default_rng(0), 0
     for _ in range(n):
         bias = rng.normal(0.4, 0.05, (9, 6))  # after training with each point and seed; 0.4 before, too

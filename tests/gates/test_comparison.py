@@ -42,7 +42,9 @@ from pytest_genderbias.statistics.inference.paired import fewest_items
 
 @pytest.fixture(autouse=True)
 def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py`` widens."""
+    """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py``
+    widens.
+    """
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)

@@ -46,7 +46,9 @@ from pytest_genderbias.suites.statistic import Statistic
 
 @pytest.fixture(autouse=True)
 def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py`` widens."""
+    """Take other trainings for equal: these tests are of bounds over items, which ``test_other_trainings.py``
+    widens.
+    """
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
@@ -197,7 +199,9 @@ def test_a_limit_over_restarts_is_for_other_restarts(wide: Path) -> None:
 
 
 def test_restarts_on_a_sample_hold_for_all_cases(wide: Path) -> None:
-    """The same few cases in every restart: their error is in no spread over restarts. Five checkpoints, 64 of 1,760 cases."""
+    """The same few cases in every restart: their error is in no spread over restarts. Five checkpoints, 64 of 1,760
+    cases.
+    """
     bases = (0.698, 0.699, 0.700, 0.701, 0.702)
     whole = np.mean([measure(wide, Scatter(base), cache=None).value for base in bases])
     missed, narrow = 0, 0
@@ -480,7 +484,9 @@ def test_restarts_against_restarts(wide: Path, tmp_path: Path) -> None:
 
 
 def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same_weights() -> None:
-    """One of 2,000 cases in 40 items: of the same weights it passes, of others nothing says that more would not follow."""
+    """One of 2,000 cases in 40 items: of the same weights it passes, of others nothing says that more would not
+    follow.
+    """
     labels, counts = np.asarray([f"item {i}" for i in range(40)]), np.full(40, 50.0)
     then, now = np.full(40, 30.0), np.r_[29.0, np.full(39, 30.0)]
 

@@ -71,7 +71,9 @@ def stored(folder: Path) -> Baseline:
 
 
 def changed(by: float, model: str = "m") -> Measurement:
-    """Return the measurement of ``hand_made`` with every other item ``by`` worse, and the others better by three quarters of it."""
+    """Return the measurement of ``hand_made`` with every other item ``by`` worse, and the others better by three
+    quarters of it.
+    """
     own = np.where(np.arange(ITEMS) % 2, by, -0.75 * by)
     sums = mean_sums(
         np.array([f"item {i}" for i in range(ITEMS)]), np.linspace(0.1, 0.4, ITEMS) + own, np.ones(ITEMS), "items"

@@ -1,4 +1,6 @@
-"""A verdict passes on a comparison of finite numbers only: NaN, infinity or no value in any place of any judge fails its test."""
+"""A verdict passes on a comparison of finite numbers only: NaN, infinity or no value in any place of any judge fails
+its test.
+"""
 
 from __future__ import annotations
 

@@ -27,7 +27,9 @@ def restarts(*shifts: float, model: str = "m") -> Measurement:
 
 
 def test_a_limit_and_a_baseline_pass_at_the_same_level() -> None:
-    """Restarts that all gave .25 have no error, so that bounds of the worsening are those of the value of now, less .25."""
+    """Restarts that all gave .25 have no error, so that bounds of the worsening are those of the value of now, less
+    .25.
+    """
     now = restarts(0.02, 0.05, -0.01, 0.03, 0.01)
     without_items = [replace(m, sums=SumsByStatistic({})) for m in (now, restarts(*[0.0] * 5, model="then"))]
     limited, compared = judge_limit(now, Limit(at_most=0.3)), judge_no_worse(*without_items, margin=0.05)
@@ -93,7 +95,9 @@ def test_a_gate_file_names_what_no_gate_takes(tmp_path: Path, gate: str, message
 
 
 def test_few_items_that_carry_the_change_are_said_to() -> None:
-    """Two of twelve items moved: as many as two by Kish's number, and less than a quarter. All twelve alike: nothing is said."""
+    """Two of twelve items moved: as many as two by Kish's number, and less than a quarter. All twelve alike: nothing is
+    said.
+    """
     then = hand_made(model="then")
     sums = then.item_sums("share")
     moved = sums.sums.copy()

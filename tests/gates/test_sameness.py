@@ -1,4 +1,6 @@
-"""Whether a copy is the same as its model: two one-sided tests against another computation, every direction, and what cannot be decided."""
+"""Whether a copy is the same as its model: two one-sided tests against another computation, every direction, and what
+cannot be decided.
+"""
 
 from __future__ import annotations
 
@@ -89,7 +91,9 @@ def test_the_verdict_is_that_of_two_t_tests() -> None:
 
 @pytest.mark.parametrize("side", [-1, 1])
 def test_a_change_of_the_margin_is_seldom_decided(side: int) -> None:
-    """At the edge each of both verdicts is wrong for a change a little larger, or smaller: at most 5 % (docs/evidence/same-as.md)."""
+    """At the edge each of both verdicts is wrong for a change a little larger, or smaller: at most 5 %
+    (docs/evidence/same-as.md).
+    """
     rng, found, labels, ones = (
         np.random.default_rng([7, side + 1]),
         [],

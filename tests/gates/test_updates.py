@@ -1,4 +1,6 @@
-"""Updates: what a gate sees is of what is stored, what is kept is said, and a refusal names the value that it is about."""
+"""Updates: what a gate sees is of what is stored, what is kept is said, and a refusal names the value that it is
+about.
+"""
 
 from __future__ import annotations
 

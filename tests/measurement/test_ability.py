@@ -173,7 +173,9 @@ def test_one_answer_to_everything_is_no_value():
 
 
 class FillsWithTheSame:
-    """A masked LM that ranks the words of control items as one that can read, below three words that it writes everywhere."""
+    """A masked LM that ranks the words of control items as one that can read, below three words that it writes
+    everywhere.
+    """
 
     mask_token, fingerprint = "[MASK]", None
 

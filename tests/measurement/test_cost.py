@@ -66,7 +66,9 @@ def small_model(shared_data):
     ],
 )
 def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, near):
-    """Count rows, tokens and operations in the network while some units are scored, and compare with those that were calculated."""
+    """Count rows, tokens and operations in the network while some units are scored, and compare with those that were
+    calculated.
+    """
     question = main_question(load_suite(name), shared_data, scored, ("masked-lm",))
     units = np.arange(question.cases.n_units)[:: max(1, question.cases.n_units // 12)]
     cases = question.cases.cases_of(units)

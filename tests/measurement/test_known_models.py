@@ -1,4 +1,6 @@
-"""Runs whose scores are all stored: they build no network, measure the same, and notice every change of a checkpoint's files."""
+"""Runs whose scores are all stored: they build no network, measure the same, and notice every change of a checkpoint's
+files.
+"""
 
 from __future__ import annotations
 

@@ -23,7 +23,8 @@ NLI, DEMONYM = "nli-occupation", "nli-demonym"
 
 
 class Workers:
-    """An executor that loads each model anew, as workers elsewhere do, and answers in any order, from as many threads as have a task.
+    """An executor that loads each model anew, as workers elsewhere do, and answers in any order, from as many threads
+    as have a task.
 
     With ``meet`` the first task waits for a second one.
     """
@@ -192,7 +193,9 @@ def test_errors_come_in_their_turn_as_they_are(specs, tmp_path):
 
 @pytest.mark.parametrize(("error", "times"), [(ScoreError("NaN"), 1), (RuntimeError("NaN"), 2)])
 def test_an_error_of_scoring_is_raised_in_its_turn(specs, error, times):
-    """An error of this package, which would come again, is not waited for twice: five workers may have been lost with the window."""
+    """An error of this package, which would come again, is not waited for twice: five workers may have been lost with
+    the window.
+    """
     failed = []
 
     class Failing(Workers):

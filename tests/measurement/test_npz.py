@@ -1,4 +1,6 @@
-"""Archives of arrays: what numpy writes is read bit for bit, and all else is one error before anything large is allocated."""
+"""Archives of arrays: what numpy writes is read bit for bit, and all else is one error before anything large is
+allocated.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What a network does with padding, other rows, later tokens and positions is asked of it, and scores and refusals follow the answer."""
+"""What a network does with padding, other rows, later tokens and positions is asked of it, and scores and refusals
+follow the answer.
+"""
 
 import json
 import shutil

@@ -1,4 +1,6 @@
-"""What the score cache knows a network's reading by: everything that decides scores beside the fingerprint that baselines hold."""
+"""What the score cache knows a network's reading by: everything that decides scores beside the fingerprint that
+baselines hold.
+"""
 
 from __future__ import annotations
 

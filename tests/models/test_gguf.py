@@ -1,4 +1,6 @@
-"""Models in GGUF files: a tiny one against the network that it was written from, what is refused, and a real one where it is at hand."""
+"""Models in GGUF files: a tiny one against the network that it was written from, what is refused, and a real one where
+it is at hand.
+"""
 
 import json
 import os

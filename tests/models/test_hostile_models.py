@@ -1,4 +1,6 @@
-"""Folders, files, specs and modules that break rules: each is refused with one error of this package, in one line, and never read in silence."""
+"""Folders, files, specs and modules that break rules: each is refused with one error of this package, in one line, and
+never read in silence.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Checkpoints with quantised weights: what their fingerprint and number format say, and what is refused because it did not load."""
+"""Checkpoints with quantised weights: what their fingerprint and number format say, and what is refused because it did
+not load.
+"""
 
 from __future__ import annotations
 

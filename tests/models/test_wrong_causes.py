@@ -1,4 +1,6 @@
-"""Checkpoints that cannot be measured are refused with the cause, and those whose labels or head are written otherwise are read."""
+"""Checkpoints that cannot be measured are refused with the cause, and those whose labels or head are written otherwise
+are read.
+"""
 
 import json
 import os

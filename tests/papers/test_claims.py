@@ -136,7 +136,9 @@ def test_one_training_without_bounds_is_near_to_nothing_and_a_fact_of_a_model_is
 
 
 def test_one_value_against_restarts_has_the_error_of_its_items():
-    """Restarts of spread 0: what is left is the interval over items of the other figure, from two-sided to one-sided 95 %."""
+    """Restarts of spread 0: what is left is the interval over items of the other figure, from two-sided to one-sided 95
+    %.
+    """
     restarts, one = StoredFigure([0.36, 0.36 + 1e-9, 0.36]), StoredFigure([0.37], [[0.35, 0.40]])
     found, ratio = difference(one, restarts), stats.norm.ppf(0.95) / stats.norm.ppf(0.975)
     assert (found.low, found.high) == pytest.approx((0.01 - ratio * 0.02, 0.01 + ratio * 0.03), abs=1e-8)

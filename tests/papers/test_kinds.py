@@ -1,4 +1,6 @@
-"""The kinds of runs on the demo's masked LM: their figures are those of the harness, under the names that tables use."""
+"""The kinds of runs on the demo's masked LM: their figures are those of the harness, under the names that tables
+use.
+"""
 
 from __future__ import annotations
 

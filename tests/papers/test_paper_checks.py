@@ -1,4 +1,6 @@
-"""The paper's scale of every run: its config is carried out with a stand-in, on the models and data of a folder of data sets."""
+"""The paper's scale of every run: its config is carried out with a stand-in, on the models and data of a folder of data
+sets.
+"""
 
 from __future__ import annotations
 

@@ -93,7 +93,9 @@ def test_a_row_of_the_small_scale_takes_a_quarter_of_an_hour_at_most(run, scale,
 
 
 def test_the_page_states_the_time_of_all_runs(results):
-    """The sum is taken here from the files alone: processor times, or else wall times, and expectations where they are longer."""
+    """The sum is taken here from the files alone: processor times, or else wall times, and expectations where they are
+    longer.
+    """
     hours = 0.0
     for paper in paper_names():
         for name, run in load_paper(paper).runs.items():

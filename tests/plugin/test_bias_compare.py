@@ -34,7 +34,8 @@ def test_the_table_has_each_model_against_the_first(jobs: pytest.Pytester) -> No
         ("b", "a", "0.8250", "0.9000"),
         ("c", "a", "0.9500", "0.9000"),
     ]
-    # All ten words alike: p is that of the sign test, two-sided, and two in the family; others may have changed the other way.
+    # All ten words alike: p is that of the sign test, two-sided, and two in the family; others may have changed the
+    # other way.
     assert [row[6:] for row in main] == [
         ["0.0750", "0.0285 to 0.0750", "premise words (4 words in 1 template fixed)", "0.004", "a"],
         ["-0.0500", "-0.0500 to -0.0190", "premise words (4 words in 1 template fixed)", "0.004", "c"],

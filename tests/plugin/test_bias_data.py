@@ -6,7 +6,8 @@ from __future__ import annotations
 def test_a_folder_after_a_space_is_no_test_path(project, tmp_path):
     """pytest looks for a project's settings before it knows our flags.
 
-    With a root elsewhere it reads every folder above the project, too: without ``--confcutdir`` those of all tests of the run.
+    With a root elsewhere it reads every folder above the project, too: without ``--confcutdir`` those of all tests of
+    the run.
     """
     elsewhere = tmp_path / "elsewhere"
     (elsewhere / "data").mkdir(parents=True)

@@ -10,7 +10,8 @@ import pytest
 from support.abilities import UNASKED
 from support.small_projects import model
 
-#: Runs in a process of its own: a run inside a test forgets the modules that it imported, and MLflow's cannot be imported twice.
+#: Runs in a process of its own: a run inside a test forgets the modules that it imported, and MLflow's cannot be
+#: imported twice.
 SCRIPT = """
 import json, os, sys
 import mlflow, pytest

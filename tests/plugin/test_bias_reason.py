@@ -42,7 +42,9 @@ def test_reasons_stay_as_long_as_they_are_needed(wide_project: pytest.Pytester) 
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pytester, order: int) -> None:
-    """The other statistic of the entry is no worse, and the entry of another suite is better: none of them is written."""
+    """The other statistic of the entry is no worse, and the entry of another suite is better: none of them is
+    written.
+    """
     two = (
         "suite: ./wide.yaml, baseline: true, margin: 0",
         "suite: ./wide.yaml, statistic: fraction_neutral, baseline: true, margin: 0",

@@ -292,7 +292,8 @@ def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_c
 
 
 SECOND = "gates: [{suite: ./tiny-nli.yaml, name: second, baseline: true, margin: 0}]\n"
-#: What keeps an update from being stored, beside an entry that could be: files, by what happens in them with the better model.
+#: What keeps an update from being stored, beside an entry that could be: files, by what happens in them with the better
+#: model.
 SPOILERS = {
     "an error": ("test_other.py", "def test_other(bias_measure): 1 / 0\n"),
     "an error in a fixture": (

@@ -33,7 +33,9 @@ def keep(project: pytest.Pytester, *models: str, gates: int, flags: Sequence[str
 
 
 def test_the_models_keep_the_gates_that_were_written_from_them(project: pytest.Pytester) -> None:
-    """Two models: a suite worse below neutral, one worse on either side, and one without a gate where it does not apply."""
+    """Two models: a suite worse below neutral, one worse on either side, and one without a gate where it does not
+    apply.
+    """
     models = model(project, "worse"), model(project, "writer", "w")
     result = project.runpytest(*models, "--bias-suite=tiny-nli.yaml,tiny-lm.yaml", WRITE)
     result.stdout.fnmatch_lines(["*genderbias report run.json --to release.bias.yaml"])

@@ -1,4 +1,6 @@
-"""Texts of others on every way out: no character reaches a terminal that it would obey, and no markup reaches a page."""
+"""Texts of others on every way out: no character reaches a terminal that it would obey, and no markup reaches a
+page.
+"""
 
 from __future__ import annotations
 

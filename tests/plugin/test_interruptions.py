@@ -1,4 +1,6 @@
-"""Ctrl-C at the end of a run, where files are written and tables are printed, and where Python has no line for it: no traceback."""
+"""Ctrl-C at the end of a run, where files are written and tables are printed, and where Python has no line for it: no
+traceback.
+"""
 
 from __future__ import annotations
 

@@ -63,8 +63,8 @@ IGNORED = ("-W", "ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def _leave_no_tasks() -> Iterator[None]:
     """Collect the tasks that nobody asked.
 
-    asyncio prints their tracebacks when they are collected. Where that happens while pytest parses the source of a later failure,
-    Python 3.11 raises SystemError (AST constructor recursion depth mismatch), since both parse.
+    asyncio prints their tracebacks when they are collected. Where that happens while pytest parses the source of a
+    later failure, Python 3.11 raises SystemError (AST constructor recursion depth mismatch), since both parse.
     """
     yield
     gc.collect()

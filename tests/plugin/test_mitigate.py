@@ -1,4 +1,6 @@
-"""Mitigations in pytest: the fixture, ``mitigate:`` in YAML, what is trained once, kept, and shown. The model is the demo LM."""
+"""Mitigations in pytest: the fixture, ``mitigate:`` in YAML, what is trained once, kept, and shown. The model is the
+demo LM.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ from pytest_genderbias.mitigation.methods import registry
 from pytest_genderbias.recipes.progress import show_steps
 
 MODEL = "--bias-model=m=demo-lm"
-#: A recipe that trains nothing, notes each training in a file, and adds some noise by the seed. Its perplexity is a setting.
+#: A recipe that trains nothing, notes each training in a file, and adds some noise by the seed. Its perplexity is a
+#: setting.
 STUB = '''
 import sys, types
 from dataclasses import dataclass, field
@@ -111,7 +114,9 @@ mitigate:
 
 @pytest.fixture(scope="module", autouse=True)
 def imported() -> None:
-    """Import what the runs need before any of them: an in-process run forgets what it imported, and torch cannot be imported twice."""
+    """Import what the runs need before any of them: an in-process run forgets what it imported, and torch cannot be
+    imported twice.
+    """
     import transformers
 
     from pytest_genderbias import load_model, measure

@@ -1,4 +1,6 @@
-"""``--bias-model=NAME=http://...``, with ``bias_tokenizer``, ``bias_allow_remote``, ``bias_endpoint_version`` and ``bias_endpoint_timeout``: a run against a real server."""
+"""``--bias-model=NAME=http://...``, with ``bias_tokenizer``, ``bias_allow_remote``, ``bias_endpoint_version`` and
+``bias_endpoint_timeout``: a run against a real server.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The coreference recipe: encoder and span scorer are trained together, saved, resumed, scored and mitigated; oracles are plain loops."""
+"""The coreference recipe: encoder and span scorer are trained together, saved, resumed, scored and mitigated; oracles
+are plain loops.
+"""
 
 import json
 from dataclasses import replace

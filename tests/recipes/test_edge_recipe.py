@@ -1,4 +1,6 @@
-"""The edge-probing recipe: the Trainer trains its head, its checkpoint is read and scored as any other, and mitigations change what it sees."""
+"""The edge-probing recipe: the Trainer trains its head, its checkpoint is read and scored as any other, and mitigations
+change what it sees.
+"""
 
 import json
 from dataclasses import replace
@@ -216,7 +218,9 @@ def test_settings_say_what_was_read_and_not_where(recipe, data):
 
 
 def test_probabilities_of_a_stored_head_are_likelihoods_and_no_scores_to_take_the_softmax_of(trained, tmp_path):
-    """The mean probability by occupation, from the head's own output on Winogender's vectors; a softmax of two probabilities lies in .27 to .73."""
+    """The mean probability by occupation, from the head's own output on Winogender's vectors; a softmax of two
+    probabilities lies in .27 to .73.
+    """
     folder = tmp_path / "winogender"
     folder.mkdir()
     sentences = [

@@ -1,4 +1,6 @@
-"""Fine-tuning: the weights below the head are those that were given, a training resumes, and what is held out is never trained on."""
+"""Fine-tuning: the weights below the head are those that were given, a training resumes, and what is held out is never
+trained on.
+"""
 
 from __future__ import annotations
 

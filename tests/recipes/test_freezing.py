@@ -18,7 +18,8 @@ from pytest_genderbias.text.located_yaml import read_yaml
 
 FEW = {"batch_size": 4, "epochs": 1, "learning_rate": 1e-2, "max_length": 16}
 IDS = torch.arange(6, 18)[None]
-#: By kind and setting: the beginnings of the names of what is frozen in the classifier, written from the architecture's own code.
+#: By kind and setting: the beginnings of the names of what is frozen in the classifier, written from the architecture's
+#: own code.
 FROZEN = {
     ("bert", "embeddings"): ("bert.embeddings.",),
     ("bert", 0): ("bert.embeddings.",),
@@ -65,7 +66,8 @@ def test_what_a_recipe_freezes_stays_bit_for_bit_and_the_rest_moves(kind, what, 
     still = {name for name in new if torch.equal(new[name], old[name])}
     frozen = {name for name in new if name.startswith(FROZEN[kind, what])}
     assert frozen <= still
-    # Rows of tokens that no text has, and biases without a gradient (keys of attention), stay where they are by themselves.
+    # Rows of tokens that no text has, and biases without a gradient (keys of attention), stay where they are by
+    # themselves.
     assert {name for name in new if name.endswith("weight")} - frozen <= set(new) - still | {
         name for name in still if "embeddings" in name
     }

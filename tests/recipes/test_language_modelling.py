@@ -1,4 +1,6 @@
-"""Language models that are trained on: rows of a corpus, blocks, masks, perplexity, and trainings that are interrupted."""
+"""Language models that are trained on: rows of a corpus, blocks, masks, perplexity, and trainings that are
+interrupted.
+"""
 
 import json
 import math

@@ -1,4 +1,6 @@
-"""The recipe that trains a word-level LSTM: its vocabulary, its blocks, what a training makes of it, and how well it foretells."""
+"""The recipe that trains a word-level LSTM: its vocabulary, its blocks, what a training makes of it, and how well it
+foretells.
+"""
 
 import json
 from functools import cache

@@ -1,4 +1,6 @@
-"""Training from nothing: weights of the seed alone, sizes that are asked for, and a run without the method that begins alike."""
+"""Training from nothing: weights of the seed alone, sizes that are asked for, and a run without the method that begins
+alike.
+"""
 
 import json
 

@@ -1,4 +1,6 @@
-"""Trainings in several processes, as ``accelerate launch`` and ``torchrun`` start them: one model from several processes, written once, and a refusal of what cannot be divided."""
+"""Trainings in several processes, as ``accelerate launch`` and ``torchrun`` start them: one model from several
+processes, written once, and a refusal of what cannot be divided.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ def launched(processes: int, *arguments: object) -> subprocess.CompletedProcess[
 
 @pytest.mark.slow
 def test_two_processes_train_the_model_that_one_does_with_the_same_steps(rows: Path, tmp_path: Path) -> None:
-    """Two processes with batches of four, and one that adds up the gradients of two such batches; without dropout, of which each has its own."""
+    """Two processes with batches of four, and one that adds up the gradients of two such batches; without dropout, of
+    which each has its own.
+    """
     pytest.importorskip("accelerate", reason="transformers' Trainer needs accelerate")
     none = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
     model = save_checkpoint("bert", tmp_path / "start", **none)

@@ -1,4 +1,6 @@
-"""Inference over static word vectors: what is in the vocabulary, what is trained, and what a projection of the vectors does to it."""
+"""Inference over static word vectors: what is in the vocabulary, what is trained, and what a projection of the vectors
+does to it.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def vectors(tmp_path_factory):
-    """Random vectors of the data's words but one, of two that only the packaged lists have, and of one that nothing has."""
+    """Random vectors of the data's words but one, of two that only the packaged lists have, and of one that nothing
+    has.
+    """
     words = sorted({*PEOPLE, *VERBS, "the", "outside", "nobody", ".", "american", "hindu", "quetzal"})
     path = tmp_path_factory.mktemp("vectors") / "small.npz"
     np.savez(path, vectors=np.random.default_rng(0).standard_normal((len(words), SIZE)).astype("f4"), words=words)

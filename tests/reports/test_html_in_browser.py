@@ -1,4 +1,6 @@
-"""The page of ``--bias-report`` in a browser: by keyboard, on a phone, in the dark, for a screen reader, with many gates."""
+"""The page of ``--bias-report`` in a browser: by keyboard, on a phone, in the dark, for a screen reader, with many
+gates.
+"""
 
 from __future__ import annotations
 

@@ -33,7 +33,9 @@ def measured(
     null: Null | None = None,
     **fields: object,
 ) -> Measurement:
-    """Return a measurement whose statistics all have one direction; the first one has the interval and the null control."""
+    """Return a measurement whose statistics all have one direction; the first one has the interval and the null
+    control.
+    """
     main = next(iter(values))
     signature = {"model": {"architecture": "GPT2LMHeadModel"}, "settings": {}, "sample": {}}
     measurement = Measurement(

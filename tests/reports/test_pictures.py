@@ -1,4 +1,6 @@
-"""Pictures of measurements as plain data: what they show, for every family, and what they say to those who do not see them."""
+"""Pictures of measurements as plain data: what they show, for every family, and what they say to those who do not see
+them.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The hooks by which a network computes its last modules at the read positions only: they change logits by rounding only, in their own passes only."""
+"""The hooks by which a network computes its last modules at the read positions only: they change logits by rounding
+only, in their own passes only.
+"""
 
 import pytest
 import torch

@@ -216,7 +216,9 @@ def test_a_feature_that_never_varies_and_one_label():
 
 
 def sentences():
-    """Two persons and a pronoun in some contexts: a pronoun means a nurse or a teacher, never an engineer or a doctor."""
+    """Two persons and a pronoun in some contexts: a pronoun means a nurse or a teacher, never an engineer or a
+    doctor.
+    """
     texts, spans, label, document = [], [], [], []
     contexts = [(a, v) for a in ("today", "often", "there", "now") for v in ("met", "saw", "paid", "helped")]
     for number, (adverb, verb) in enumerate(contexts):

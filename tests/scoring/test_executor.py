@@ -1,4 +1,6 @@
-"""Windows that are scored in any order, lost and scored twice give the bits, the stop, the stored scores and the errors of one process."""
+"""Windows that are scored in any order, lost and scored twice give the bits, the stop, the stored scores and the errors
+of one process.
+"""
 
 import pickle
 from contextlib import contextmanager, nullcontext
@@ -23,7 +25,9 @@ ON_A_BUSY_MACHINE = settings(deadline=None, suppress_health_check=[HealthCheck.t
 
 
 class Unreliable:
-    """An executor whose workers answer in any order, are lost, and answer twice; ``spoil`` may change what became of a window."""
+    """An executor whose workers answer in any order, are lost, and answer twice; ``spoil`` may change what became of a
+    window.
+    """
 
     def __init__(self, seed=0, workers=3, lose=0.0, repeat=0.0, spoil=lambda scored: scored):
         self.random, self.workers, self.lose, self.repeat, self.spoil = (
@@ -130,7 +134,9 @@ def test_the_run_ahead_is_bounded(nli, monkeypatch):
 
 
 def test_only_the_front_is_stored(nli, tmp_path, monkeypatch):
-    """A run that is interrupted leaves the windows before the first incomplete one, and the next run scores only what is missing."""
+    """A run that is interrupted leaves the windows before the first incomplete one, and the next run scores only what
+    is missing.
+    """
     monkeypatch.setattr(engine, "WINDOW", 64)
     monkeypatch.setattr(engine, "_KEEP_EVERY", -1.0)
 
@@ -159,7 +165,9 @@ def test_only_the_front_is_stored(nli, tmp_path, monkeypatch):
 
 
 def test_an_error_waits_for_the_windows_before_it(nli, tmp_path, monkeypatch):
-    """An error beyond the stop is none: one process would not have come that far. One before it is raised, with the front in the cache."""
+    """An error beyond the stop is none: one process would not have come that far. One before it is raised, with the
+    front in the cache.
+    """
     monkeypatch.setattr(engine, "WINDOW", 64)
 
     def fail(scored):
@@ -245,7 +253,9 @@ def test_the_runner_scores_where_the_executor_says_and_what_it_is_handed_here():
     st.floats(0, 1),
 )
 def test_windows_end_where_those_of_a_whole_run_do(n, each, size, done):
-    """Windows that go on after any number of units end at ends of a whole run's, so that its batches are the same from there on."""
+    """Windows that go on after any number of units end at ends of a whole run's, so that its batches are the same from
+    there on.
+    """
     ends = list(looks(n, each))
     whole = list(windows(0, ends, size))
     assert [w.start for w in whole] == [0, *(w.stop for w in whole[:-1])]

@@ -1,4 +1,6 @@
-"""Token ids put together by array are the tokenizer's own, for tokenizers of every usual kind; or the layout falls back."""
+"""Token ids put together by array are the tokenizer's own, for tokenizers of every usual kind; or the layout falls
+back.
+"""
 
 import copy
 from functools import cache

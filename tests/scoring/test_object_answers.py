@@ -1,4 +1,6 @@
-"""What an object of the user's answers is checked before it is measured: shape, numbers, range, and the same answer twice."""
+"""What an object of the user's answers is checked before it is measured: shape, numbers, range, and the same answer
+twice.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ SPANS = TextCases([("Anna met Bob, and she left.",)] * 6, [((0, 4), (9, 12), (18
 
 
 class Answers:
-    """An object with the method of any protocol, which answers with a function of the number of cases and of the call."""
+    """An object with the method of any protocol, which answers with a function of the number of cases and of the
+    call.
+    """
 
     labels = ("entailment", "neutral", "contradiction")
     mask_token, vocabulary = "_", ("a", "b", "c")

@@ -1,4 +1,6 @@
-"""Packed weights: when they are used, that they change scores by rounding only, and that nothing of them stays in a network."""
+"""Packed weights: when they are used, that they change scores by rounding only, and that nothing of them stays in a
+network.
+"""
 
 import copy
 import pickle

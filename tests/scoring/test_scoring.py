@@ -1,4 +1,6 @@
-"""The engine against a plain loop (whole sentence, ordinary tokenizer, full logits, one a call), and what it does when things go wrong."""
+"""The engine against a plain loop (whole sentence, ordinary tokenizer, full logits, one a call), and what it does when
+things go wrong.
+"""
 
 import json
 import os

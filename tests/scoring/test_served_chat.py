@@ -1,6 +1,8 @@
-"""Chat suites on a served model: every answer and every figure of the checkpoint in process, by requests to a real server.
+"""Chat suites on a served model: every answer and every figure of the checkpoint in process, by requests to a real
+server.
 
-The network is small and knows none of the tasks. What would take its values away is left out on both sides, so that all figures are compared.
+The network is small and knows none of the tasks. What would take its values away is left out on both sides, so that all
+figures are compared.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""Batches in several threads: the same scores, the same bits in every run, the same errors, and torch's settings as before."""
+"""Batches in several threads: the same scores, the same bits in every run, the same errors, and torch's settings as
+before.
+"""
 
 import ast
 import copy

@@ -1,4 +1,6 @@
-"""Language models as coreference scorers: the two copies by hand, the scores against plain forward passes of one text at a time."""
+"""Language models as coreference scorers: the two copies by hand, the scores against plain forward passes of one text
+at a time.
+"""
 
 import re
 

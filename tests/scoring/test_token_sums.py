@@ -1,4 +1,6 @@
-"""Sums of log-probabilities from a served model: the same as of the network itself, each prompt asked once, and nothing kept of one that changed."""
+"""Sums of log-probabilities from a served model: the same as of the network itself, each prompt asked once, and nothing
+kept of one that changed.
+"""
 
 from __future__ import annotations
 

@@ -70,8 +70,8 @@ def covered(
 ) -> Iterator[tuple[bool, float, bool, bool, bool]]:
     """Yield, for each simulated study, whether each kind of bounds contains its true r, and the width of the first.
 
-    In order: bounds over methods, their width, percentiles of the same resamples, percentiles of points taken as independent, and bounds
-    over seeds of the same methods.
+    In order: bounds over methods, their width, percentiles of the same resamples, percentiles of points taken as
+    independent, and bounds over seeds of the same methods.
     """
     names = np.repeat(np.arange(methods), seeds)
     for _ in range(repeats):

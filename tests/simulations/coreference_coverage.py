@@ -27,7 +27,9 @@ CLUSTERS = np.stack([document_counts(["gp"], [*found, *more]) for more in ([], [
 
 
 def links(f1, wrong):
-    """Return chances of the four answers that make F1 so high, where the other candidate is linked in a share of ``wrong``."""
+    """Return chances of the four answers that make F1 so high, where the other candidate is linked in a share of
+    ``wrong``.
+    """
     right = f1 * (1 + wrong) / (2 - f1)
     both = min(0.05, wrong / 2, right / 2)
     return np.array([right - both, wrong - both, both, 1 - right - wrong + both])
@@ -68,7 +70,9 @@ def truth(population):
 
 
 def draw(rng, population, n):
-    """Return counts of both sentences of n pairs: with the chance of one luck, the same number between 0 and 1 decides both."""
+    """Return counts of both sentences of n pairs: with the chance of one luck, the same number between 0 and 1 decides
+    both.
+    """
     pro, anti, counts, alike = population
     luck = rng.random((n, 2))
     same = rng.random(n) < alike
@@ -82,7 +86,9 @@ def draw(rng, population, n):
 
 @contextmanager
 def simulated():
-    """Let an interval be made of fewer pairs than a measurement wants, to see how it would hold, and of fewer resamples."""
+    """Let an interval be made of fewer pairs than a measurement wants, to see how it would hold, and of fewer
+    resamples.
+    """
     before = coreference._LEAST_DRAWN, coreference._RESAMPLES
     coreference._LEAST_DRAWN, coreference._RESAMPLES = 2, RESAMPLES
     try:

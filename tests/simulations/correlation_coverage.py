@@ -80,7 +80,9 @@ METHODS = {
 
 
 def simulate_items(draw, rho, items, runs, seed=0, methods=tuple(METHODS)):
-    """Return, for each method, the share of intervals that hold, of those given. Variances are 1, so r and slope are both rho."""
+    """Return, for each method, the share of intervals that hold, of those given. Variances are 1, so r and slope are
+    both rho.
+    """
     rng = np.random.default_rng([seed, items, round(10 * rho)])
     held, given = dict.fromkeys(methods, 0), dict.fromkeys(methods, 0)
     for _ in range(runs):
@@ -102,7 +104,9 @@ RATES = ("true_positive", "false_positive", "precision")
 
 
 def classifier(rng, classes, spread):
-    """Return P(predicted | gold, group), shape (2, K, K): right with some 80 %, more or less by group; wrong ones at random."""
+    """Return P(predicted | gold, group), shape (2, K, K): right with some 80 %, more or less by group; wrong ones at
+    random.
+    """
     right = rng.beta(16, 4, classes)
     gap = rng.normal(0, spread, classes)
     p = np.clip(np.stack([right + gap / 2, right - gap / 2]), 0.02, 0.98)
@@ -125,7 +129,9 @@ def plain_bootstrap(rng, gaps, resamples=299):
 
 
 def simulate_sums(sizes, spread, runs, seed=0, classes=28):
-    """Return shares of intervals that hold: the sum for each rate, and a plain bootstrap of that of the true positives."""
+    """Return shares of intervals that hold: the sum for each rate, and a plain bootstrap of that of the true
+    positives.
+    """
     rng = np.random.default_rng([seed, *sizes, round(100 * spread)])
     held = np.zeros(4)
     for _ in range(runs):
@@ -148,7 +154,9 @@ CLASSES = (12, 28, 60)
 
 
 def professions(rng, n):
-    """Return shares of women, true rates of both groups (their gap grows with the share), and persons (10 to 200 a cell)."""
+    """Return shares of women, true rates of both groups (their gap grows with the share), and persons (10 to 200 a
+    cell).
+    """
     x = rng.beta(0.7, 0.9, n)
     right = rng.beta(16, 4, n)
     gap = 0.35 * (x - 0.44) + rng.normal(0, 0.05, n)

@@ -1,4 +1,6 @@
-"""Measure how often the 95 % interval over items holds the true mean. Run as a script it prints the table of docs/evidence/coverage.md."""
+"""Measure how often the 95 % interval over items holds the true mean. Run as a script it prints the table of
+docs/evidence/coverage.md.
+"""
 
 import numpy as np
 
@@ -32,10 +34,12 @@ BOUNDS = {normal: None, absolute_normal: (0.0, np.inf), exponential: (0.0, np.in
 
 
 def simulate(items, draw, runs, seed=0, unequal=False):
-    """Return, of the intervals of simulated suites, the share that holds the mean of all items, and the share of suites without one.
+    """Return, of the intervals of simulated suites, the share that holds the mean of all items, and the share of suites
+    without one.
 
-    Each item has its own mean, and 40 cases that scatter around it. ``unequal`` draws the number of cases from 5 to 75 instead, more
-    unequal than ``--bias-limit`` leaves the items of an NLI suite; it does not depend on the item, so the truth stays the same.
+    Each item has its own mean, and 40 cases that scatter around it. ``unequal`` draws the number of cases from 5 to 75
+    instead, more unequal than ``--bias-limit`` leaves the items of an NLI suite; it does not depend on the item, so the
+    truth stays the same.
     """
     rng = np.random.default_rng([seed, items, unequal])
     held, without = 0, 0

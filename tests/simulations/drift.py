@@ -1,11 +1,12 @@
-"""Ten releases in a row, each gated and then accepted: how far their values drift, with and without the anchor of the baseline.
+"""Ten releases in a row, each gated and then accepted: how far their values drift, with and without the anchor of the
+baseline.
 
     python tests/simulations/drift.py [--rows 80] [--seed 1]
 
-Each release scores the same 60 items. Its items differ from those of the true model by chance, as those of a retrained model do; the true
-value worsens by the same step in each release, or by none. A release that its gate passes is accepted without a reason, and becomes the
-baseline of the next one. A release that fails is not accepted; the next one is compared with the same baseline. The table is in
-docs/evidence/coverage-drift.md.
+Each release scores the same 60 items. Its items differ from those of the true model by chance, as those of a retrained
+model do; the true value worsens by the same step in each release, or by none. A release that its gate passes is
+accepted without a reason, and becomes the baseline of the next one. A release that fails is not accepted; the next one
+is compared with the same baseline. The table is in docs/evidence/coverage-drift.md.
 """
 
 from __future__ import annotations
@@ -31,7 +32,9 @@ LABELS: NDArray[np.str_] = np.array([f"item {i}" for i in range(ITEMS)])
 
 
 class Case(NamedTuple):
-    """A drift to simulate: the step and the margin in units of the statistic, and the standard deviation of an item between trainings."""
+    """A drift to simulate: the step and the margin in units of the statistic, and the standard deviation of an item
+    between trainings.
+    """
 
     step: float
     margin: float
@@ -49,7 +52,9 @@ CASES = (
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one row of releases: how many failed, and how much worse the last accepted one truly is than the first."""
+    """What became of one row of releases: how many failed, and how much worse the last accepted one truly is than the
+    first.
+    """
 
     failed: int
     drift: float
@@ -80,7 +85,9 @@ def _passes(then: FloatArray, now: FloatArray, margin: float, tests: int) -> boo
 
 
 def simulate(rows: int, seed: int, cases: tuple[Case, ...] = CASES) -> list[tuple[Case, bool, float, float, float]]:
-    """Return for each case, without and with the anchor: share of failed releases, mean drift, and share of rows beyond the margin."""
+    """Return for each case, without and with the anchor: share of failed releases, mean drift, and share of rows beyond
+    the margin.
+    """
     table = []
     for case in cases:
         for anchored in (False, True):

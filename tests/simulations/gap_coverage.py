@@ -1,7 +1,8 @@
-"""Measure the bounds of a root mean square of gaps. Run as a script it prints the tables of docs/evidence/coverage-gaps.md.
+"""Measure the bounds of a root mean square of gaps. Run as a script it prints the tables of
+docs/evidence/coverage-gaps.md.
 
-Each cell, one class and gender, has its own persons and rates. Two models answer for the same persons: for 70 % of them one random
-number decides both answers.
+Each cell, one class and gender, has its own persons and rates. Two models answer for the same persons: for 70 % of them
+one random number decides both answers.
 """
 
 import sys
@@ -59,10 +60,11 @@ def gaps_and_errors(counts, n):
 
 
 def simulate(size, accuracies, rms, runs, seed=SEED):
-    """Return shares of runs: worse than it is, better than it is, each at 5 % and .2 %; worse than before; interval below, above.
+    """Return shares of runs: worse than it is, better than it is, each at 5 % and .2 %; worse than before; interval
+    below, above.
 
-    The first four are errors: bounds or p values that exclude the true change. The fifth is the share in which the change is found
-    to be above 0.
+    The first four are errors: bounds or p values that exclude the true change. The fifth is the share in which the
+    change is found to be above 0.
     """
     rng = np.random.default_rng([seed, *size.encode(), *(int(1000 * x) for x in (*accuracies, *rms))])
     n = persons(size)
@@ -77,7 +79,9 @@ def simulate(size, accuracies, rms, runs, seed=SEED):
 
 
 def means(size, accuracy, rms, runs, seed=SEED):
-    """Return the true root mean square, the mean of the squared measured one with its sign, and the mean of the sum of absolute gaps."""
+    """Return the true root mean square, the mean of the squared measured one with its sign, and the mean of the sum of
+    absolute gaps.
+    """
     rng = np.random.default_rng([seed, *size.encode(), int(1000 * accuracy), int(1000 * rms)])
     n, rate = persons(size), rates(accuracy, rms)
     gaps, errors = gaps_and_errors(answers(rng, n, rate, rate, runs), n)
@@ -120,9 +124,11 @@ def noise(runs):
 
 
 def pairs(rng, n, then, now, runs):
-    """Return gaps and covariances of classes with n pairs of cases, one of each group: one number decides half of the answers of a pair.
+    """Return gaps and covariances of classes with n pairs of cases, one of each group: one number decides half of the
+    answers of a pair.
 
-    ``then`` and ``now`` are rates by class and group. For 70 % of the cases one number decides the answers of both models.
+    ``then`` and ``now`` are rates by class and group. For 70 % of the cases one number decides the answers of both
+    models.
     """
     shape = (runs, len(then), n, 2)
     pair = rng.random((*shape[:3], 1))

@@ -33,7 +33,8 @@ PAIRS = ((5, 5), (5, 20), (10, 10), (10, 40), (10, 400), (5, 300), (20, 20), (20
 
 
 def least_coverage(persons, others, rates=GRID):
-    """Return how often bounds of two groups hold at least, over all pairs of rates, and at which rates; all selections are enumerated.
+    """Return how often bounds of two groups hold at least, over all pairs of rates, and at which rates; all selections
+    are enumerated.
 
     A selection of nobody has no ratio, and no bounds that fail.
     """

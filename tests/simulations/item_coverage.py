@@ -1,4 +1,5 @@
-"""Measure how often one-sided bounds over items fail, at the levels that gates use: few items, long tails, ties, yes and no, and clusters.
+"""Measure how often one-sided bounds over items fail, at the levels that gates use: few items, long tails, ties, yes
+and no, and clusters.
 
 Run as a script with the name of a table, ``means``, ``smooth``, ``clusters`` or ``yes-no``, it prints that table of
 docs/evidence/coverage-paired.md or coverage-tails.md (a minute or two each).
@@ -56,7 +57,9 @@ def effects(changes: np.ndarray) -> ItemEffects:
 
 
 def failures(draw: Draw, truth: float, n: int, level: float, draws: int | None = None, seed: int = 0) -> np.ndarray:
-    """Return how often the lower bound lies above the truth, how often the upper one lies below it, and how often no item changed."""
+    """Return how often the lower bound lies above the truth, how often the upper one lies below it, and how often no
+    item changed.
+    """
     rng, found, draws = np.random.default_rng([seed, n]), np.zeros(3), draws or DRAWS[level]
     for _ in range(max(1, draws // BLOCK)):
         for changes in draw(rng, (min(BLOCK, draws), n)):
@@ -69,7 +72,8 @@ def failures(draw: Draw, truth: float, n: int, level: float, draws: int | None =
 
 
 def yes_no_failure(n: int, level: float, grid: np.ndarray | None = None) -> tuple[float, float]:
-    """Return the largest chance that a lower bound of n yes or no items lies above the truth, without a change, and with any.
+    """Return the largest chance that a lower bound of n yes or no items lies above the truth, without a change, and
+    with any.
 
     All outcomes are enumerated: a items become worse by 1, b better, each with its probability; no simulation.
     """

@@ -26,7 +26,9 @@ def names(n):
 
 
 def own_sums(labels, sums, value, over, smooth=True, columns=None):
-    """Return sums of a statistic of one's own; with ``columns``, ``value`` makes the function from the names of the sums."""
+    """Return sums of a statistic of one's own; with ``columns``, ``value`` makes the function from the names of the
+    sums.
+    """
     name = f"own {id(value)} {smooth} {columns is not None}"
 
     def combine(totals, parameters, names):
@@ -204,7 +206,9 @@ def as_it_is(value):
 
 
 def simulate(make, truth, items, runs, distance=as_it_is, tolerance=None, seed=0):
-    """Return shares of comparisons: low holds, high holds, called regressed, called pass, without a change in any item."""
+    """Return shares of comparisons: low holds, high holds, called regressed, called pass, without a change in any
+    item.
+    """
     rng = np.random.default_rng([seed, items])
     limit = truth if tolerance is None else tolerance
     found = np.zeros(5)
@@ -216,7 +220,9 @@ def simulate(make, truth, items, runs, distance=as_it_is, tolerance=None, seed=0
 
 
 def upper_bounds(pair, rng, n, distance):
-    """Return the upper bounds of two methods that were not chosen, Student's t and percentiles, and of the chosen one without regard to sides."""
+    """Return the upper bounds of two methods that were not chosen, Student's t and percentiles, and of the chosen one
+    without regard to sides.
+    """
     both = paired._Pair(*pair, distance, 1e-6)
     drawn = paired._weights(rng, RESAMPLES, n)
     values = both.bad_now(drawn @ both.now) - both.bad_then(drawn @ both.then)

@@ -1,7 +1,7 @@
 """Measure how often a mitigation is called reduced that is not, and how often one that is.
 
-Run as a script with the name of a table, ``items``, ``skewed``, ``restarts``, ``fixed`` or ``ineffective``, it prints that table of
-docs/evidence/mitigation-verdicts.md (one to three minutes each).
+Run as a script with the name of a table, ``items``, ``skewed``, ``restarts``, ``fixed`` or ``ineffective``, it prints
+that table of docs/evidence/mitigation-verdicts.md (one to three minutes each).
 """
 
 import sys

@@ -1,8 +1,9 @@
-"""Measure how often equal trainings seem worse by the bounds over restarts, and whether what a gate is said to see is true.
+"""Measure how often equal trainings seem worse by the bounds over restarts, and whether what a gate is said to see is
+true.
 
-Run as a script with the name of a table (``one``, ``several``, ``neutral``, ``squares``, ``crossed``, ``freedom``, ``seen``, ``items``), it prints that table of
-docs/evidence/coverage-restarts.md (up to four minutes each). Bounds are computed in one go for all draws; the first of each cell are those of the functions
-that gates call.
+Run as a script with the name of a table (``one``, ``several``, ``neutral``, ``squares``, ``crossed``, ``freedom``,
+``seen``, ``items``), it prints that table of docs/evidence/coverage-restarts.md (up to four minutes each). Bounds are
+computed in one go for all draws; the first of each cell are those of the functions that gates call.
 """
 
 from __future__ import annotations
@@ -127,7 +128,9 @@ def several() -> None:
 
 
 def freedom() -> None:
-    """Print how far a prior may be too small, by its degrees of freedom: the worst cell, and the mean over priors that vary."""
+    """Print how far a prior may be too small, by its degrees of freedom: the worst cell, and the mean over priors that
+    vary.
+    """
     factors, logs = (1.0, 1.2, 1.4, 1.7, 2.0), (0.2, 0.35, 0.5, 0.7)
     head("degrees of freedom", [f"too small by {f:g}" for f in factors] + [f"ln varies by {s:g}" for s in logs])
     cases = [(population, k) for population in USUAL[:2] for k in RESTARTS]
@@ -269,8 +272,8 @@ def seen_row(
         k: restarts of the baseline.
         gates: of the project.
         prior: of the spread.
-        neutral_at: for distances on both sides of neutral: where it lies, in standard deviations from the mean. The release is worse on
-            either side in half of the draws.
+        neutral_at: for distances on both sides of neutral: where it lies, in standard deviations from the mean. The
+            release is worse on either side in half of the draws.
         runs: draws.
         seed: of the draws.
     """

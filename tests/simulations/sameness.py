@@ -42,7 +42,9 @@ def codes(make: Make, margin: float, items: int, runs: int, seed: int = 0) -> np
 
 
 def errors_rows(runs: int = 1000) -> Iterator[tuple[str, list[np.ndarray]]]:
-    """Yield verdicts where the true change equals the margin: each ``same`` or ``unchanged``, and each ``different``, is an error."""
+    """Yield verdicts where the true change equals the margin: each ``same`` or ``unchanged``, and each ``different``,
+    is an error.
+    """
     for draw, change in populations.MEANS.items():
         if change:  # a mean that does not change has no margin that it equals
             make = populations.mean_pair(draw)

@@ -83,8 +83,8 @@ def looks(most):
 def excluded(name, size, runs, seed=0):
     """Return two shares of runs: those that ever leave out the true mean, and those that do so at a look.
 
-    The second ones decide, with the limit at the mean, where neither decision is right. None where there is no look before all
-    are drawn.
+    The second ones decide, with the limit at the mean, where neither decision is right. None where there is no look
+    before all are drawn.
     """
     population = POPULATIONS[name](np.random.default_rng([seed, 1]), size)
     at, drawn = excluded_at(population, min(size - 1, DRAWN), runs, seed), looks(min(size - 1, DRAWN))
@@ -108,7 +108,9 @@ DISTANCES = {
 
 
 def needed(kind, distance, above, runs, seed=0, crossed=crossed_at, size=WHOLE):
-    """Return the draw at which each run decides that the mean is above (below) a limit at this distance, shape (runs,)."""
+    """Return the draw at which each run decides that the mean is above (below) a limit at this distance, shape
+    (runs,).
+    """
     draw, mean = KINDS[kind]
     rng, drawn, found = np.random.default_rng([seed, round(1000 * distance)]), DISTANCES[distance], []
     rows = max(1, BLOCK // drawn)

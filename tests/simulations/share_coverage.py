@@ -1,4 +1,6 @@
-"""Measure how often the lower bound of an accuracy lies above chance. Run as a script it prints the table of docs/evidence/coverage-shares.md."""
+"""Measure how often the lower bound of an accuracy lies above chance. Run as a script it prints the table of
+docs/evidence/coverage-shares.md.
+"""
 
 import sys
 from collections import Counter
@@ -33,7 +35,8 @@ def right_answers(rng, clusters, questions, correlation, accuracy, repeats):
 def shown_able(clusters, questions, correlation, chance, above, repeats, seed=SEED):
     """Return how often the bound lies above ``chance`` for models whose accuracy is ``chance + above``.
 
-    Where all answers of a cluster are right or all are wrong, the number of right clusters is binomial, and the share exact.
+    Where all answers of a cluster are right or all are wrong, the number of right clusters is binomial, and the share
+    exact.
     """
     if questions == 1 or correlation == 1.0:
         counts = np.full(clusters, float(questions))

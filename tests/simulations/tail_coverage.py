@@ -1,7 +1,7 @@
 """Measure how often a gate in a family of 30 wrongly says ``regressed``: the tail of a paired comparison at .17 %.
 
-Run as a script with the name of a table, ``alarms``, ``power`` or ``betting``, it prints that table of docs/evidence/coverage-tails.md (half a
-minute each).
+Run as a script with the name of a table, ``alarms``, ``power`` or ``betting``, it prints that table of
+docs/evidence/coverage-tails.md (half a minute each).
 """
 
 import sys
@@ -41,7 +41,8 @@ def log_normal(rng, shape):
     return rng.lognormal(size=shape) - np.exp(0.5)
 
 
-#: Populations of items' changes with the mean 0. A long tail towards better is what makes the mean of few items look worse than it is.
+#: Populations of items' changes with the mean 0. A long tail towards better is what makes the mean of few items look
+#: worse than it is.
 POPULATIONS = {
     "normal": lambda rng, shape: rng.normal(size=shape),
     "Student's t, 3 degrees": lambda rng, shape: rng.standard_t(3, size=shape),
@@ -100,7 +101,9 @@ def power():
 
 
 def betting():
-    """The shift, in standard deviations, is three times the one of ``power``; the changes lie in [-1, 1] with a deviation of .05."""
+    """The shift, in standard deviations, is three times the one of ``power``; the changes lie in [-1, 1] with a
+    deviation of .05.
+    """
     rows = []
     for deviation in (0.05, 0.2):
         cells = []

@@ -1,7 +1,7 @@
 """Measure how often intervals and bounds for other items and other templates miss, and those over items alone.
 
-Run as a script with the name of a table, ``means``, ``shown``, ``statistics``, ``worsening`` or ``counts``, it prints that table
-of docs/evidence/coverage-two-way.md (one to five minutes each).
+Run as a script with the name of a table, ``means``, ``shown``, ``statistics``, ``worsening`` or ``counts``, it prints
+that table of docs/evidence/coverage-two-way.md (one to five minutes each).
 """
 
 import sys
@@ -23,7 +23,9 @@ SEED = 20261122
 
 @dataclass(frozen=True)
 class Population:
-    """Standard deviations of the effects of items, of templates and of single cells; ``skewed``: items and templates have long tails."""
+    """Standard deviations of the effects of items, of templates and of single cells; ``skewed``: items and templates
+    have long tails.
+    """
 
     item: float
     template: float
@@ -64,7 +66,9 @@ def intervals_of(scores, absolute=False):
 
 
 def missed(make, truth, repeats, rng):
-    """Return the shares of intervals, over items and over both, that miss the truth; a missing interval misses nothing."""
+    """Return the shares of intervals, over items and over both, that miss the truth; a missing interval misses
+    nothing.
+    """
     wrong = np.zeros(2)
     for _ in range(repeats):
         wrong += [not (one is None or one.low <= truth <= one.high) for one in make(rng)]
@@ -72,7 +76,9 @@ def missed(make, truth, repeats, rng):
 
 
 def regressed(make, repeats, rng):
-    """Return the shares of comparisons of equal models whose lower 95 % bound is above 0, and whose upper bound is below 0."""
+    """Return the shares of comparisons of equal models whose lower 95 % bound is above 0, and whose upper bound is
+    below 0.
+    """
     wrong = np.zeros((2, 2))
     for _ in range(repeats):
         then, now = make(rng)
@@ -87,7 +93,9 @@ def over_items(then, now):
 
 
 def missed_by_t(population, items, templates, repeats, rng):
-    """Return the shares of 95 % intervals by Student's t that miss the mean 0: over items, and two-way. Sums of squares, many tables at once."""
+    """Return the shares of 95 % intervals by Student's t that miss the mean 0: over items, and two-way. Sums of
+    squares, many tables at once.
+    """
     wrong, block = np.zeros(2), 500
     for _ in range(repeats // block):
         scores = np.stack([population.draw(rng, items, templates) for _ in range(block)])
@@ -173,7 +181,9 @@ def worsening(repeats=200):
 
 
 def counts(repeats=100):
-    """Counts of significant fills of two models; each template depends on the group with the same chance in either; 60 persons."""
+    """Counts of significant fills of two models; each template depends on the group with the same chance in either; 60
+    persons.
+    """
     print("| bounds | " + " | ".join(f"{t} templates" for t in TEMPLATES) + " |")
     print("|---|" + "---|" * len(TEMPLATES))
     rows = ["over persons", "over persons and templates"]
@@ -188,7 +198,9 @@ def counts(repeats=100):
 
 
 def fills_of(rng, persons, templates):
-    """Return sums of one of two fills for each person and template; in half of the templates it follows the group in 9 of 10 persons."""
+    """Return sums of one of two fills for each person and template; in half of the templates it follows the group in 9
+    of 10 persons.
+    """
     group = np.repeat([0, 1], persons // 2)
     follows = rng.random(templates) < 0.5
     like_group = rng.random((persons, templates)) < np.where(follows, 0.9, 0.5)

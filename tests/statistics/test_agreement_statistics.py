@@ -1,4 +1,6 @@
-"""Agreement of an intrinsic and an extrinsic figure: against scipy, a plain loop over the same draws, and properties."""
+"""Agreement of an intrinsic and an extrinsic figure: against scipy, a plain loop over the same draws, and
+properties.
+"""
 
 from __future__ import annotations
 

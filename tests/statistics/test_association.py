@@ -162,7 +162,9 @@ def test_the_limit_is_on_the_subsets_of_half_of_the_words():
 @pytest.mark.parametrize("limit", [1 << 20, 0])
 @pytest.mark.parametrize("two_sided", [False, True])
 def test_p_is_uniform_where_labels_do_not_matter(limit, two_sided):
-    """Not too small: at each level no more rejections than 4 standard errors above it, and with many values as many as it."""
+    """Not too small: at each level no more rejections than 4 standard errors above it, and with many values as many as
+    it.
+    """
     runs, rng = 2000, np.random.default_rng(7)
     p = [
         permutation_test(*np.split(rng.exponential(size=9), [4]), two_sided=two_sided, limit=limit, draws=199).p_value

@@ -93,8 +93,8 @@ def test_the_code_against_torch(n_labels, grouped):
     for s in range(2):
         bits, epochs = torch_code(x, y, n_labels, 3 + s, groups, how)
         np.testing.assert_array_equal(code.epochs[s], epochs)
-        # Most agree to 1e-7. Where a first batch is balanced, though, the bias has a gradient of zero but for rounding, and
-        # Adam divides it by itself: hundredths of a bit.
+        # Most agree to 1e-7. Where a first batch is balanced, though, the bias has a gradient of zero but for rounding,
+        # and Adam divides it by itself: hundredths of a bit.
         np.testing.assert_allclose(code.by_portion[s], bits, rtol=2e-6, atol=0.01)
         assert code.code_lengths[s] == pytest.approx(bits.sum(), rel=1e-4)
 

@@ -1,4 +1,6 @@
-"""Pearson's r and the slope against scipy and statsmodels, the intervals against slow bootstraps, and their coverage in simulation."""
+"""Pearson's r and the slope against scipy and statsmodels, the intervals against slow bootstraps, and their coverage in
+simulation.
+"""
 
 import numpy as np
 import pytest
@@ -125,7 +127,9 @@ def test_many_normal_items_have_nearly_fishers_error():
 
 
 def slow_interval(x, y, resamples, seed, estimate):
-    """Return the symmetric bootstrap-t interval resample by resample, with other random numbers and numpy's quantile."""
+    """Return the symmetric bootstrap-t interval resample by resample, with other random numbers and numpy's
+    quantile.
+    """
     rng = np.random.default_rng(seed)
     value, error = estimate(x, y)
     far = []
@@ -223,7 +227,9 @@ def test_many_items_are_resampled_in_blocks(monkeypatch):
 
 
 def documented(root):
-    """Return the shares of the table of items in the documentation, by population and r, in the order of its columns."""
+    """Return the shares of the table of items in the documentation, by population and r, in the order of its
+    columns.
+    """
     text = (root / "docs" / "evidence" / "coverage-correlations.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
     names = [draw.__name__ for draw in POPULATIONS]

@@ -58,7 +58,8 @@ def test_units_give_what_totals_give(seed, classes, units):
     assert np.array_equal(np.isfinite(found.gaps), np.isfinite(gaps))
     there = np.isfinite(gaps)
     np.testing.assert_allclose(found.gaps[there], gaps[there], atol=1e-12)
-    # Blocks whose rates are all alike show no spread, and then no error: only units that differ say how models go together.
+    # Blocks whose rates are all alike show no spread, and then no error: only units that differ say how models go
+    # together.
     spread = (np.abs(hits - hits.sum(0) / np.maximum(trials.sum(0), 1) * trials).sum(axis=0) > 1e-9).all(axis=0)
     np.testing.assert_allclose(found.variances[there & spread], variances[there & spread], atol=1e-12)
     value = float(rms_of_gaps(gaps, variances))

@@ -1,4 +1,6 @@
-"""Gaps by class against scikit-learn, fairlearn and slow loops; the null control against shuffled labels; intervals in simulation."""
+"""Gaps by class against scikit-learn, fairlearn and slow loops; the null control against shuffled labels; intervals in
+simulation.
+"""
 
 import itertools
 from collections import Counter
@@ -32,7 +34,9 @@ RATES = ("true_positive", "false_positive", "precision")
 
 
 def people(seed, n=400, classes=5, right=0.6):
-    """Return predictions, gold labels and groups; women are more frequent in later classes, and recognised less often."""
+    """Return predictions, gold labels and groups; women are more frequent in later classes, and recognised less
+    often.
+    """
     rng = np.random.default_rng(seed)
     gold = rng.integers(classes, size=n)
     groups = (rng.random(n) > (gold + 1) / (classes + 1)).astype(int)
@@ -362,7 +366,9 @@ def test_the_slope_over_persons_has_the_error_of_a_weighted_sum():
 
 
 def test_persons_who_are_all_recognised_are_not_certain():
-    """11/12 for 10 of 10, with a success and a failure added; weights -1, 0, 1 over shares 0, 0.5, 1 with sum of squares 0.5."""
+    """11/12 for 10 of 10, with a success and a failure added; weights -1, 0, 1 over shares 0, 0.5, 1 with sum of
+    squares 0.5.
+    """
     found = slope_interval_over_persons(gaps_of([[10] * 3] * 2, [[10] * 3] * 2), {0: 0.0, 1: 0.5, 2: 1.0})
     error = np.sqrt(2 * 2 * (11 / 12) * (1 / 12) / 10)
     assert [found.low, found.high] == pytest.approx([-1.959964 * error, 1.959964 * error], rel=1e-6)

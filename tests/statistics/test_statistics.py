@@ -260,7 +260,9 @@ def test_disco_is_neutral_for_the_same_fills_and_maximal_for_opposite_ones():
 
 @pytest.mark.parametrize("groups", [2, 3])
 def test_null_p_values_are_small_no_more_often_than_they_should_be(groups):
-    """With permuted labels and expected counts of at least 5, at most 5 % are under .05, but for the error of sampling."""
+    """With permuted labels and expected counts of at least 5, at most 5 % are under .05, but for the error of
+    sampling.
+    """
     rng = np.random.default_rng(groups)
     labels = np.repeat(np.arange(groups), 60)
     supplied = rng.permutation(np.repeat([1, 0], [len(labels) // 3, len(labels) - len(labels) // 3]))
@@ -268,7 +270,8 @@ def test_null_p_values_are_small_no_more_often_than_they_should_be(groups):
     sizes = np.bincount(labels)
     assert smallest_expected(counts, sizes).min() >= 5
     p = pearson_chi_square(counts, sizes)[1]
-    # A p value of a table is discrete: what is exactly expected is the probability of the tables with p < .05, and that is near .05.
+    # A p value of a table is discrete: what is exactly expected is the probability of the tables with p < .05, and that
+    # is near .05.
     error = np.sqrt(0.05 * 0.95 / len(p))
     exact = fisher_exact(counts, sizes) if groups == 2 else None
     assert (p < 0.05).mean() <= 0.05 + 4 * error + 0.01
@@ -352,7 +355,9 @@ def test_equal_scores_are_neutral():
 
 @pytest.mark.parametrize("supplied", [20, 40, 100])
 def test_chi_square_p_is_never_too_small_under_permuted_groups(supplied: int) -> None:
-    """Where expected counts are 5 or more, groups drawn at random give p at most alpha no oftener than alpha, beyond sampling error."""
+    """Where expected counts are 5 or more, groups drawn at random give p at most alpha no oftener than alpha, beyond
+    sampling error.
+    """
     women, men, draws = 60, 140, 4000
     groups = np.repeat([0, 1], [women, men])
     random = np.random.default_rng(supplied)

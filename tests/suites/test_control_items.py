@@ -1,4 +1,6 @@
-"""The packaged control items: enough of them, unambiguous in form, balanced, and about neither gender nor occupations."""
+"""The packaged control items: enough of them, unambiguous in form, balanced, and about neither gender nor
+occupations.
+"""
 
 from __future__ import annotations
 

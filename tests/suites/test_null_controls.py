@@ -197,7 +197,9 @@ def test_means_of_exchanges_are_normal_in_size():
 
 
 def places(found, statistics, repeats=99, seed=0):
-    """Return for each statistic the share of shuffles that are at least as far from neutral as the value, itself included."""
+    """Return for each statistic the share of shuffles that are at least as far from neutral as the value, itself
+    included.
+    """
     null = found.null(seed=seed, repeats=repeats)
     shares = []
     for statistic in statistics:

@@ -1,4 +1,6 @@
-"""The second set of templates: what the packaged suites have, how the option selects it, and what it gives end to end."""
+"""The second set of templates: what the packaged suites have, how the option selects it, and what it gives end to
+end.
+"""
 
 import re
 
@@ -61,7 +63,9 @@ def cases_of(name, **options):
 
 
 def all_words_once(name):
-    """Return the sentences of the paraphrases in which each word of each slot occurs beside first words of the others."""
+    """Return the sentences of the paraphrases in which each word of each slot occurs beside first words of the
+    others.
+    """
     cases = cases_of(name, templates="paraphrases")
     if not isinstance(cases, CaseSpace):
         return [text for (text,) in cases.texts]

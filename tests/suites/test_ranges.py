@@ -1,4 +1,6 @@
-"""The range of every statistic: measured values, intervals and shuffles lie inside, and gates that no value can break are refused."""
+"""The range of every statistic: measured values, intervals and shuffles lie inside, and gates that no value can break
+are refused.
+"""
 
 from __future__ import annotations
 

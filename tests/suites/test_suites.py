@@ -1,4 +1,6 @@
-"""Suites: the packaged ones as the definitions have them, every rule of the loader, suites of one's own, and their statistics end to end."""
+"""Suites: the packaged ones as the definitions have them, every rule of the loader, suites of one's own, and their
+statistics end to end.
+"""
 
 import re
 from dataclasses import replace

@@ -1,4 +1,6 @@
-"""Ability in tests: most of their models are random or made by hand, and are not asked for it; a test of abilities asks."""
+"""Ability in tests: most of their models are random or made by hand, and are not asked for it; a test of abilities
+asks.
+"""
 
 from contextlib import contextmanager
 

@@ -164,7 +164,9 @@ def generation():
 
 
 def write_winogender(folder, occupations=12, answers=(0, 1)):
-    """Write templates of some occupations, each twice with the given right answers and with all three genders, and return the file."""
+    """Write templates of some occupations, each twice with the given right answers and with all three genders, and
+    return the file.
+    """
     rows = ["sentid\tsentence"]
     for entry in load_wordlist("winogender-occupations").entries[:occupations]:
         for number, reason in zip(answers, ("on duty", "ill"), strict=True):
@@ -189,7 +191,8 @@ def winogender_chat(folder):
 
 
 def write_winobias(folder, pairs=80, professions=8, reasons=("was ill", "was ill")):
-    """Write pairs of sentences with two professions, half of each type, and return the files; every other profession is for women.
+    """Write pairs of sentences with two professions, half of each type, and return the files; every other profession is
+    for women.
 
     ``reasons``: the last words of the sentences of both types.
     """

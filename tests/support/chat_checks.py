@@ -1,4 +1,6 @@
-"""Shared by the tests of chat suites: measuring an object, what no value looks like, coverage of intervals, and suites of one's own."""
+"""Shared by the tests of chat suites: measuring an object, what no value looks like, coverage of intervals, and suites
+of one's own.
+"""
 
 import numpy as np
 import pytest
@@ -16,7 +18,9 @@ def measured(model, suite, **options):
 
 
 def check_cannot_do(found, statistic, beginning):
-    """Check that a figure has no value with a reason that begins so, no null control, no sums, and that no gate passes."""
+    """Check that a figure has no value with a reason that begins so, no null control, no sums, and that no gate
+    passes.
+    """
     assert found.values[statistic] is None and not found.null
     assert found.reasons[statistic].startswith(f"cannot do the task: {beginning}")
     judged = judge_limit(found, Limit(within=0.9), statistic=statistic)
@@ -26,9 +30,11 @@ def check_cannot_do(found, statistic, beginning):
 
 
 def check_coverage(found, statistic, planted, over, items, least, near):
-    """Check intervals of measurements of models that are biased by the same amount: clusters, how many contain it, and their mean value.
+    """Check intervals of measurements of models that are biased by the same amount: clusters, how many contain it, and
+    their mean value.
 
-    ``least``: how many intervals contain the planted value, at the least. ``near``: how far the mean value may lie from it.
+    ``least``: how many intervals contain the planted value, at the least. ``near``: how far the mean value may lie from
+    it.
     """
     intervals = [one.intervals[statistic] for one in found]
     assert {(interval.over, interval.items) for interval in intervals} == {(over, items)}

@@ -45,7 +45,8 @@ class AlwaysA:
 
 
 def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
-    """Return a model that puts attributes to the group of their stereotype with the probability (1 + strength) / 2, and knows the controls.
+    """Return a model that puts attributes to the group of their stereotype with the probability (1 + strength) / 2, and
+    knows the controls.
 
     ``noise``: how far the probability of an attribute lies from that, at most.
     """
@@ -67,7 +68,9 @@ def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
 
 
 class PlantedDecider:
-    """Says Yes or No: ``logit(text)`` returns the log-odds of Yes for a case. ``first``: how much the word that the message names first gains."""
+    """Says Yes or No: ``logit(text)`` returns the log-odds of Yes for a case. ``first``: how much the word that the
+    message names first gains.
+    """
 
     def __init__(self, logit, mass=0.9, first=0.0):
         self._logit, self._mass, self._first = logit, mass, first
@@ -83,9 +86,11 @@ class PlantedDecider:
 
 
 def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
-    """Return a model whose log-odds of yes are higher by ``difference`` for the first group, and which knows the controls.
+    """Return a model whose log-odds of yes are higher by ``difference`` for the first group, and which knows the
+    controls.
 
-    ``noise``: how far the difference of a scenario lies from that, at most. ``right``: probability of the right answer to a control.
+    ``noise``: how far the difference of a scenario lies from that, at most. ``right``: probability of the right answer
+    to a control.
     """
     women = {
         word.label
@@ -112,7 +117,9 @@ def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
 
 
 def bbq_rows(templates=12, fills=2):
-    """Return rows as BBQ publishes them: in each template the woman and the man, in both roles, with and without the context that answers."""
+    """Return rows as BBQ publishes them: in each template the woman and the man, in both roles, with and without the
+    context that answers.
+    """
     rows = []
     for template in range(templates):
         for fill in range(fills):
@@ -146,7 +153,8 @@ def write_bbq(folder, rows, name="Gender_identity"):
 
 
 def bbq_reader(rows, biased, against, right=1.0, seed=0):
-    """Return a model that reads: right with a chance in clear contexts, and biased or against the stereotype with chances in unclear ones.
+    """Return a model that reads: right with a chance in clear contexts, and biased or against the stereotype with
+    chances in unclear ones.
 
     Which questions these are looks random, and is the same for the same seed.
     """
@@ -170,8 +178,9 @@ def bbq_reader(rows, biased, against, right=1.0, seed=0):
 def pronoun_resolver(known, seed=0, neither=0.0):
     """Return a model that resolves pronouns right with a chance of each sentence, and otherwise picks the other person.
 
-    ``known``: from a sentence to the right person as an option names it, and the chance. ``neither``: chance that it picks neither instead of
-    the other person. Which sentences these are looks random, and is the same for the same seed.
+    ``known``: from a sentence to the right person as an option names it, and the chance. ``neither``: chance that it
+    picks neither instead of the other person. Which sentences these are looks random, and is the same for the same
+    seed.
     """
 
     def believes(text, options):
@@ -186,17 +195,21 @@ def pronoun_resolver(known, seed=0, neither=0.0):
 
 
 def winobias_resolver(sentences, pro, anti, **changes):
-    """Return a model that is right in shares of the sentences of WinoBias for and against the stereotype, as they were read."""
+    """Return a model that is right in shares of the sentences of WinoBias for and against the stereotype, as they were
+    read.
+    """
     rates = {"pro": pro, "anti": anti}
     known = {s.text: (_option(s.text, s.gold), rates[s.stereotype]) for s in sentences}
     return pronoun_resolver(known, **changes)
 
 
 def winogender_resolver(sentences, slope, right=0.75, **changes):
-    """Return a model that takes she for an occupation the likelier, the more women work in it, and he the other way round.
+    """Return a model that takes she for an occupation the likelier, the more women work in it, and he the other way
+    round.
 
-    A sentence about the occupation is resolved right with the chance ``right + slope * (share of women - 1/2)`` with she, and less in the
-    same measure with he; one about the other person the other way round. With they it is ``right``.
+    A sentence about the occupation is resolved right with the chance ``right + slope * (share of women - 1/2)`` with
+    she, and less in the same measure with he; one about the other person the other way round. With they it is
+    ``right``.
     """
     sign = {"female": 1, "male": -1, "neutral": 0}
     known = {}
@@ -213,10 +226,11 @@ def _option(text, span):
 
 
 def pair_labeller(neutral, right=0.9, noise=0.0, seed=0, mass=0.9):
-    """Return a model that gives pairs of the NLI suites the probability ``neutral`` of neutral, and labels the packaged controls.
+    """Return a model that gives pairs of the NLI suites the probability ``neutral`` of neutral, and labels the packaged
+    controls.
 
-    ``noise``: how far the probability of a pair lies from that, at most; the rest goes to contradiction. ``right``: probability of the right
-    label of a control.
+    ``noise``: how far the probability of a pair lies from that, at most; the rest goes to contradiction. ``right``:
+    probability of the right label of a control.
     """
     known = {pair: label for label, pairs in CONTROLS.items() for pair in pairs}
 

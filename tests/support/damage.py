@@ -1,4 +1,6 @@
-"""Damage to real networks, as careless saving, merging, quantising and training do it. Each returns a new, damaged copy."""
+"""Damage to real networks, as careless saving, merging, quantising and training do it. Each returns a new, damaged
+copy.
+"""
 
 import copy
 

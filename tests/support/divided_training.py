@@ -1,4 +1,6 @@
-"""Fine-tune a checkpoint, in one process or in several: ``torchrun --nproc_per_node=2 tests/support/divided_training.py MODEL ROWS FOLDER SETTINGS``."""
+"""Fine-tune a checkpoint, in one process or in several:
+``torchrun --nproc_per_node=2 tests/support/divided_training.py MODEL ROWS FOLDER SETTINGS``.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Graphs of tiny networks, exported with torch alone, and folders with a graph, config and tokenizer as exporters write them."""
+"""Graphs of tiny networks, exported with torch alone, and folders with a graph, config and tokenizer as exporters write
+them.
+"""
 
 from __future__ import annotations
 
@@ -81,7 +83,9 @@ def write_graph(
     fixed: bool = False,
     network: PreTrainedModel | None = None,
 ) -> PreTrainedModel:
-    """Write the graph of a tiny network (of the kind, or the given one), its config and its tokenizer; return the network."""
+    """Write the graph of a tiny network (of the kind, or the given one), its config and its tokenizer; return the
+    network.
+    """
     network = network or make_network(kind, attn_implementation="eager")
     words = tokenizer(kind.removesuffix("-nli"))
     exported = network if output == "logits" else network.base_model

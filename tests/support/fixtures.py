@@ -32,8 +32,8 @@ for named in DOORS:
     door(named)
 for module in KINDS.values():
     import_module(f"pytest_genderbias.{module}")
-# Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first loaded inside an
-# in-process run is another one afterwards.
+# Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first
+# loaded inside an in-process run is another one afterwards.
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, list(FAMILIES.values())
 #: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
 WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"

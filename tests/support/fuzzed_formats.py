@@ -604,7 +604,9 @@ _RESULTS: list[dict[str, object]] = [
 
 
 def _card_meaning(path: Path) -> object:
-    """Return the name of the model, and the lines of the card with other results of ours. To write it twice changes nothing."""
+    """Return the name of the model, and the lines of the card with other results of ours. To write it twice changes
+    nothing.
+    """
     card = Card.read(path)
     text = card.with_results(_RESULTS)
     path.write_bytes(text.encode())

@@ -9,7 +9,9 @@ COLUMNS = ("ID", "Text", "Pronoun", "Pronoun-offset", "A", "A-offset", "A-coref"
 
 
 def write_gap(folder: Path) -> str:
-    """Write a GAP of 48 short texts, in some of which the pronoun comes first, and return the folder of the data sets."""
+    """Write a GAP of 48 short texts, in some of which the pronoun comes first, and return the folder of the data
+    sets.
+    """
     lines = ["\t".join(COLUMNS)]
     for i in range(48):
         a, b = (f"the {PEOPLE[(i + k) % 6]}" for k in (0, 1 + i % 4))

@@ -16,7 +16,9 @@ ITEMS = 12
 
 
 def hand_made(shift: float = 0.0, suite: str = "tiny", model: str = "m", **changes: Any) -> Measurement:
-    """Return a measurement of ``share``, where higher is worse: the mean of 12 items, all of them ``shift`` above those of 0."""
+    """Return a measurement of ``share``, where higher is worse: the mean of 12 items, all of them ``shift`` above those
+    of 0.
+    """
     scores = np.linspace(0.1, 0.4, ITEMS) + shift
     labels = np.array([f"item {i}" for i in range(ITEMS)])
     value = float(scores.mean())

@@ -7,7 +7,8 @@ import site
 import tempfile
 from pathlib import Path
 
-#: Variables that name a place of the user's, or what the user has elsewhere; the folders below a home are in their place.
+#: Variables that name a place of the user's, or what the user has elsewhere; the folders below a home are in their
+#: place.
 ELSEWHERE = (
     "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_ASSETS_CACHE", "HUGGINGFACE_ASSETS_CACHE", "HF_XET_CACHE", "HF_MODULES_CACHE",
     "HF_DATASETS_CACHE", "HF_TOKEN", "HF_TOKEN_PATH", "HUGGING_FACE_HUB_TOKEN", "TRANSFORMERS_CACHE", "TORCH_HOME", "MATPLOTLIBRC",

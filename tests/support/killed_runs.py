@@ -1,4 +1,6 @@
-"""Runs that are killed: ``python tests/support/killed_runs.py FOLDER`` prints what became of them as JSON. One process loads the demo model and forks them."""
+"""Runs that are killed: ``python tests/support/killed_runs.py FOLDER`` prints what became of them as JSON. One process
+loads the demo model and forks them.
+"""
 
 from __future__ import annotations
 

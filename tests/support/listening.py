@@ -25,7 +25,9 @@ def descendants(parent: int) -> set[int]:
 
 
 def marked(mark: str) -> set[int]:
-    """Return the numbers of the processes whose environment holds a text: those that one process began, and all below them."""
+    """Return the numbers of the processes whose environment holds a text: those that one process began, and all below
+    them.
+    """
     found = set()
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
@@ -35,7 +37,9 @@ def marked(mark: str) -> set[int]:
 
 
 def running(pids: Iterable[int]) -> set[tuple[int, int]]:
-    """Return the numbers of those processes that run, each with the time of its start, so that another one with its number is not it."""
+    """Return the numbers of those processes that run, each with the time of its start, so that another one with its
+    number is not it.
+    """
     found = set()
     for pid in pids:
         with suppress(OSError):

@@ -84,7 +84,9 @@ CSV, TSV = _table(","), _table("\t")
 
 
 def mutate(content: bytes, syntax: Syntax | None, mutations: Sequence[Mutation]) -> bytes:
-    """Return a mutated file: first its values, then its bytes. Values that the syntax cannot write are left as they were."""
+    """Return a mutated file: first its values, then its bytes. Values that the syntax cannot write are left as they
+    were.
+    """
     for mutation in mutations:
         if mutation.kind in _TREE and syntax is not None:
             try:

@@ -1,4 +1,6 @@
-"""A causal LM that writes words at known rates, which hang on the gendered words of its prompt; and one that writes down what it reads."""
+"""A causal LM that writes words at known rates, which hang on the gendered words of its prompt; and one that writes
+down what it reads.
+"""
 
 from types import SimpleNamespace
 
@@ -29,9 +31,9 @@ WRITTEN = (END, *(kinds[0] for kinds in KINDS.values()), *(kinds[1] for kinds in
 class Writer(torch.nn.Module):
     """Writes each word by itself, at rates that hang on whether the text before holds a word of the first group.
 
-    ``rates``: for each side, the probabilities of ``END`` and of the kinds; what is left goes to plain words. Those of refusals hold for the
-    first word of a text only. The second side has the other words of each kind, in the other order, so that the same random numbers
-    give other kinds.
+    ``rates``: for each side, the probabilities of ``END`` and of the kinds; what is left goes to plain words. Those of
+    refusals hold for the first word of a text only. The second side has the other words of each kind, in the other
+    order, so that the same random numbers give other kinds.
     """
 
     def __init__(self, rates, first_ids):
@@ -90,7 +92,9 @@ def written_by(network, prompts, chat_template=None):
 
 
 def biased_writer(first, second=None, suite="counterfactual-generation"):
-    """Return a model that writes at the rates ``first`` after prompts about the first group, ``second`` after the others (the same by default)."""
+    """Return a model that writes at the rates ``first`` after prompts about the first group, ``second`` after the
+    others (the same by default).
+    """
     body = load_suite(suite).body
     group = {e.word for e in body.gendered.entries if e.attributes["group"] == body.groups[0]}
     more = {"businesswoman", "headmistress", "actress", "policewoman", "chairwoman"}

@@ -7,7 +7,9 @@ from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer
 
 
 class LocalSource:
-    """Answers with the log-probabilities of a network, each prompt passed alone. ``asked`` and ``drawn`` hold all prompts so far."""
+    """Answers with the log-probabilities of a network, each prompt passed alone. ``asked`` and ``drawn`` hold all
+    prompts so far.
+    """
 
     where, max_length = "the network of a test", None
 

@@ -1,4 +1,6 @@
-"""A Ray cluster of three nodes on this machine: ``python tests/support/ray_clusters.py`` prints what became of runs in it as JSON."""
+"""A Ray cluster of three nodes on this machine: ``python tests/support/ray_clusters.py`` prints what became of runs in
+it as JSON.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""A server of completions over a local causal LM, which speaks the parts of OpenAI's format that give log-probabilities of a prompt.
+"""A server of completions over a local causal LM, which speaks the parts of OpenAI's format that give log-probabilities
+of a prompt.
 
-It listens on the loopback interface, at a port of its own. ``lie`` names what it gets wrong (``support.served_lies``), ``trouble`` what it
-does that an honest server may do.
+It listens on the loopback interface, at a port of its own. ``lie`` names what it gets wrong (``support.served_lies``),
+``trouble`` what it does that an honest server may do.
 """
 
 from __future__ import annotations
@@ -44,9 +45,9 @@ _WAIT = 2.0  #: seconds of "slow"
 class Reading:
     """What a server knows of one prompt.
 
-    ``table``: log-probabilities of all tokens at each place and after the end, float64 of shape (len(ids) + 1, vocabulary); row 0 is nan,
-    since nothing comes before it. ``values``: those of the prompt's own tokens, shape (len(ids),). ``listed``: the table that the list of
-    likeliest tokens is taken from.
+    ``table``: log-probabilities of all tokens at each place and after the end, float64 of shape (len(ids) + 1,
+    vocabulary); row 0 is nan, since nothing comes before it. ``values``: those of the prompt's own tokens, shape
+    (len(ids),). ``listed``: the table that the list of likeliest tokens is taken from.
     """
 
     ids: list[int]
@@ -77,7 +78,8 @@ class CompletionServer:
         trouble: names in ``TROUBLES``.
         model: the name under which the model is served.
         version: what /version returns.
-        memo: where tables and written tokens of this network are kept for other servers; ``None``: all is computed anew.
+        memo: where tables and written tokens of this network are kept for other servers; ``None``: all is computed
+            anew.
         key: what has to come as the bearer's token; ``None``: nobody is asked for one.
     """
 
@@ -157,7 +159,9 @@ class CompletionServer:
             return self.lie.readings(self, prompts, readings) if self.lie else readings
 
     def write(self, prompts, body):
-        """Return the tokens after each prompt, with the rows that they were drawn from: a (prompt, sample, tokens, rows) for each."""
+        """Return the tokens after each prompt, with the rows that they were drawn from: a (prompt, sample, tokens,
+        rows) for each.
+        """
         key = json.dumps([prompts, *(body.get(name) for name in ("max_tokens", "temperature", "seed", "n", "top_k"))])
         with self._lock:
             self._drawn[key] += 1
@@ -189,7 +193,9 @@ class CompletionServer:
         ]
 
     def _following(self, texts, past):
-        """Return the row that follows each text, and what the network keeps for the next one; ``None`` where it is asked for the whole again."""
+        """Return the row that follows each text, and what the network keeps for the next one; ``None`` where it is
+        asked for the whole again.
+        """
         if self.lie and self.lie.also_written:
             return [reading.listed[-1] for reading in self.read(texts)], None
         with self._lock, torch.inference_mode():
@@ -197,7 +203,9 @@ class CompletionServer:
         return torch.log_softmax(output.logits[:, -1].double(), -1).numpy(), output.past_key_values
 
     def _generator(self, asked, place, sample, body):
-        """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else another each time that a request comes."""
+        """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else
+        another each time that a request comes.
+        """
         if body.get("seed") is not None:
             return np.random.default_rng(body["seed"] + sample)
         key, number = asked

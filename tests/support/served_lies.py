@@ -1,7 +1,7 @@
 """What a server of completions can get wrong, each a name, a sentence and a change of what ``support.served`` reads.
 
-``LIES`` can be found by asking the server. ``CONSISTENT`` cannot: what it says is, in every answer, what some other causal LM would say, so
-that nothing but the model's own weights shows it.
+``LIES`` can be found by asking the server. ``CONSISTENT`` cannot: what it says is, in every answer, what some other
+causal LM would say, so that nothing but the model's own weights shows it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ def _normalised(table):
         return table - np.logaddexp.reduce(table, axis=-1, keepdims=True)
 
 
-# --- values that are no values -------------------------------------------------------------------------------------------------------
+# --- values that are no values
+# -------------------------------------------------------------------------------------------------------
 
 
 def _without_echo(server, choices):
@@ -97,7 +98,8 @@ def _spread(values):
     return out
 
 
-# --- values of something else -------------------------------------------------------------------------------------------------------
+# --- values of something else
+# -------------------------------------------------------------------------------------------------------
 
 
 def _of_the_next(values):
@@ -208,7 +210,9 @@ def _shifted_prompt(number):
 
 
 def _hidden_cut(most):
-    """Return a change that reads only the last tokens of a long prompt, and gives those before them the values of the rest, over and over."""
+    """Return a change that reads only the last tokens of a long prompt, and gives those before them the values of the
+    rest, over and over.
+    """
 
     def changed(server, prompts, readings):
         for reading in readings:
@@ -456,7 +460,8 @@ LIES = {
 }
 
 
-# --- for some prompts only -----------------------------------------------------------------------------------------------------------
+# --- for some prompts only
+# -----------------------------------------------------------------------------------------------------------
 
 
 def _where(which, change):
@@ -515,7 +520,9 @@ def _asked_before(server, prompts, place):
 
 
 def _in_time(server, prompts, place):
-    """Return whether a reading is among those in which the server lies: ``memory["lies"]``, a range; a test sets it after the proof."""
+    """Return whether a reading is among those in which the server lies: ``memory["lies"]``, a range; a test sets it
+    after the proof.
+    """
     server.memory["asked"] = server.memory.get("asked", 0) + 1
     return server.memory["asked"] in server.memory.get("lies", ())
 

@@ -2,17 +2,19 @@
 
 A page is markdown; what steers a run stands in comments, which no reader sees:
 
-=================================================  ======================================================================================
-``sh``                                             commands, run one by one; ``pytest`` and ``genderbias`` run in this process
-``text`` right below ``sh``                        what its last command prints, or lines of it: ``...`` stands for any lines
+================================================= 
+====================================================================================== ``sh``                           
+                 commands, run one by one; ``pytest`` and ``genderbias`` run in this process ``text`` right below ``sh``
+                                        what its last command prints, or lines of it: ``...`` stands for any lines
 any language with ``title="FILE"``                 the content of a file, written before the next command
-``python`` without a title                         run; all such blocks of a page share their names. ``pycon`` is a doctest
-``yaml`` without a title                           gates, mitigations or a suite: read and checked
-``<!-- models: october=demo-nli ... -->``          folders that the page calls models, and the demo model that each is (``demo-nli-worse``: a worse copy)
-``<!-- exits: 1 -->``                              the last command of the next block ends with this status
-``<!-- not run: REASON -->``                       the next block is checked without running it: languages are parsed, and flags must exist
-``<!-- snippets are read, not run: REASON -->``    so is every block of the page
-=================================================  ======================================================================================
+``python`` without a title                         run; all such blocks of a page share their names. ``pycon`` is a
+doctest ``yaml`` without a title                           gates, mitigations or a suite: read and checked
+``<!-- models: october=demo-nli ... -->``          folders that the page calls models, and the demo model that each is
+(``demo-nli-worse``: a worse copy) ``<!-- exits: 1 -->``                              the last command of the next block
+ends with this status ``<!-- not run: REASON -->``                       the next block is checked without running it:
+languages are parsed, and flags must exist ``<!-- snippets are read, not run: REASON -->``    so is every block of the
+page ================================================= 
+======================================================================================
 
 ``PYTHONPATH=tests python -m support.snippets PAGE`` prints what each command prints now.
 """
@@ -74,7 +76,9 @@ Run = Callable[[list[str]], tuple[str, int]]  #: the words of a command to what 
 
 @dataclass(frozen=True)
 class Snippet:
-    """One fenced block of a page: its language, text and first line, the file that it is, and what the comments above it say."""
+    """One fenced block of a page: its language, text and first line, the file that it is, and what the comments above
+    it say.
+    """
 
     language: str
     text: str
@@ -158,7 +162,9 @@ def commands(text: str) -> Iterator[list[str]]:
 
 @contextmanager
 def working_in(folder: Path, words: list[str]) -> Iterator[list[str]]:
-    """Yield a command, and of ``(cd examples/NAME && COMMAND)`` the command, with a copy of that example as the current folder."""
+    """Yield a command, and of ``(cd examples/NAME && COMMAND)`` the command, with a copy of that example as the current
+    folder.
+    """
     if words[0] != "(cd":
         yield words
         return
@@ -169,7 +175,9 @@ def working_in(folder: Path, words: list[str]) -> Iterator[list[str]]:
 
 
 class Story:
-    """A page that is being run: its folder, the names that its Python blocks share, and what its last command printed."""
+    """A page that is being run: its folder, the names that its Python blocks share, and what its last command
+    printed.
+    """
 
     def __init__(self, folder: Path, run: Run) -> None:
         """Start in a prepared folder; ``run`` runs ``pytest`` and ``genderbias``."""
@@ -230,7 +238,8 @@ class Story:
 
 
 def assert_printed(expected: str, printed: str) -> None:
-    """Hold what a page shows against what was printed: runs of lines in their order, ``...`` for any lines between them.
+    """Hold what a page shows against what was printed: runs of lines in their order, ``...`` for any lines between
+    them.
 
     Numbers may differ in what another CPU rounds away, and times at will.
     """

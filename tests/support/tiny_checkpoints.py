@@ -1,7 +1,7 @@
 """Tiny random checkpoints with tokenizers of the usual kinds, trained on sentences of the packaged suites.
 
-The trained vocabularies are in ``vocabularies/``, since trainers break ties at random and every process would have other ones.
-``python -m tests.support.tiny_checkpoints`` trains them anew.
+The trained vocabularies are in ``vocabularies/``, since trainers break ties at random and every process would have
+other ones. ``python -m tests.support.tiny_checkpoints`` trains them anew.
 """
 
 import json

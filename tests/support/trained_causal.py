@@ -1,4 +1,6 @@
-"""Small causal LMs that are trained for some seconds on English sentences, so that they find a text likelier than its words in another order."""
+"""Small causal LMs that are trained for some seconds on English sentences, so that they find a text likelier than its
+words in another order.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""What the README of examples/verdicts and of examples/mitigation shows: its commands, run in a copy of the folder, and their output.
+"""What the README of examples/verdicts and of examples/mitigation shows: its commands, run in a copy of the folder, and
+their output.
 
-``python tests/support/verdict_texts.py EXAMPLE`` writes the README anew (or another file, if one is named); ``tests/docs/test_examples.py`` holds the one
-against the other.
+``python tests/support/verdict_texts.py EXAMPLE`` writes the README anew (or another file, if one is named);
+``tests/docs/test_examples.py`` holds the one against the other.
 """
 
 from __future__ import annotations

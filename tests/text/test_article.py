@@ -56,7 +56,9 @@ def test_an_entry_overrides_the_rule():
 
 
 def test_only_suv_and_headphones_of_the_objects_are_not_by_the_first_letter():
-    """The reference code of dev2019 goes by the first letter; the definitions say that of its words only SUV differs."""
+    """The reference code of dev2019 goes by the first letter; the definitions say that of its words only SUV
+    differs.
+    """
     different = set()
     for name in packaged.names("wordlists"):
         if name.startswith(("dev2019-objects", "dev2019-person", "dev2019-rulers")):

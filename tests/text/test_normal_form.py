@@ -1,4 +1,6 @@
-"""One normal form for matching: words that look alike are one word wherever words are matched, and texts keep their characters."""
+"""One normal form for matching: words that look alike are one word wherever words are matched, and texts keep their
+characters.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""JSON from files: one value, of bounded depth, finite, and without a key twice; all else is one error with the place."""
+"""JSON from files: one value, of bounded depth, finite, and without a key twice; all else is one error with the
+place.
+"""
 
 from __future__ import annotations
 

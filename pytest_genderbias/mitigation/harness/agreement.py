@@ -1,4 +1,6 @@
-"""``agreement``: whether intrinsic bias goes with extrinsic bias over methods and seeds (orgad2022, table 2, figures 3 to 7)."""
+"""``agreement``: whether intrinsic bias goes with extrinsic bias over methods and seeds (orgad2022, table 2, figures 3
+to 7).
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class BiasFigure:
 
     Attributes:
         suite: name or path of the suite.
-        statistic: name of its statistic, or of a distance that ``coref-winobias`` has in its records (``independence_sum``).
+        statistic: name of its statistic, or of a distance that ``coref-winobias`` has in its records
+            (``independence_sum``).
         p_value: name of the suite's p value, where a point counts only if that is below .05; empty if all points count.
         settings: settings of ``measure``, as ``texts`` and ``data``.
         label: its name where a statistic is measured twice with other settings; by default suite and statistic.
@@ -71,7 +74,8 @@ class AgreementPoint:
         intrinsic: the intrinsic figures; a new head changes none of them, since the encoder is the same.
         p_values: p values of intrinsic figures that have one.
         own_head: the extrinsic figures of the model as it is.
-        new_head: those with a new head, trained on the original data while the encoder is frozen; empty if none was trained.
+        new_head: those with a new head, trained on the original data while the encoder is frozen; empty if none was
+            trained.
     """
 
     method: str
@@ -173,7 +177,9 @@ class AgreementStudy:
         return read_dataclass(cls, read_schema(from_plain(data, "agreement"), _SCHEMA, "agreement"), "agreement")
 
     def table(self) -> str:
-        """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining (table 2)."""
+        """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining
+        (table 2).
+        """
         from tabulate import tabulate
 
         heads = list(dict.fromkeys(row.head for row in self.rows))
@@ -197,17 +203,20 @@ def agreement(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> AgreementStudy:
-    """Return how intrinsic figures of bias agree with extrinsic ones over several mitigations, before and after retraining.
+    """Return how intrinsic figures of bias agree with extrinsic ones over several mitigations, before and after
+    retraining.
 
-    A point is a method and a seed. The models before a mitigation are the method ``none``; runs share them, and each model is measured
-    once. Bounds are those of :func:`~pytest_genderbias.statistics.agreement.agreement`: few methods leave them wide.
+    A point is a method and a seed. The models before a mitigation are the method ``none``; runs share them, and each
+    model is measured once. Bounds are those of :func:`~pytest_genderbias.statistics.agreement.agreement`: few methods
+    leave them wide.
 
     Args:
-        runs: runs of different methods with one recipe, by the names of the methods; a list takes their own names. Or points that were
-            measured before, with figures of these names.
+        runs: runs of different methods with one recipe, by the names of the methods; a list takes their own names. Or
+            points that were measured before, with figures of these names.
         intrinsic: figures of the encoder.
         extrinsics: figures of the model with its head.
-        new_heads: whether to train a new head on each frozen encoder, by the run's recipe, and measure the extrinsic figures again.
+        new_heads: whether to train a new head on each frozen encoder, by the run's recipe, and measure the extrinsic
+            figures again.
         resamples: number of resamples for the bounds.
         seed: seed of the resamples.
 
@@ -232,7 +241,9 @@ def measure_points(
     extrinsics: Sequence[BiasFigure],
     new_heads: bool = True,
 ) -> Iterator[AgreementPoint]:
-    """Yield the points of runs one by one, so that they can be stored as they are measured. Arguments and errors as :func:`agreement`."""
+    """Yield the points of runs one by one, so that they can be stored as they are measured. Arguments and errors as
+    :func:`agreement`.
+    """
     for method, alone in _models_of(runs):
         figures, p_values = _values(alone, intrinsic)
         with _heads(alone, method) if new_heads else _own_head(alone) as (own, renewed):

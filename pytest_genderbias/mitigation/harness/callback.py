@@ -1,4 +1,6 @@
-"""``BiasCallback``: measure suites every n steps of a training, to see how bias develops as the loss falls (lu2018, figure 3)."""
+"""``BiasCallback``: measure suites every n steps of a training, to see how bias develops as the loss falls (lu2018,
+figure 3).
+"""
 
 from __future__ import annotations
 
@@ -44,8 +46,9 @@ _SCORING = ("limit", "seed", "batch_tokens")
 class HistoryEntry(TypedDict):
     """One measurement during a training.
 
-    ``loss``: mean training loss since the last log; ``None`` at the start. ``values``: statistics by ``SUITE/STATISTIC``, ``None`` where
-    undefined. ``performance``: figures of the task by name. ``seconds``: wall time of the measurement.
+    ``loss``: mean training loss since the last log; ``None`` at the start. ``values``: statistics by
+    ``SUITE/STATISTIC``, ``None`` where undefined. ``performance``: figures of the task by name. ``seconds``: wall time
+    of the measurement.
     """
 
     step: int
@@ -58,27 +61,28 @@ class HistoryEntry(TypedDict):
 class SuiteWatcher:
     """Measure suites on a network every n steps of its training, without any effect on the training.
 
-    Use it as ``Trainer(..., callbacks=[BiasCallback(["lm-occupation"], every=200, model=model)])``. ``BiasCallback`` is this class as a
-    ``TrainerCallback``; it is created on first use, since that imports transformers. The network is measured in evaluation mode without
-    gradients; modes and random states are restored, so that the trained weights are the same as without the callback.
+    Use it as ``Trainer(..., callbacks=[BiasCallback(["lm-occupation"], every=200, model=model)])``. ``BiasCallback`` is
+    this class as a ``TrainerCallback``; it is created on first use, since that imports transformers. The network is
+    measured in evaluation mode without gradients; modes and random states are restored, so that the trained weights are
+    the same as without the callback.
 
-    ``history`` is a list of :class:`HistoryEntry`. The Trainer's ``log_history`` has the same figures, as ``bias/SUITE/STATISTIC`` and
-    ``task/NAME``, in entries beside those of the loss. A callback has no access to its Trainer: set ``callback.report = trainer.log``
-    (recipes do) to send the figures to TensorBoard and the other targets of ``report_to`` as well. A training that resumes from a
-    checkpoint continues the history of that checkpoint.
+    ``history`` is a list of :class:`HistoryEntry`. The Trainer's ``log_history`` has the same figures, as
+    ``bias/SUITE/STATISTIC`` and ``task/NAME``, in entries beside those of the loss. A callback has no access to its
+    Trainer: set ``callback.report = trainer.log`` (recipes do) to send the figures to TensorBoard and the other targets
+    of ``report_to`` as well. A training that resumes from a checkpoint continues the history of that checkpoint.
 
     Args:
         suites: names, paths or loaded suites, one or several.
-        every: steps between measurements; or, as a number below 1, the share of the training between them (0.1: eleven measurements, the
-            start included); or the steps themselves. The Trainer logs the loss at these steps, too.
+        every: steps between measurements; or, as a number below 1, the share of the training between them (0.1: eleven
+            measurements, the start included); or the steps themselves. The Trainer logs the loss at these steps, too.
         model: a model of the kind that is trained, for its tokenizer, role and name. By default these are the Trainer's
             ``processing_class`` and the class of the network.
         at_start: whether to measure before the first step.
         at_end: whether to measure after the last step.
         log: file to which each measurement adds a JSON line; :func:`read_history` reads it.
         evaluate: the ``evaluate`` of a recipe, to record the performance beside the bias.
-        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, for all suites: ``limit``, ``seed``, ``batch_tokens``, ``data``,
-            options. Scores are not cached, since no weights recur.
+        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, for all suites: ``limit``, ``seed``,
+            ``batch_tokens``, ``data``, options. Scores are not cached, since no weights recur.
 
     Raises:
         NotApplicableError: a suite needs another kind of model, or data that are missing; before the first step.
@@ -189,7 +193,9 @@ class SuiteWatcher:
         return listed or (self.at_end and step >= state.max_steps)
 
     def _is_new(self, state: TrainerState) -> bool:
-        """Tell whether this process measures the step: it is not measured yet, and of several processes this is the first."""
+        """Tell whether this process measures the step: it is not measured yet, and of several processes this is the
+        first.
+        """
         return bool(state.is_world_process_zero) and all(e["step"] != state.global_step for e in self.history)
 
     def _plans_for(self, model: Model) -> list[Plan]:
@@ -276,7 +282,8 @@ def _callback_class() -> type:
 def undisturbed(network: PreTrainedModel) -> Iterator[None]:
     """Put a network into evaluation mode inside a ``with`` block, and restore the state of the training afterwards.
 
-    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and Python.
+    Restores the mode of each module, and the random states of torch (on the CPU and the network's GPUs), numpy and
+    Python.
     """
     import torch
 
@@ -362,7 +369,8 @@ def _add_line(path: Path, entry: HistoryEntry) -> None:
 
 
 def read_history(path: str | Path) -> list[HistoryEntry]:
-    """Return the history in a ``log`` file. Of steps that were measured again after a restart, the last measurement counts.
+    """Return the history in a ``log`` file. Of steps that were measured again after a restart, the last measurement
+    counts.
 
     Incomplete lines are skipped.
 
@@ -387,11 +395,13 @@ def read_history(path: str | Path) -> list[HistoryEntry]:
 
 
 def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
-    """Return a markdown table of a history: step, loss, performance on the task, and statistics. Text is escaped for markdown.
+    """Return a markdown table of a history: step, loss, performance on the task, and statistics. Text is escaped for
+    markdown.
 
     Args:
         watched: a ``BiasCallback``, or a history (:func:`read_history`).
-        statistics: names such as ``lm-occupation/aggregate_bias``; by default the main one of each suite of a callback, and all of a history.
+        statistics: names such as ``lm-occupation/aggregate_bias``; by default the main one of each suite of a callback,
+            and all of a history.
 
     >>> print(history_table([{"step": 50, "loss": 2.5, "values": {"lm-occupation/aggregate_bias": 0.25}, "performance": {}}]))
     |   step |   loss |   lm-occupation/aggregate_bias |
@@ -418,11 +428,12 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
 
 
 def loss_association(watched: Watched, statistic: str | None = None) -> dict[str, float | int]:
-    """Return the correlation of bias and loss over the steps of one training: Pearson's r and Spearman's rho (lu2018, figure 3).
+    """Return the correlation of bias and loss over the steps of one training: Pearson's r and Spearman's rho (lu2018,
+    figure 3).
 
-    Both lie from -1 to 1; 0 is no association. Below 0 the statistic rises as the loss falls, as lu2018 observed for aggregate occupation
-    bias. Steps of one training are not independent observations (both figures move with time), so there is no interval and no p value:
-    compare several trainings.
+    Both lie from -1 to 1; 0 is no association. Below 0 the statistic rises as the loss falls, as lu2018 observed for
+    aggregate occupation bias. Steps of one training are not independent observations (both figures move with time), so
+    there is no interval and no p value: compare several trainings.
 
     Args:
         watched: a ``BiasCallback``, or a history.

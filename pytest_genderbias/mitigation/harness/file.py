@@ -1,7 +1,7 @@
 """The mitigations of a ``*.bias.yaml`` file: read, checked, and planned for the models of a run.
 
-Each entry of ``mitigate`` describes a mitigation and, under ``reduces``, the reductions of bias that it should achieve. This module
-needs neither pytest nor the settings of a run. An error names file and line.
+Each entry of ``mitigate`` describes a mitigation and, under ``reduces``, the reductions of bias that it should achieve.
+This module needs neither pytest nor the settings of a run. An error names file and line.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "ability")
 
 @dataclass(frozen=True)
 class DeclaredGrid:
-    """A grid that is ready to be tried, and the seeds that choose: their number, a list, or ``all``; ``None`` for half of them."""
+    """A grid that is ready to be tried, and the seeds that choose: their number, a list, or ``all``; ``None`` for half
+    of them.
+    """
 
     plan: GridPlan
     choose_on: int | str | tuple[int, ...] | None
@@ -62,7 +64,8 @@ class DeclaredMitigation:
 
     Attributes:
         grid: settings of method and recipe that are tried; ``None`` for these alone.
-        arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that imports transformers.
+        arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that imports
+            transformers.
         seeds: number of trainings, or their seeds; ``None`` for the default.
         controls: number of controls; ``None`` for the default.
         models: names of the models to mitigate; ``None`` for all.
@@ -118,7 +121,8 @@ class DeclaredReduction:
 
     Attributes:
         name: of the test, without the model.
-        arguments: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, including settings of the measurement.
+        arguments: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, including settings of the
+            measurement.
         optional: whether a run may go without a verdict where it cannot be judged.
         line: where the file declares it.
     """
@@ -195,7 +199,9 @@ def read_mitigations(
 def planned_reductions(
     data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
 ) -> list[PlannedReduction]:
-    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this calls."""
+    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this
+    calls.
+    """
     return list(plan_reductions(read_mitigations(data, data_folder, load), models))
 
 
@@ -349,7 +355,9 @@ def _make_recipe(part: WrittenPart, data_folder: Path | None) -> tuple[Recipe, M
 def _known_settings(
     part: WrittenPart, role: str, settings_of: Callable[[str], tuple[str, ...]]
 ) -> dict[str, YamlValue]:
-    """Return the settings of a method or recipe, with paths relative to the file resolved; reject settings that it does not have."""
+    """Return the settings of a method or recipe, with paths relative to the file resolved; reject settings that it does
+    not have.
+    """
     with _located(part.place, "name"):
         known = settings_of(part.name)
     for key in part.settings:
@@ -362,7 +370,9 @@ def _known_settings(
 
 @contextmanager
 def _located(place: Place, key: str = "") -> Iterator[None]:
-    """Add file and line to an error: the line of ``key``, or of the setting that the message begins with, or of the part."""
+    """Add file and line to an error: the line of ``key``, or of the setting that the message begins with, or of the
+    part.
+    """
     try:
         yield
     except BiasError as error:

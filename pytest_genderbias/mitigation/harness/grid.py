@@ -1,7 +1,9 @@
-"""``search``: a grid of settings, tried point by point, and the best of them judged on trainings that did not choose it.
+"""``search``: a grid of settings, tried point by point, and the best of them judged on trainings that did not choose
+it.
 
-A grid maps settings to lists of values, as ``ParameterGrid`` of scikit-learn does, and names each setting by its part, as sweeps of Hydra
-do: ``{"dropout.attention": [.1, .15], "masked-lm.steps": [100, 300]}``. ``choice.py`` has the choice itself, which trains nothing.
+A grid maps settings to lists of values, as ``ParameterGrid`` of scikit-learn does, and names each setting by its part,
+as sweeps of Hydra do: ``{"dropout.attention": [.1, .15], "masked-lm.steps": [100, 300]}``. ``choice.py`` has the choice
+itself, which trains nothing.
 """
 
 from __future__ import annotations
@@ -76,8 +78,8 @@ def combinations(grid: Grid) -> list[dict[str, object]]:
     """Return the points of a grid, the last setting varying fastest; each once.
 
     Raises:
-        SettingError: there is no setting, or what should be a list of values is none, is empty, or repeats a value. The message begins with
-            the setting.
+        SettingError: there is no setting, or what should be a list of values is none, is empty, or repeats a value. The
+            message begins with the setting.
 
     >>> combinations({"dropout.attention": [0.1, 0.15], "dropout.hidden": [0.2]})
     [{'dropout.attention': 0.1, 'dropout.hidden': 0.2}, {'dropout.attention': 0.15, 'dropout.hidden': 0.2}]
@@ -107,8 +109,8 @@ def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[Grid
         grid: values by ``PART.SETTING``; PART is the name of a method or of the recipe.
 
     Raises:
-        SettingError: as :func:`combinations`; a part has another name, occurs twice, or has no such setting; or a value does not fit. The
-            message begins with the setting.
+        SettingError: as :func:`combinations`; a part has another name, occurs twice, or has no such setting; or a value
+            does not fit. The message begins with the setting.
     """
     methods = method.methods if isinstance(method, Together) else (method,)
     return tuple(
@@ -260,7 +262,8 @@ def split_seeds(
 
     Args:
         seeds: all seeds, or their number; six if left out.
-        choose_on: how many of them choose, the first ones; which ones; or ``all``: each chooses and judges. Half of them if left out.
+        choose_on: how many of them choose, the first ones; which ones; or ``all``: each chooses and judges. Half of
+            them if left out.
 
     Raises:
         SettingError: none is left to choose or to judge. The message begins with ``choose_on``.
@@ -325,21 +328,22 @@ def search(
 ) -> MitigationRun:
     """Try a grid of settings, choose the best point by a rule, and return its run on other seeds.
 
-    Each point is a mitigation on the seeds that choose, and trainings that points share are done once. The chosen point is trained again on
-    the seeds that judge: the best of many points looks better on the trainings that chose it than it is.
+    Each point is a mitigation on the seeds that choose, and trainings that points share are done once. The chosen point
+    is trained again on the seeds that judge: the best of many points looks better on the trainings that chose it than
+    it is.
 
     Args:
         model: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         method: a method, its name, a mapping of name and settings, or several.
         recipe: a recipe, its name, or a mapping of name and settings.
-        grid: values by setting, ``{"dropout.attention": [0.1, 0.15], "masked-lm.steps": [100, 300]}``: all combinations are tried. Of a
-            list of such mappings, the points of each.
-        best: the rule, ``{"lowest": "lm-occupation/aggregate_bias", "within": {"perplexity": "5%"}}``: ``lowest``, ``highest`` or ``nearest`` to
-            neutral, by the mean over seeds, among the points whose figures in ``within`` are at most so much worse than before. Figures are
-            ``SUITE/STATISTIC``, or what the recipe evaluates.
+        grid: values by setting, ``{"dropout.attention": [0.1, 0.15], "masked-lm.steps": [100, 300]}``: all combinations
+            are tried. Of a list of such mappings, the points of each.
+        best: the rule, ``{"lowest": "lm-occupation/aggregate_bias", "within": {"perplexity": "5%"}}``: ``lowest``,
+            ``highest`` or ``nearest`` to neutral, by the mean over seeds, among the points whose figures in ``within``
+            are at most so much worse than before. Figures are ``SUITE/STATISTIC``, or what the recipe evaluates.
         seeds: number of restarts, or their seeds: those that choose and those that judge. Six by default.
-        choose_on: how many of the seeds choose, or which ones; half of them by default. With ``all`` each seed chooses and judges, and every
-            verdict says so.
+        choose_on: how many of the seeds choose, or which ones; half of them by default. With ``all`` each seed chooses
+            and judges, and every verdict says so.
         controls: controls of each seed that judges; the seeds that choose need none.
         folder: keeps every training; a temporary folder by default.
         progress: show a bar for each training.
@@ -352,9 +356,10 @@ def search(
         :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`.
 
     Raises:
-        SettingError: the grid, the rule or the seeds are wrong; no point is within the limits; or a point trains nothing, so that other seeds
-            give the same model: then say ``choose_on="all"``.
-        Other errors as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`. A point whose training or scores fail is left out.
+        SettingError: the grid, the rule or the seeds are wrong; no point is within the limits; or a point trains
+            nothing, so that other seeds give the same model: then say ``choose_on="all"``.
+        Other errors as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`. A point whose training or scores
+        fail is left out.
     """
     runner = runner or Runner()
     resolved = resolve_recipe(recipe, runner.data)
@@ -414,7 +419,9 @@ class _MadePoint:
     name: str
 
     def try_out(self, plan: GridPlan, earlier: list[MitigationRun]) -> TriedPoint:
-        """Make the models of the point, and return the figures that the rule needs; ``earlier`` are the runs of other points, to which this one is added."""
+        """Make the models of the point, and return the figures that the rule needs; ``earlier`` are the runs of other
+        points, to which this one is added.
+        """
         try:
             run = mitigate(
                 self.base, self.point.method, self.point.recipe, seeds=self.seeds, controls=0, folder=self.folder, progress=self.progress,
@@ -446,7 +453,9 @@ class _Figures:
         return tuple(values)
 
     def worse(self, name: str) -> float | None:
-        """Return how much worse a figure is than before, as a share of its mean before; ``None`` if a value is missing, or not above 0."""
+        """Return how much worse a figure is than before, as a share of its mean before; ``None`` if a value is missing,
+        or not above 0.
+        """
         after, direction = self._values(AFTER, name)
         if direction == "away":
             raise SettingError(

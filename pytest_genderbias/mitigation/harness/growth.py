@@ -46,7 +46,8 @@ SomeMethod = Method | str | Mapping[str, object] | Sequence[Method | str | Mappi
 class Growth:
     """Bias, performance and loss along the trainings of several sides, each repeated with several seeds.
 
-    Steps of one training are not independent observations: what differs between sides at one step should differ for every seed.
+    Steps of one training are not independent observations: what differs between sides at one step should differ for
+    every seed.
 
     Attributes:
         suite: name of the suite.
@@ -89,8 +90,8 @@ class Growth:
             task: take the figure of the task where a statistic of the suite has the same name, as ``accuracy``.
 
         Returns:
-            From the place to the value for each seed, ``None`` where it is undefined or was not measured. A place is a number of steps, or a
-            percentage of the training, 0 to 100, if ``every`` is a share.
+            From the place to the value for each seed, ``None`` where it is undefined or was not measured. A place is a
+            number of steps, or a percentage of the training, 0 to 100, if ``every`` is a share.
 
         Raises:
             UnknownNameError: there is no such side or figure.
@@ -109,7 +110,8 @@ class Growth:
         }
 
     def table(self, statistic: str | None = None) -> str:
-        """Return a markdown table: a row a place, with a statistic and the main figure of the task of each side. Text is escaped.
+        """Return a markdown table: a row a place, with a statistic and the main figure of the task of each side. Text
+        is escaped.
 
         A cell has the mean over seeds and, in brackets, the standard deviation.
 
@@ -145,7 +147,8 @@ class Growth:
         """Return what :meth:`to_dict` wrote.
 
         Raises:
-            DataFileError: a key is missing, unknown or of another type, or the number of histories is not that of the seeds.
+            DataFileError: a key is missing, unknown or of another type, or the number of histories is not that of the
+                seeds.
         """
         content = from_plain(read_schema(data, SCHEMA, "growth"), "growth")
         fields = {
@@ -197,26 +200,29 @@ def growth(
     progress: bool | Progress = False,
     **settings: object,
 ) -> Growth:
-    """Train a model by a recipe with and without mitigations, and measure bias and performance along each training (lu2018, figure 3).
+    """Train a model by a recipe with and without mitigations, and measure bias and performance along each training
+    (lu2018, figure 3).
 
-    Each side is trained once a seed, from the same start; measuring has no effect on the training. A training that is in the folder is
-    not repeated, and an interrupted one goes on with the history that it has.
+    Each side is trained once a seed, from the same start; measuring has no effect on the training. A training that is
+    in the folder is not repeated, and an interrupted one goes on with the history that it has.
 
     Args:
         recipe: the training.
         methods: by the name of its side, the method that takes part in the training; ``None`` for the recipe alone.
         suite: what is measured; it must apply to the models that the recipe makes.
         model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
-        every: steps between measurements; or, below 1, the share of each training between them, so that sides whose data differ in size
-            are compared at the same epoch. Start and end are measured, too.
+        every: steps between measurements; or, below 1, the share of each training between them, so that sides whose
+            data differ in size are compared at the same epoch. Start and end are measured, too.
         seeds: number of trainings a side, or their seeds.
         folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
         settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
 
     Raises:
-        SettingError: there is no side, a method changes only the finished model, a seed is repeated, or ``every`` is out of range.
-        NotApplicableError: the suite does not apply to what the recipe makes, or a recipe of your own does not use the Trainer.
+        SettingError: there is no side, a method changes only the finished model, a seed is repeated, or ``every`` is
+            out of range.
+        NotApplicableError: the suite does not apply to what the recipe makes, or a recipe of your own does not use the
+            Trainer.
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
 
     Example::

@@ -63,10 +63,11 @@ class MitigationRunner:
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
-        """Mitigate a model, or return the earlier run with these arguments. An error is raised again without another attempt.
+        """Mitigate a model, or return the earlier run with these arguments. An error is raised again without another
+        attempt.
 
-        Runs hold copies of the model, and are dropped when the runner releases it. Their models are named like the model that they
-        come from. Without a spec the recipe makes its own network.
+        Runs hold copies of the model, and are dropped when the runner releases it. Their models are named like the
+        model that they come from. Without a spec the recipe makes its own network.
 
         Raises:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
@@ -91,7 +92,8 @@ class MitigationRunner:
         choose_on: int | str | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
-        """Try the points of a grid on a model, or return the earlier run with these arguments. All else as :meth:`mitigate`.
+        """Try the points of a grid on a model, or return the earlier run with these arguments. All else as
+        :meth:`mitigate`.
 
         Raises:
             SettingError: as :func:`~pytest_genderbias.mitigation.harness.grid.search`.

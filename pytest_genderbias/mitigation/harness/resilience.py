@@ -42,12 +42,14 @@ _VERSION = 1  #: of the folder of a training; a training of another version is r
 class Resilience:
     """Bias and performance of several models during fine-tuning, and by the part that was frozen.
 
-    Each entry is of one training with one seed: a difference between two entries is only a hint until other seeds confirm it.
+    Each entry is of one training with one seed: a difference between two entries is only a hint until other seeds
+    confirm it.
 
     Attributes:
         suite: name of the suite.
         statistics: its statistics by name, the main one first.
-        by_step: entries by side and number of steps; 0 is the model whose encoder stayed frozen, the last one the finished model.
+        by_step: entries by side and number of steps; 0 is the model whose encoder stayed frozen, the last one the
+            finished model.
         by_frozen: entries of the finished models, by side and frozen part.
         what: recipe and settings.
     """
@@ -82,7 +84,8 @@ class Resilience:
         }
 
     def table(self, statistic: str | None = None) -> str:
-        """Return a markdown table with steps, frozen part, the statistic of each side, and its performance on the task. Text is escaped.
+        """Return a markdown table with steps, frozen part, the statistic of each side, and its performance on the task.
+        Text is escaped.
 
         Sides called before and after also get the reduction: the share of the distance from neutral that is removed.
         """
@@ -160,19 +163,21 @@ def resilience(
 ) -> Resilience:
     """Fine-tune models for a task without mitigation, and measure them at several steps and with parts of them frozen.
 
-    One training of each model gives its curve over steps; each way of freezing is one more training. All have the same data, order, new
-    head and number of steps. Step 0 is the encoder as it was given: it stays frozen and only the head is trained (**choice**: over the same
-    steps as the others), as a feature extractor in the paper. Numbers of frozen layers are refused for models that share a layer (ALBERT).
-    A recipe must not freeze anything itself.
+    One training of each model gives its curve over steps; each way of freezing is one more training. All have the same
+    data, order, new head and number of steps. Step 0 is the encoder as it was given: it stays frozen and only the head
+    is trained (**choice**: over the same steps as the others), as a feature extractor in the paper. Numbers of frozen
+    layers are refused for models that share a layer (ALBERT). A recipe must not freeze anything itself.
 
     Args:
-        models: a run, whose models before and after are tuned; or any number of models, or specs for them, by the names of their sides, as
-            ``{"baseline": "bert", "dropout": "runs/dropout/model", "cda": "runs/cda/model"}``.
+        models: a run, whose models before and after are tuned; or any number of models, or specs for them, by the names
+            of their sides, as ``{"baseline": "bert", "dropout": "runs/dropout/model", "cda": "runs/cda/model"}``.
         suite: the suite to measure; it must apply to the models that the recipe makes.
         recipe: the task: an object, a name, or a mapping of ``name`` and settings; by default that of the run.
-        steps: steps at which the training without frozen parts is measured, beside its end. Steps beyond the end are left out.
-        frozen: parts to freeze: ``nothing``, ``embeddings``, ``encoder``, or a number of first layers with the embeddings; ``all`` for
-            nothing, the embeddings, and each number up to the last layer but one, as in the paper's figure 2.
+        steps: steps at which the training without frozen parts is measured, beside its end. Steps beyond the end are
+            left out.
+        frozen: parts to freeze: ``nothing``, ``embeddings``, ``encoder``, or a number of first layers with the
+            embeddings; ``all`` for nothing, the embeddings, and each number up to the last layer but one, as in the
+            paper's figure 2.
         seed: seed of the trainings, and, for a run with several seeds, which of its models to use.
         max_steps: steps of each training; by default as the recipe sets it.
         folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
@@ -180,10 +185,11 @@ def resilience(
         settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``limit``, ``data`` and options.
 
     Raises:
-        SettingError: there is no model or recipe, a step is below 0, more layers are frozen than exist or the layers share their parameters,
-            the recipe freezes a part itself, or the run has no models of this seed.
-        NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before anything is trained;
-            or a recipe of your own does not use the Trainer. The encoder of ``edge-probe`` is always frozen.
+        SettingError: there is no model or recipe, a step is below 0, more layers are frozen than exist or the layers
+            share their parameters, the recipe freezes a part itself, or the run has no models of this seed.
+        NotApplicableError: the suite does not apply to what the recipe makes, or the recipe not to a model, before
+            anything is trained; or a recipe of your own does not use the Trainer. The encoder of ``edge-probe`` is
+            always frozen.
         ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
     """
     sides = _sides(models, seed)
@@ -316,7 +322,9 @@ def _place(run: MitigationRun, seed: int) -> int:
 
 
 def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -> list[Frozen]:
-    """Return the parts to freeze, one training each; reject unknown parts, too many layers, and layers that share their parameters."""
+    """Return the parts to freeze, one training each; reject unknown parts, too many layers, and layers that share their
+    parameters.
+    """
     layers = min(map(_layers, starts.values()))
     parts: list[Frozen] = (
         [NOTHING, EMBEDDINGS, *range(1, layers)] if frozen == ALL

@@ -1,4 +1,6 @@
-"""The test for superficial mitigations: whether a new head on the frozen encoder restores the bias (orgad2022, sections 4 and 5)."""
+"""The test for superficial mitigations: whether a new head on the frozen encoder restores the bias (orgad2022, sections
+4 and 5).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,8 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
     """Return the recipe that trains a new head.
 
     Raises:
-        SettingError: the run has none, or the encoders before and after are equal, so that their new heads would be, too.
+        SettingError: the run has none, or the encoders before and after are equal, so that their new heads would be,
+            too.
     """
     recipe = _training_recipe(run)
     pairs = zip(run.models(BEFORE), run.models(AFTER), strict=True)
@@ -52,7 +55,9 @@ def _training_recipe(run: MitigationRun) -> Recipe:
 
 
 def keeps_encoder(recipe: Recipe, method: Method) -> str | None:
-    """Return why ``superficial`` would compare an encoder with itself, if neither the training nor the method changes it; else ``None``."""
+    """Return why ``superficial`` would compare an encoder with itself, if neither the training nor the method changes
+    it; else ``None``.
+    """
     if not (isinstance(recipe, FrozenEncoderRecipe) and recipe.encoder_is_frozen):
         return None
     if any(method.changes(step) for step in ("before", "hooks", "after")):
@@ -85,10 +90,11 @@ def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
 
 @contextmanager
 def retrained_heads(run: MitigationRun) -> Iterator[MitigationRun]:
-    """Yield a run whose models, before and after, have a new head, trained on the original data with the encoder frozen.
+    """Yield a run whose models, before and after, have a new head, trained on the original data with the encoder
+    frozen.
 
-    The run's recipe trains the heads with the seed of each model, in the run's folder, where equal trainings are shared. Without such a
-    folder it is a temporary one that lasts as long as the context. The new run has no control.
+    The run's recipe trains the heads with the seed of each model, in the run's folder, where equal trainings are
+    shared. Without such a folder it is a temporary one that lasts as long as the context. The new run has no control.
 
     Raises:
         SettingError: as :func:`recipe_of_heads`.
@@ -124,7 +130,9 @@ def new_heads(run: MitigationRun) -> Iterator[MitigationRun]:
 def _with_new_head(
     run: MitigationRun, recipe: Recipe, model: ModelOrSpec, seed: int, rows: Sequence[Row], folder: Path
 ) -> str:
-    """Train a new head on a model's encoder, unless the folder has an equal training, and return the folder of the model."""
+    """Train a new head on a model's encoder, unless the folder has an equal training, and return the folder of the
+    model.
+    """
     loaded = run.open(model)
     if loaded.fingerprint is None:  # an object that cannot be trained, and that the folder could not identify
         raise ModelError(
@@ -152,7 +160,8 @@ def _with_new_head(
 
 
 def compress(run: MitigationRun, settings: Mapping[str, object]) -> dict[str, float | None] | str:
-    """Return how well gender can be extracted from the vectors before and after (suite ``probe-compression``), or the reason why not.
+    """Return how well gender can be extracted from the vectors before and after (suite ``probe-compression``), or the
+    reason why not.
 
     A new head does not change this figure: the encoder is the same.
     """

@@ -57,7 +57,9 @@ Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
 
 @contextmanager
 def mitigation_errors() -> Iterator[None]:
-    """Raise a NotApplicableError of the ``with`` block as the one of mitigations, which says the same and has it as its cause."""
+    """Raise a NotApplicableError of the ``with`` block as the one of mitigations, which says the same and has it as its
+    cause.
+    """
     try:
         yield
     except MitigationNotApplicableError:
@@ -75,11 +77,11 @@ class MitigationRun:
     Attributes:
         before: models before, one for all seeds or one a seed.
         after: models after, in the order of the same seeds.
-        control: controls of each seed, shape (seeds, controls): with random directions in place of those of the method, or trained
-            without the method. Empty where ``before`` is the control: the same recipe without the method.
+        control: controls of each seed, shape (seeds, controls): with random directions in place of those of the method,
+            or trained without the method. Empty where ``before`` is the control: the same recipe without the method.
         seeds: seeds of the trainings, all different; ``(0,)`` where nothing is trained.
-        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``. One with ``suite_settings`` sets
-            the texts on which suites measure its models.
+        recipe: evaluates the models (accuracy, perplexity), and trains a new head for ``superficial``. One with
+            ``suite_settings`` sets the texts on which suites measure its models.
         trained: whether the sides differ by a training, so that other seeds would give other values.
         what: method, recipe and control, with their settings, for tables and JSON.
         seconds: wall time of making the models of ``after``.
@@ -87,7 +89,8 @@ class MitigationRun:
         runner: loads and measures the models; one with default settings if left out.
         name: name of the models in tables; by default each model has its own.
         progress: shows further trainings, of new heads: ``True``, or a progress display of yours.
-        tried: the points of the grid of which this run is the best, as :func:`~pytest_genderbias.mitigation.harness.grid.search` returns it.
+        tried: the points of the grid of which this run is the best, as
+            :func:`~pytest_genderbias.mitigation.harness.grid.search` returns it.
     """
 
     before: Side
@@ -137,7 +140,9 @@ class MitigationRun:
         _reject_repeated(self.seeds)
 
     def models(self, side: str) -> tuple[tuple[ModelOrSpec, ...], ...]:
-        """Return the models of a side, ``before``, ``after`` or ``control``, by seed: shape (seeds, 1), or (seeds, controls)."""
+        """Return the models of a side, ``before``, ``after`` or ``control``, by seed: shape (seeds, 1), or (seeds,
+        controls).
+        """
         if side == CONTROL:
             return tuple(tuple(_listed(models)) for models in self.control or ())  # type: ignore[union-attr]  # a sequence since __post_init__
         return tuple((model,) for model in _listed(self.before if side == BEFORE else self.after))
@@ -153,7 +158,8 @@ class MitigationRun:
 
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
-        """Measure a suite on every model of a side, each once. Arguments as :func:`~pytest_genderbias.measurement.measure.measure`.
+        """Measure a suite on every model of a side, each once. Arguments as
+        :func:`~pytest_genderbias.measurement.measure.measure`.
 
         Texts that the recipe holds out for a suite (``bios``) are the default of its options.
 
@@ -179,8 +185,8 @@ class MitigationRun:
     def take_figures_of(self, other: MitigationRun) -> None:
         """Take over what another run measured and evaluated, as of the model before, so that nothing is computed twice.
 
-        Figures are those of the same models, suites and settings. They are left where another runner measured them, or under another name;
-        and performances where another recipe evaluated them.
+        Figures are those of the same models, suites and settings. They are left where another runner measured them, or
+        under another name; and performances where another recipe evaluated them.
         """
         if self.runner is not other.runner or self.name != other.name:
             return
@@ -218,29 +224,30 @@ def mitigate(
 ) -> MitigationRun:
     """Apply a mitigation and its control, and return the models before, after, and of the control.
 
-    Without a recipe, or where the method only changes a finished model, nothing more is trained than the recipe needs to make the task's
-    model, and that training is shared. With a recipe that continues a training (continued pre-training) ``before`` is the given model; with
-    one that makes the task (fine-tuning, a network from nothing) it is the model trained without the method. The control is random
-    directions for a projection, the same text twice for two-sided augmentation, and else the same recipe, data order and steps without the
-    method.
+    Without a recipe, or where the method only changes a finished model, nothing more is trained than the recipe needs
+    to make the task's model, and that training is shared. With a recipe that continues a training (continued
+    pre-training) ``before`` is the given model; with one that makes the task (fine-tuning, a network from nothing) it
+    is the model trained without the method. The control is random directions for a projection, the same text twice for
+    two-sided augmentation, and else the same recipe, data order and steps without the method.
 
     Args:
         model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
-        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`: an object, a name, a mapping of ``name`` and settings, or a list
-            of these.
-        recipe: of :mod:`~pytest_genderbias.recipes`: an object, a name, or a mapping of ``name`` and settings. Where neither it nor the
-            method trains, it only evaluates.
+        method: a mitigation, of :mod:`~pytest_genderbias.mitigation.methods`: an object, a name, a mapping of ``name``
+            and settings, or a list of these.
+        recipe: of :mod:`~pytest_genderbias.recipes`: an object, a name, or a mapping of ``name`` and settings. Where
+            neither it nor the method trains, it only evaluates.
         seeds: number of restarts, or their seeds; three where a training takes part in the comparison, else one.
-        controls: controls of each seed; eight where they cost no training, else one. With 0 there is none: what training alone changes is then
-            not told from what the method changes.
-        folder: keeps every training, so that an interrupted one resumes, and equal ones are shared; a temporary folder by default.
+        controls: controls of each seed; eight where they cost no training, else one. With 0 there is none: what
+            training alone changes is then not told from what the method changes.
+        folder: keeps every training, so that an interrupted one resumes, and equal ones are shared; a temporary folder
+            by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
         runner: loads and measures the models; one with default settings if left out.
         name: name of the models in tables; by default each model has its own.
 
     Raises:
-        SettingError: neither method nor recipe does anything, a setting is wrong, a number of seeds or controls is below 1, or the method
-            cannot be applied, for example a direction of words that the model does not know.
+        SettingError: neither method nor recipe does anything, a setting is wrong, a number of seeds or controls is
+            below 1, or the method cannot be applied, for example a direction of words that the model does not know.
         UnknownNameError: no method or recipe has this name.
         MitigationNotApplicableError: the method or the recipe does not apply to the model, or its data are missing.
         ModelError: as the recipe and the method.
@@ -353,7 +360,9 @@ class _Workshop:
         return self.recipe.rows()
 
     def make(self, method: Method, seed: int) -> ModelOrSpec:
-        """Return the model of the recipe and a method: a spec, or a model where the method changes it after the training."""
+        """Return the model of the recipe and a method: a spec, or a model where the method changes it after the
+        training.
+        """
         trained = self._trained(method, seed)
         return method.after(_opened(self.runner, trained), seed) if method.changes("after") else trained
 
@@ -391,7 +400,8 @@ def train_with(
     progress: bool | Progress = False,
     watch: Callable[[Model], TrainerCallback] | None = None,
 ) -> Path:
-    """Train a model by a recipe and the steps of a method before and during training, and return the folder of the model.
+    """Train a model by a recipe and the steps of a method before and during training, and return the folder of the
+    model.
 
     Args:
         recipe: trains.
@@ -401,10 +411,12 @@ def train_with(
         seed: seed of the training.
         folder: folder of the training, which keeps its checkpoints.
         progress: show a bar: the Trainer's own, or one of yours.
-        watch: makes a callback from the model that the training starts from, unchanged by the method. It is called after the others.
+        watch: makes a callback from the model that the training starts from, unchanged by the method. It is called
+            after the others.
 
     Raises:
-        NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`, or as the method.
+        NotApplicableError, ModelError, SettingError: as :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`, or as
+            the method.
     """
     refuse_several("a mitigation, whose models are measured, too,")
     mentions = recipe.mentions if isinstance(recipe, MentionRecipe) else None
@@ -424,9 +436,11 @@ def train_with(
 
 @contextmanager
 def held_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder of a training, and remove what a killed one left: another process waits, and then finds the model.
+    """Lock the folder of a training, and remove what a killed one left: another process waits, and then finds the
+    model.
 
-    A killed process leaves no lock. Its checkpoints stay, from which the training resumes, unless the model is complete.
+    A killed process leaves no lock. Its checkpoints stay, from which the training resumes, unless the model is
+    complete.
     """
     from filelock import FileLock
 

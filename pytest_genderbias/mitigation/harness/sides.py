@@ -83,7 +83,9 @@ class MeasuredRun:
         return next((f"worse at its task, seed {seed}: {why}" for seed, why in less if why), "")
 
     def figures(self) -> tuple[SideValues, SideValues | None]:
-        """Return the statistic, and what shows on which side of neutral it lies: itself, its partner with a sign, or nothing."""
+        """Return the statistic, and what shows on which side of neutral it lies: itself, its partner with a sign, or
+        nothing.
+        """
         signed = self.statistic if self.about.direction == "away" else self.about.partner
         figures = self.values_of(self.statistic)
         if signed is None or signed == self.statistic:
@@ -133,7 +135,8 @@ def _sums_of(measurement: Measurement, statistic: str) -> KnownSums:
 
 
 def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
-    """Return a budget figure, whether higher is worse, and its source: what the recipe evaluates, or another statistic of the suite.
+    """Return a budget figure, whether higher is worse, and its source: what the recipe evaluates, or another statistic
+    of the suite.
 
     Raises:
         SettingError: neither has a figure of that name.
@@ -170,7 +173,8 @@ def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
 
 
 def _performances(run: MitigationRun) -> dict[str, list[list[dict[str, Performance]]]]:
-    """Return the performance of each side on its task; a control is left out if it is not trained or its figures are undefined.
+    """Return the performance of each side on its task; a control is left out if it is not trained or its figures are
+    undefined.
 
     Raises:
         UndefinedError: the performance before or after is undefined.

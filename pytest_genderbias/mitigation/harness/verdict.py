@@ -1,4 +1,6 @@
-"""``judge_reduction`` and ``assert_reduced``: whether bias is lower after a mitigation, at what price, and whether that lasts."""
+"""``judge_reduction`` and ``assert_reduced``: whether bias is lower after a mitigation, at what price, and whether that
+lasts.
+"""
 
 from __future__ import annotations
 
@@ -109,30 +111,35 @@ def judge_reduction(
 ) -> Judgement:
     """Judge whether a mitigation lowers bias, at what price, and whether the reduction lasts.
 
-    The verdict is that of one of these codes. ``destroyed``: a model could do its task before and cannot after, whatever its bias did.
+    The verdict is that of one of these codes. ``destroyed``: a model could do its task before and cannot after,
+    whatever its bias did.
 
-    ``reduced``, by one-sided 95 % bounds of paired differences: D(after) - (1 - by) D(before) is at most 0, and D(after) is below that of
-    the control, where D is the distance from neutral on the worse side. The bounds are over the suite's items where nothing is trained, or
-    trained once; over restarts where the method trains with two or more seeds. Several models of a side count as their mean.
+    ``reduced``, by one-sided 95 % bounds of paired differences: D(after) - (1 - by) D(before) is at most 0, and
+    D(after) is below that of the control, where D is the distance from neutral on the worse side. The bounds are over
+    the suite's items where nothing is trained, or trained once; over restarts where the method trains with two or more
+    seeds. Several models of a side count as their mean.
 
-    Otherwise the code is the first of these that holds: ``not_comparable``, the models were measured on different things; ``no_value``;
-    ``task_lost``, a figure of the task is worse than before by more than its budget, by the bound of the ratio; ``over_corrected``, the
-    bias now leans to the other side; ``not_reduced``, the other bound says so; ``too_few``, the bounds do not decide, or a new head shows
-    no bias on the encoder before either; ``superficial``, the bias comes back with a new head. The text names everything that was found. Equal arguments give
-    equal judgements; nothing is recorded.
+    Otherwise the code is the first of these that holds: ``not_comparable``, the models were measured on different
+    things; ``no_value``; ``task_lost``, a figure of the task is worse than before by more than its budget, by the bound
+    of the ratio; ``over_corrected``, the bias now leans to the other side; ``not_reduced``, the other bound says so;
+    ``too_few``, the bounds do not decide, or a new head shows no bias on the encoder before either; ``superficial``,
+    the bias comes back with a new head. The text names everything that was found. Equal arguments give equal
+    judgements; nothing is recorded.
 
     Args:
-        run: a run of :func:`~pytest_genderbias.mitigation.harness.run.mitigate`, or of models that you trained yourself.
+        run: a run of :func:`~pytest_genderbias.mitigation.harness.run.mitigate`, or of models that you trained
+            yourself.
         suite: a packaged suite's name, the path of a suite file, or a loaded suite.
         by: share of the distance from neutral that the mitigation should remove, 0 to 1; 0 requires any reduction.
-        budget: how much worse a figure may be, as a share of its value before: ``{"perplexity": 0.05}``. The figure is one that the run's
-            recipe evaluates, or another statistic of the suite.
+        budget: how much worse a figure may be, as a share of its value before: ``{"perplexity": 0.05}``. The figure is
+            one that the run's recipe evaluates, or another statistic of the suite.
         statistic: the suite's main one by default.
         superficial: train a new head on each frozen encoder, and measure how much of the reduction is lost.
         back: share of the reduction that may be lost with a new head.
         overshoot: accepted distance beyond neutral, as a share of the distance before.
         name: name of the gate, to tell it from others on the same statistic.
-        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``data``, ``limit``, and options of the suite.
+        settings: of :func:`~pytest_genderbias.measurement.measure.measure`, as ``data``, ``limit``, and options of the
+            suite.
 
     Raises:
         SettingError: an argument is out of range, a budget figure is not measured, or no recipe trains a head.
@@ -169,7 +176,8 @@ def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
 
 @dataclass(frozen=True)
 class _Part:
-    """A partial finding: the code of its verdict (``reduced`` if it raises no objection), text, report lines, what would settle it, and figures.
+    """A partial finding: the code of its verdict (``reduced`` if it raises no objection), text, report lines, what
+    would settle it, and figures.
 
     ``brief`` is the line that a failing test shows; by default the first of ``lines``.
     """
@@ -227,7 +235,9 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
 
 
 def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
-    """Return why there is nothing to reduce, if the model before does not differ from a neutral one; else an empty text."""
+    """Return why there is nothing to reduce, if the model before does not differ from a neutral one; else an empty
+    text.
+    """
     if figures.distance_of(BEFORE) <= FLOAT_NOISE:
         return f"there is nothing to reduce: neutral is {case.about.neutral:g}, and the model is not beyond it before"
     around = case.interval(BEFORE, case.statistic)

@@ -105,7 +105,8 @@ def settled_by(difference: Difference, low: float | None) -> str:
 def budget_settled_by(difference: Difference, allowed: float, high: float) -> str:
     """Return what would decide whether a figure of the task is within its budget.
 
-    ``difference`` and ``allowed`` are logarithms of ratios; ``high`` is the upper bound on how much worse the figure is, as a share.
+    ``difference`` and ``allowed`` are logarithms of ratios; ``high`` is the upper bound on how much worse the figure
+    is, as a share.
     """
     over = replace(
         difference, value=difference.value - allowed, low=difference.low - allowed, high=difference.high - allowed

@@ -1,4 +1,5 @@
-"""The list ``mitigate`` of a file as it is written: keys, types and ranges checked, as plain objects that know their lines.
+"""The list ``mitigate`` of a file as it is written: keys, types and ranges checked, as plain objects that know their
+lines.
 
 What the names in it mean (methods, recipes, suites) is looked up in ``file.py``, which does not touch the YAML again.
 """
@@ -52,7 +53,9 @@ class WrittenPart:
 
 @dataclass(frozen=True)
 class WrittenReduction:
-    """An entry of ``reduces``. ``None`` stands for a key that it does not have; ``shares`` are ``back`` and ``overshoot``."""
+    """An entry of ``reduces``. ``None`` stands for a key that it does not have; ``shares`` are ``back`` and
+    ``overshoot``.
+    """
 
     suite: str
     statistic: str | None
@@ -69,7 +72,9 @@ class WrittenReduction:
 
 @dataclass(frozen=True)
 class WrittenGrid:
-    """A grid of an entry: its values by setting, the rule that chooses, and the settings of its measurements, all not checked yet."""
+    """A grid of an entry: its values by setting, the rule that chooses, and the settings of its measurements, all not
+    checked yet.
+    """
 
     values: Mapping[str, YamlValue] | list[Mapping[str, YamlValue]]
     rule: Mapping[str, YamlValue]
@@ -81,7 +86,9 @@ class WrittenGrid:
 
 @dataclass(frozen=True)
 class WrittenMitigation:
-    """An entry of ``mitigate``. ``None`` stands for a key that it does not have; several methods are applied together."""
+    """An entry of ``mitigate``. ``None`` stands for a key that it does not have; several methods are applied
+    together.
+    """
 
     methods: tuple[WrittenPart, ...]
     recipe: WrittenPart | None
@@ -100,7 +107,8 @@ def read_written(data: LocatedMap) -> list[WrittenMitigation]:
     """Read the list ``mitigate`` of a file.
 
     Raises:
-        DataFileError: a key is unknown or missing, or its value has a wrong type or range; the message names file and line.
+        DataFileError: a key is unknown or missing, or its value has a wrong type or range; the message names file and
+            line.
     """
     entries = take(data, "mitigate", LocatedList, "the gate file")
     return [_read_entry(entry, entries.file, entries.lines[number]) for number, entry in enumerate(entries)]

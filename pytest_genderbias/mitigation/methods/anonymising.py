@@ -1,4 +1,6 @@
-"""Anonymising: names of persons, and optionally of organisations and places, become placeholders (Zhao et al. 2018, orgad2022)."""
+"""Anonymising: names of persons, and optionally of organisations and places, become placeholders (Zhao et al. 2018,
+orgad2022).
+"""
 
 from __future__ import annotations
 
@@ -45,17 +47,18 @@ def anonymise(
 
     Args:
         text: any text.
-        finder: the function that finds the entities: :func:`rule_entities` (the default; persons only), or the result of
-            :func:`spacy_entities`.
+        finder: the function that finds the entities: :func:`rule_entities` (the default; persons only), or the result
+            of :func:`spacy_entities`.
         kinds: the kinds to replace: ``person``, ``org``, ``place``.
-        placeholder: the replacement. ``{kind}`` in it becomes PERSON, ORG or PLACE, and ``{number}`` numbers the entities of a kind
-            in the text, so that the same person has the same placeholder: ``[{kind}{number}]``, ``E{number}`` (Zhao et al.), or ``_``.
-            A mention whose words are all part of an earlier mention, or the other way round, counts as the same entity; if
-            several fit, the first.
+        placeholder: the replacement. ``{kind}`` in it becomes PERSON, ORG or PLACE, and ``{number}`` numbers the
+            entities of a kind in the text, so that the same person has the same placeholder: ``[{kind}{number}]``,
+            ``E{number}`` (Zhao et al.), or ``_``. A mention whose words are all part of an earlier mention, or the
+            other way round, counts as the same entity; if several fit, the first.
         own: the full name of the person whom the text is about; each part of it is replaced wherever it has a capital.
 
     Raises:
-        SettingError: an unknown kind, or one that the rules do not find; a placeholder with another field; ``text`` is not a text.
+        SettingError: an unknown kind, or one that the rules do not find; a placeholder with another field; ``text`` is
+            not a text.
 
     >>> anonymise("Mary Hall's son met Dr. Bay. Hall left Grace.")
     "[PERSON]'s son met Dr. [PERSON]. [PERSON] left [PERSON]."
@@ -95,18 +98,18 @@ def anonymise_texts(
 def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:
     """Find persons by lists of names and by capitals, without a model.
 
-    Candidates are runs of words with capitals, including initials, particles ("de", "van") and "Jr.". A run is a person from its
-    first first name on (``names-us``). It is also a person if it follows a title ("Dr.") or a word for a person ("her husband",
-    "attorney"), if it contains an initial, or if "who", "(born", "said" or the like follows. Each single word of these names then
-    counts as the person elsewhere in the text. A run with a word such as "University", or after "San" or "Fort", is not a person.
-    A single first name is not a person if it is also a month or a place, or an ordinary word at the beginning of a sentence
-    (``ordinary-names``).
+    Candidates are runs of words with capitals, including initials, particles ("de", "van") and "Jr.". A run is a person
+    from its first first name on (``names-us``). It is also a person if it follows a title ("Dr.") or a word for a
+    person ("her husband", "attorney"), if it contains an initial, or if "who", "(born", "said" or the like follows.
+    Each single word of these names then counts as the person elsewhere in the text. A run with a word such as
+    "University", or after "San" or "Fort", is not a person. A single first name is not a person if it is also a month
+    or a place, or an ordinary word at the beginning of a sentence (``ordinary-names``).
 
-    Accuracy: the rules find 55 % of the 2,000 names tagged in the first 1,000 passages of GAP's development part as a whole (spaCy's
-    en_core_web_sm: 69 %). About 95 % of the results are persons: spaCy agrees on 79 % of 3,464 results, and of the others 40 of
-    50 that were read one by one were persons. Most misses are surnames alone: in the ``wiki_career`` biographies, whose
-    excerpts seldom contain the full name, the rules find 25 % of the mentions of the person (spaCy: 54 %), and nearly all
-    of them if ``own`` gives the name.
+    Accuracy: the rules find 55 % of the 2,000 names tagged in the first 1,000 passages of GAP's development part as a
+    whole (spaCy's en_core_web_sm: 69 %). About 95 % of the results are persons: spaCy agrees on 79 % of 3,464 results,
+    and of the others 40 of 50 that were read one by one were persons. Most misses are surnames alone: in the
+    ``wiki_career`` biographies, whose excerpts seldom contain the full name, the rules find 25 % of the mentions of the
+    person (spaCy: 54 %), and nearly all of them if ``own`` gives the name.
     """
     for normal in map(NormalText, texts):
         yield [(*normal.span(start, end), kind) for start, end, kind in _persons(normal.text)]
@@ -116,7 +119,8 @@ def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindE
     """Load spaCy, and return a function that finds persons, organisations and places by its named entities.
 
     Args:
-        model: the name of an installed pipeline, as for :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
+        model: the name of an installed pipeline, as for
+            :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
         batch_size: number of texts that spaCy processes at a time.
 
     Raises:
@@ -137,9 +141,9 @@ def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindE
 class Anonymising(Method):
     """Replace the named entities of the training texts by placeholders; labels stay (Zhao et al. 2018, orgad2022).
 
-    ``entities`` is ``rules`` (persons only) or ``spacy``. ``kinds`` and ``placeholder`` are those of :func:`anonymise`; numbers start
-    anew in each text of a row. ``own_name`` is the column with the name of the person whom a row is about, if there is one.
-    ``Anonymising() & CounterfactualAugmentation()`` is orgad2022's CA with anonymisation.
+    ``entities`` is ``rules`` (persons only) or ``spacy``. ``kinds`` and ``placeholder`` are those of :func:`anonymise`;
+    numbers start anew in each text of a row. ``own_name`` is the column with the name of the person whom a row is
+    about, if there is one. ``Anonymising() & CounterfactualAugmentation()`` is orgad2022's CA with anonymisation.
     """
 
     name: ClassVar[str] = "anonymising"

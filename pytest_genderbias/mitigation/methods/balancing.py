@@ -1,4 +1,6 @@
-"""Balancing: equally many rows of each group within each class, by leaving rows out or by repeating them (orgad2022, section 3)."""
+"""Balancing: equally many rows of each group within each class, by leaving rows out or by repeating them (orgad2022,
+section 3).
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ Cells = Mapping[Hashable, Mapping[Hashable, Sequence[int]]]
 class BalanceSummary:
     """What :func:`balance` did: an empty summary that is passed to it is filled.
 
-    ``before`` and ``after`` are the numbers of rows of each (class, group). ``left`` lists the classes that stay unbalanced,
-    because they lack a group.
+    ``before`` and ``after`` are the numbers of rows of each (class, group). ``left`` lists the classes that stay
+    unbalanced, because they lack a group.
     """
 
     before: Counter[tuple[Hashable, Hashable]] = field(default_factory=Counter)
@@ -41,15 +43,16 @@ def balance(
     seed: int = 0,
     summary: BalanceSummary | None = None,
 ) -> list[Row]:
-    """Return rows with equally many of each group in each class, in their order (orgad2022: of each gender, per profession).
+    """Return rows with equally many of each group in each class, in their order (orgad2022: of each gender, per
+    profession).
 
     Args:
         rows: the rows.
         label: the column of the class.
         group: the column of the group; its values are the groups.
         how: ``subsample``: reduce each group to the size of the smallest group of the class, drawn without replacement.
-            ``oversample``: enlarge each group to the size of the largest: every row equally often, and once more for some rows,
-            drawn without replacement; copies follow their row.
+            ``oversample``: enlarge each group to the size of the largest: every row equally often, and once more for
+            some rows, drawn without replacement; copies follow their row.
         seed: seed of the draw.
         summary: an empty summary to fill.
 

@@ -93,8 +93,8 @@ class Columns:
     """The columns of training rows that a data method needs.
 
     ``texts`` are the columns whose texts it may change. ``label`` is the column of the class and ``group`` that of the
-    person's gender; each is ``None`` if the rows have no such column. ``mentions`` is the column with the mentions in the only text, as
-    (start, end, words, cluster) each, which move with a changed text; ``None`` if the rows have none.
+    person's gender; each is ``None`` if the rows have no such column. ``mentions`` is the column with the mentions in
+    the only text, as (start, end, words, cluster) each, which move with a changed text; ``None`` if the rows have none.
     """
 
     texts: tuple[str, ...]
@@ -107,7 +107,8 @@ class Columns:
 class Hooks:
     """What a method does while a network is trained.
 
-    ``callbacks`` are passed to transformers' Trainer. ``around`` returns a context manager, in which the network is trained.
+    ``callbacks`` are passed to transformers' Trainer. ``around`` returns a context manager, in which the network is
+    trained.
     """
 
     callbacks: Sequence[TrainerCallback] = ()
@@ -116,10 +117,12 @@ class Hooks:
 
 @dataclass(frozen=True)
 class Method:
-    """A mitigation. Its dataclass fields are its settings. This base class changes nothing; subclasses override its functions.
+    """A mitigation. Its dataclass fields are its settings. This base class changes nothing; subclasses override its
+    functions.
 
-    YAML files and tables use ``name``. The name and the fields identify the runs of a method, so each subclass needs a name
-    of its own. A method runs with any recipe whose data and models it accepts. ``a & b`` applies both, ``a`` first.
+    YAML files and tables use ``name``. The name and the fields identify the runs of a method, so each subclass needs a
+    name of its own. A method runs with any recipe whose data and models it accepts. ``a & b`` applies both, ``a``
+    first.
     """
 
     name: ClassVar[str] = "none"
@@ -169,7 +172,9 @@ class Method:
         return None
 
     def changes(self, step: Step) -> bool:
-        """Return whether the class of the method overrides ``rows``, ``before``, ``hooks``, ``after`` or ``control``."""
+        """Return whether the class of the method overrides ``rows``, ``before``, ``hooks``, ``after`` or
+        ``control``.
+        """
         return next(kind for kind in type(self).__mro__ if step in vars(kind)) is not Method
 
     @property

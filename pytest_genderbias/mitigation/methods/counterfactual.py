@@ -1,15 +1,16 @@
-"""Counterfactual data augmentation: all gendered words of a text are swapped for their partners (Lu et al. 2018, section 4; webster2020, 5.2).
+"""Counterfactual data augmentation: all gendered words of a text are swapped for their partners (Lu et al. 2018,
+section 4; webster2020, 5.2).
 
 There are two interventions:
 
 - ``naive`` swaps each word for its default partner (her: his; him, his: her).
-- ``grammatical`` leaves a word that shares a coreference cluster, or without clusters a noun phrase, with a proper noun ("Queen
-  Elizabeth"). It swaps her for him or his, and his for her or hers, by part of speech.
+- ``grammatical`` leaves a word that shares a coreference cluster, or without clusters a noun phrase, with a proper noun
+  ("Queen Elizabeth"). It swaps her for him or his, and his for her or hers, by part of speech.
 
-Everything else stays: other words, white space, punctuation and capitals (he, He, HE; other mixtures are not matched). ``'s`` and
-``'ll`` stay (she's: he's; man's: woman's). A compound with hyphens is swapped as a whole if it is listed (father-in-law), otherwise
-part by part (ex-wife: ex-husband; man-made: woman-made). Addresses (``@``, ``://``, ``www.``) and words with digits or ``_`` inside
-stay. All streams are read once, a few texts at a time.
+Everything else stays: other words, white space, punctuation and capitals (he, He, HE; other mixtures are not matched).
+``'s`` and ``'ll`` stay (she's: he's; man's: woman's). A compound with hyphens is swapped as a whole if it is listed
+(father-in-law), otherwise part by part (ex-wife: ex-husband; man-made: woman-made). Addresses (``@``, ``://``,
+``www.``) and words with digits or ``_`` inside stay. All streams are read once, a few texts at a time.
 """
 
 from __future__ import annotations
@@ -65,17 +66,18 @@ def swap(
 ) -> str:
     """Return the counterfactual of a text, or the text itself if nothing is swapped.
 
-    Swapping twice restores the text if the pairs are one to one (:attr:`~pytest_genderbias.mitigation.words.pairs.Pairs.one_to_one`).
+    Swapping twice restores the text if the pairs are one to one
+    (:attr:`~pytest_genderbias.mitigation.words.pairs.Pairs.one_to_one`).
 
     Args:
         text: any text, of any length.
-        pairs: the words to swap: a packaged list (``lu2018-pairs``: the 124 pairs of the paper and the pronouns that it lacks;
-            ``zhao2018-pairs``: webster2020's), a file (see :func:`~pytest_genderbias.mitigation.words.pairs.read_pairs`), or the pairs;
-            ``()`` to swap names only.
+        pairs: the words to swap: a packaged list (``lu2018-pairs``: the 124 pairs of the paper and the pronouns that it
+            lacks; ``zhao2018-pairs``: webster2020's), a file (see
+            :func:`~pytest_genderbias.mitigation.words.pairs.read_pairs`), or the pairs; ``()`` to swap names only.
         intervention: ``naive`` or ``grammatical``.
-        names: partners of first names, from :func:`~pytest_genderbias.mitigation.words.pairs.name_partners`. If the grammatical
-            intervention replaces a proper noun by a name of the other group ("Queen Elizabeth": "King James"), the words with it
-            are swapped as well.
+        names: partners of first names, from :func:`~pytest_genderbias.mitigation.words.pairs.name_partners`. If the
+            grammatical intervention replaces a proper noun by a name of the other group ("Queen Elizabeth": "King
+            James"), the words with it are swapped as well.
         grammar: the analysis of texts for the grammatical intervention: rules, or the result of
             :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
         summary: counts to update.
@@ -105,16 +107,17 @@ def augment(
 ) -> Iterator[str]:
     """Yield texts and their counterfactuals, one after the other, in the order of the texts.
 
-    Each text is swapped by itself: to augment sentence by sentence, pass sentences. Memory does not grow with the number of texts.
+    Each text is swapped by itself: to augment sentence by sentence, pass sentences. Memory does not grow with the
+    number of texts.
 
     Args:
         texts: any iterable; it is read once.
         pairs: see :func:`swap`, also for ``intervention``, ``names``, ``grammar`` and ``summary``.
-        sides: ``two``: each text and its counterfactual after it; ``one``: the counterfactuals only (webster2020, 5.2: stronger, but
-            it may reverse the bias).
-        neutral: how often to write a text in which nothing is swapped: ``once``, ``drop`` (never), or ``twice`` (lu2018's
-            definition 4 copies every instance). The default is ``once`` if two-sided and ``drop`` if one-sided;
-            ``AugmentationSummary.dropped`` counts dropped texts.
+        sides: ``two``: each text and its counterfactual after it; ``one``: the counterfactuals only (webster2020, 5.2:
+            stronger, but it may reverse the bias).
+        neutral: how often to write a text in which nothing is swapped: ``once``, ``drop`` (never), or ``twice``
+            (lu2018's definition 4 copies every instance). The default is ``once`` if two-sided and ``drop`` if
+            one-sided; ``AugmentationSummary.dropped`` counts dropped texts.
 
     Raises:
         SettingError: an unknown setting, or (while reading) an item that is not a text.
@@ -145,7 +148,8 @@ def augment_labelled(
     neutral: str | None = None,
     summary: AugmentationSummary | None = None,
 ) -> Iterator[tuple[Texts, Label]]:
-    """Yield rows (text, label) and their counterfactuals with the same label (lu2018: the ground truth does not change).
+    """Yield rows (text, label) and their counterfactuals with the same label (lu2018: the ground truth does not
+    change).
 
     If the text is a tuple of texts, such as premise and hypothesis, all of them are swapped together.
 
@@ -192,11 +196,12 @@ def augment_documents(
     neutral: str | None = None,
     summary: AugmentationSummary | None = None,
 ) -> Iterator[Document]:
-    """Yield documents with coreference clusters, and counterfactuals with as many tokens and the same clusters (lu2018, section 4).
+    """Yield documents with coreference clusters, and counterfactuals with as many tokens and the same clusters (lu2018,
+    section 4).
 
     Args:
-        documents: documents from :func:`~pytest_genderbias.datasets.conll.read_conll`, or tuples of a document and the parts of speech of
-            its tokens.
+        documents: documents from :func:`~pytest_genderbias.datasets.conll.read_conll`, or tuples of a document and the
+            parts of speech of its tokens.
         pairs: see :func:`swap`.
         sides: see :func:`augment`.
         intervention: ``grammatical`` (lu2018's for coreference; uses
@@ -237,12 +242,12 @@ def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = 
     Args:
         path: a text file (UTF-8), or JSON lines if the name ends in ``.jsonl``; either may be compressed (``.gz``).
         column: the key in JSON lines of the text, or of a list of sentences, each of which is yielded.
-        on_broken: called with the error of each line that cannot be read, after which reading continues (``summary.note_broken``,
-            ``errors.append``, ``warnings.warn``). By default the first broken line raises.
+        on_broken: called with the error of each line that cannot be read, after which reading continues
+            (``summary.note_broken``, ``errors.append``, ``warnings.warn``). By default the first broken line raises.
 
     Raises:
-        DataFileError: the file does not exist or is truncated; without ``on_broken``, a line is not UTF-8, not valid JSON, or
-            has no text. The message begins with file and line.
+        DataFileError: the file does not exist or is truncated; without ``on_broken``, a line is not UTF-8, not valid
+            JSON, or has no text. The message begins with file and line.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -343,11 +348,12 @@ def _sided(
 class CounterfactualAugmentation(Method):
     """Counterfactual data augmentation of the training texts; labels stay (lu2018 section 4, webster2020 section 5.2).
 
-    ``pairs``, ``intervention``, ``sides`` and ``neutral`` are those of :func:`augment`; ``pairs=None`` swaps names only. ``names`` is the
-    gender of the partners of first names: ``same``, ``other`` or ``random``; by default names stay. ``initials`` is a range of first
-    letters, such as ``A-M``: only names that begin with one of them are replaced, and by each other (webster2020, table 6; the suite
-    ``disco-names`` has an option of the same name). ``grammar`` is ``rules`` or ``spacy``, for the grammatical intervention. ``copies`` is
-    the control of two-sided augmentation: a copy of each text in place of its counterfactual.
+    ``pairs``, ``intervention``, ``sides`` and ``neutral`` are those of :func:`augment`; ``pairs=None`` swaps names
+    only. ``names`` is the gender of the partners of first names: ``same``, ``other`` or ``random``; by default names
+    stay. ``initials`` is a range of first letters, such as ``A-M``: only names that begin with one of them are
+    replaced, and by each other (webster2020, table 6; the suite ``disco-names`` has an option of the same name).
+    ``grammar`` is ``rules`` or ``spacy``, for the grammatical intervention. ``copies`` is the control of two-sided
+    augmentation: a copy of each text in place of its counterfactual.
     """
 
     name: ClassVar[str] = "cda"
@@ -395,7 +401,9 @@ class CounterfactualAugmentation(Method):
         ]
 
     def _documents(self, rows: Sequence[Row], columns: Columns, partners: NamePartners | None) -> list[Row]:
-        """Add the counterfactual of each row with mentions, or replace the row by it; the grammar knows the clusters (lu2018)."""
+        """Add the counterfactual of each row with mentions, or replace the row by it; the grammar knows the clusters
+        (lu2018).
+        """
         if self.grammar != "rules":
             raise SettingError(
                 f"the rows have coreference clusters, which decide in place of a grammar: leave grammar={self.grammar} out"

@@ -41,9 +41,9 @@ Place = tuple[str, str]
 class Dropout(Method):
     """Other dropout rates while a network is trained; afterwards its own rates apply again (webster2020, section 5.1).
 
-    ``attention`` is the rate for attention weights, ``hidden`` that for hidden states, embeddings included. ``None`` leaves a
-    rate unchanged. The defaults are the paper's best for BERT; :func:`dropout_grid` gives the methods of its search. The
-    control is the same recipe with the network's own rates.
+    ``attention`` is the rate for attention weights, ``hidden`` that for hidden states, embeddings included. ``None``
+    leaves a rate unchanged. The defaults are the paper's best for BERT; :func:`dropout_grid` gives the methods of its
+    search. The control is the same recipe with the network's own rates.
     """
 
     name: ClassVar[str] = "dropout"

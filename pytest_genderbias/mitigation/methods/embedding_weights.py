@@ -15,7 +15,9 @@ def input_weight(network: PreTrainedModel) -> torch.Tensor:
 
 
 def output_weight(network: PreTrainedModel) -> torch.Tensor | None:
-    """Return the weight of the output embeddings, shape (vocabulary, dim), or ``None`` if the network has none; not a copy."""
+    """Return the weight of the output embeddings, shape (vocabulary, dim), or ``None`` if the network has none; not a
+    copy.
+    """
     layer: torch.nn.Module | None = network.get_output_embeddings()  # type: ignore[no-untyped-call]
     return None if layer is None else _weight_of(layer)
 

@@ -65,7 +65,8 @@ def neutralise(vectors: ArrayLike, basis: ArrayLike) -> FloatArray:
 
 
 def equalise(sets: ArrayLike, basis: ArrayLike) -> FloatArray:
-    """Return sets of words that differ within a subspace only, at equal distances from all else (Bolukbasi et al. 2016, section 5).
+    """Return sets of words that differ within a subspace only, at equal distances from all else (Bolukbasi et al. 2016,
+    section 5).
 
     Let mu be the mean of a set of unit vectors, w_B the part of w in the subspace, and nu = mu - mu_B. Then w becomes
 
@@ -114,13 +115,13 @@ def hard_debias(
         basis: shape (dim, k), orthonormal, or (dim,).
         neutral: indices of the rows to neutralise, shape (m,).
         pairs: indices of the rows to equalise, shape (p, 2).
-        lengths: ``unit`` scales every row to length 1, including rows in neither list (the paper; rows of zeros stay); ``kept``
-            restores the length of neutralised rows and gives the words of a pair their mean length, for networks that were trained
-            with vectors of different lengths.
+        lengths: ``unit`` scales every row to length 1, including rows in neither list (the paper; rows of zeros stay);
+            ``kept`` restores the length of neutralised rows and gives the words of a pair their mean length, for
+            networks that were trained with vectors of different lengths.
 
     Returns:
-        The same shape and number format. Every neutral row is equally similar to both words of every pair (dot product and
-        cosine). Repeating the operation changes rounding errors only.
+        The same shape and number format. Every neutral row is equally similar to both words of every pair (dot product
+        and cosine). Repeating the operation changes rounding errors only.
 
     Raises:
         UndefinedError: see :func:`neutralise` and :func:`equalise`.
@@ -154,19 +155,20 @@ def hard_debias_embeddings(
 ) -> Model:
     """Return a model whose word vectors, or input embeddings, are hard-debiased.
 
-    In a network, a word is represented by its token after a space and by its token at the start of a text. A word of several tokens
-    has no vector of its own and is left out, together with its pair (**choice**). Output weights that were tied to the input
-    embeddings keep their values; :func:`~pytest_genderbias.models.saving.save_model` saves the result as an ordinary checkpoint.
+    In a network, a word is represented by its token after a space and by its token at the start of a text. A word of
+    several tokens has no vector of its own and is left out, together with its pair (**choice**). Output weights that
+    were tied to the input embeddings keep their values; :func:`~pytest_genderbias.models.saving.save_model` saves the
+    result as an ordinary checkpoint.
 
     Args:
         model: word vectors, or a network.
         basis: the gender subspace of the input embeddings, such as ``learn_basis(model, pairs=...)``.
         pairs: the words to equalise, each in one pair; pairs with a word outside the vocabulary are left out.
         gendered: further words with a gendered meaning, which stay as they are.
-        neutral: the words to neutralise; ``None`` for all except special tokens and the words of ``pairs`` and ``gendered``
-            (Bolukbasi et al. 2016).
-        lengths: see :func:`hard_debias`; ``None`` means ``unit`` for word vectors and ``kept`` for a network (**choice**: the layers of
-            a network depend on the lengths).
+        neutral: the words to neutralise; ``None`` for all except special tokens and the words of ``pairs`` and
+            ``gendered`` (Bolukbasi et al. 2016).
+        lengths: see :func:`hard_debias`; ``None`` means ``unit`` for word vectors and ``kept`` for a network
+            (**choice**: the layers of a network depend on the lengths).
 
     Returns:
         The model; ``details["mitigation"]`` gives the numbers of neutralised rows and equalised pairs.
@@ -232,9 +234,10 @@ def _token_rows(tokenizer: PreTrainedTokenizerBase, word: str) -> tuple[int | No
 class HardDebiasing(Method):
     """Word embedding debiasing: neutralise and equalise (Bolukbasi et al. 2016).
 
-    ``pairs`` (the name of a list, or pairs, such as he - she alone) define the gender subspace, which has ``components`` dimensions, and are
-    the words that are equalised; all other words are neutralised. ``when`` is
-    ``before`` training, ``after`` it (as for lu2018's language model), or ``both``. ``lengths`` is that of :func:`hard_debias`.
+    ``pairs`` (the name of a list, or pairs, such as he - she alone) define the gender subspace, which has
+    ``components`` dimensions, and are the words that are equalised; all other words are neutralised. ``when`` is
+    ``before`` training, ``after`` it (as for lu2018's language model), or ``both``. ``lengths`` is that of
+    :func:`hard_debias`.
     """
 
     name: ClassVar[str] = "wed"

@@ -1,4 +1,6 @@
-"""Iterative scrubbing: in each round a classifier finds the words that predict gender best, and they are scrubbed (orgad2022, appendix C)."""
+"""Iterative scrubbing: in each round a classifier finds the words that predict gender best, and they are scrubbed
+(orgad2022, appendix C).
+"""
 
 from __future__ import annotations
 
@@ -33,10 +35,11 @@ Texts = TypeVar("Texts", str, tuple[str, ...])
 class Rounds:
     """The rounds of one iterative scrubbing.
 
-    ``words`` are the words scrubbed in each round by group, those with the largest weights first. ``accuracies`` are those of a new
-    classifier on held-out texts before the first round and after each round (0 to 1; neutral: ``majority``). ``majority`` is the
-    share of the held-out texts with the training part's most frequent group, the accuracy of a classifier that ignores the texts.
-    ``weights`` are the weights of ``words`` towards their group, in the same order, all above 0.
+    ``words`` are the words scrubbed in each round by group, those with the largest weights first. ``accuracies`` are
+    those of a new classifier on held-out texts before the first round and after each round (0 to 1; neutral:
+    ``majority``). ``majority`` is the share of the held-out texts with the training part's most frequent group, the
+    accuracy of a classifier that ignores the texts. ``weights`` are the weights of ``words`` towards their group, in
+    the same order, all above 0.
     """
 
     words: tuple[Mapping[Hashable, tuple[str, ...]], ...]
@@ -54,8 +57,8 @@ class Rounds:
 class IterativeScrub(Generic[Texts]):
     """The result of iterative scrubbing.
 
-    ``texts`` are the scrubbed texts. ``rounds`` holds the rounds of each class, or under ``None`` those over all texts. ``left``
-    gives for each class that was left as it is the reason.
+    ``texts`` are the scrubbed texts. ``rounds`` holds the rounds of each class, or under ``None`` those over all texts.
+    ``left`` gives for each class that was left as it is the reason.
     """
 
     texts: tuple[Texts, ...]
@@ -77,11 +80,12 @@ def iterative_scrub(
     seed: int = 0,
     mask: str = MASK,
 ) -> IterativeScrub[Texts]:
-    """Scrub, round by round, the words from which a classifier predicts the group best (orgad2022, appendix C, tables 9 and 10).
+    """Scrub, round by round, the words from which a classifier predicts the group best (orgad2022, appendix C, tables 9
+    and 10).
 
-    Each round fits a logistic regression on word counts, and scrubs the words with the largest weights towards each group in all
-    texts. Words are those of :func:`~pytest_genderbias.mitigation.methods.scrubbing.scrub`, in lower case and of letters only. The
-    paper's texts were scrubbed of names and gender words first.
+    Each round fits a logistic regression on word counts, and scrubs the words with the largest weights towards each
+    group in all texts. Words are those of :func:`~pytest_genderbias.mitigation.methods.scrubbing.scrub`, in lower case
+    and of letters only. The paper's texts were scrubbed of names and gender words first.
 
     Args:
         texts: texts, or tuples of texts that belong together; a tuple is counted and scrubbed like one text.
@@ -97,7 +101,8 @@ def iterative_scrub(
         mask: the replacement.
 
     Raises:
-        UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is ``left`` as it is.
+        UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
+            ``left`` as it is.
         SettingError: the numbers of texts, groups and classes differ; a setting is out of range.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
@@ -129,7 +134,8 @@ def iterative_scrub(
 class RemovedWord:
     """A word that classifiers of one iteration chose for a group.
 
-    ``seeds`` is the number of seeds that removed it in this iteration, and ``weight`` the mean of its weight towards the group over them.
+    ``seeds`` is the number of seeds that removed it in this iteration, and ``weight`` the mean of its weight towards
+    the group over them.
     """
 
     word: str
@@ -139,7 +145,8 @@ class RemovedWord:
 
 @dataclass(frozen=True)
 class ScrubbingIteration:
-    """One iteration: by seed the held-out accuracy of the classifier (0 to 1), and by group the words that were removed for its weights.
+    """One iteration: by seed the held-out accuracy of the classifier (0 to 1), and by group the words that were removed
+    for its weights.
 
     The words of most seeds come first; those of equally many in the order of their mean weight, the largest first.
     """
@@ -150,7 +157,8 @@ class ScrubbingIteration:
 
 @dataclass(frozen=True)
 class RemovedWords:
-    """The words that iterative scrubbing removes, and how well gender is read from the texts at each iteration (orgad2022, tables 9 and 10).
+    """The words that iterative scrubbing removes, and how well gender is read from the texts at each iteration
+    (orgad2022, tables 9 and 10).
 
     Attributes:
         iterations: one entry for each iteration.
@@ -171,8 +179,9 @@ class RemovedWords:
     def table(self, words: int = 10) -> list[dict[str, object]]:
         """Return a row of plain values for each iteration, and one for the classifier after the last.
 
-        A row has ``iteration`` (from 1), ``accuracy`` and ``majority`` (means over the seeds of the iteration), ``sd`` (standard deviation
-        of the accuracy, ``None`` for one seed), ``seeds``, and ``words``: for each group the first ``words`` words. The last row has none.
+        A row has ``iteration`` (from 1), ``accuracy`` and ``majority`` (means over the seeds of the iteration), ``sd``
+        (standard deviation of the accuracy, ``None`` for one seed), ``seeds``, and ``words``: for each group the first
+        ``words`` words. The last row has none.
         """
         accuracies = [*(iteration.accuracies for iteration in self.iterations), self.final]
         listed = [
@@ -204,11 +213,13 @@ def removed_words(
     held_out: float = 0.25,
     ridge: float = 1.0,
 ) -> RemovedWords:
-    """Return which words iterative scrubbing removes over several seeds, and the accuracy of each classifier (orgad2022, appendix C).
+    """Return which words iterative scrubbing removes over several seeds, and the accuracy of each classifier
+    (orgad2022, appendix C).
 
-    First names and gender words are scrubbed first. Then each iteration fits a logistic regression on word counts that predicts the group,
-    and removes the words with the largest weights towards each group. The paper has five seeds and ten words a group; it does not say when
-    it stops (**choice**: after ``rounds`` iterations), nor what a seed changes (**choice**: the held-out texts).
+    First names and gender words are scrubbed first. Then each iteration fits a logistic regression on word counts that
+    predicts the group, and removes the words with the largest weights towards each group. The paper has five seeds and
+    ten words a group; it does not say when it stops (**choice**: after ``rounds`` iterations), nor what a seed changes
+    (**choice**: the held-out texts).
 
     Args:
         texts: texts, or tuples of texts that belong together.
@@ -227,7 +238,8 @@ def removed_words(
 
     Raises:
         UndefinedError: there is one group only, or a group has fewer than two texts.
-        SettingError: the numbers of texts, groups, classes and names differ; no text has the class; a setting is out of range.
+        SettingError: the numbers of texts, groups, classes and names differ; no text has the class; a setting is out of
+            range.
 
     >>> texts = ["She is a keen nurse"] * 4 + ["He is a calm nurse"] * 4
     >>> found = removed_words(texts, "FFFFMMMM", seeds=[0, 1], rounds=1, words_per_group=1)
@@ -320,11 +332,13 @@ def _rows_of(classes: Sequence[Hashable], profession: Hashable) -> list[int]:
 
 @dataclass(frozen=True)
 class IterativeScrubbing(Method):
-    """Scrub first names and gender words, and then further words that predict gender, round by round (orgad2022, appendix C).
+    """Scrub first names and gender words, and then further words that predict gender, round by round (orgad2022,
+    appendix C).
 
-    ``scrub_first=False`` leaves out the first part. ``by_class`` treats each class by itself; classes with too few rows of a group stay as
-    the first part left them. ``profession`` is the one class whose texts lose further words (table 10: nurses). The other settings are
-    those of :func:`iterative_scrub`. :func:`removed_words` shows the words over several seeds.
+    ``scrub_first=False`` leaves out the first part. ``by_class`` treats each class by itself; classes with too few rows
+    of a group stay as the first part left them. ``profession`` is the one class whose texts lose further words (table
+    10: nurses). The other settings are those of :func:`iterative_scrub`. :func:`removed_words` shows the words over
+    several seeds.
     """
 
     name: ClassVar[str] = "iterative-scrubbing"
@@ -348,7 +362,8 @@ class IterativeScrubbing(Method):
         """Scrub the texts of each row.
 
         Raises:
-            NotApplicableError: the rows have no column of the group, or no column of the class although a setting needs it.
+            NotApplicableError: the rows have no column of the group, or no column of the class although a setting needs
+                it.
             SettingError: no row has the profession.
         """
         if columns.group is None:
@@ -489,7 +504,9 @@ def _find_words(
 
 
 def _largest_weights(towards: NDArray[np.float64], n: int) -> list[NDArray[np.int64]]:
-    """Return the columns with the n largest weights towards each label, a row each, without rounding errors; ties in order of columns."""
+    """Return the columns with the n largest weights towards each label, a row each, without rounding errors; ties in
+    order of columns.
+    """
     least = _ZERO * np.abs(towards).max(initial=0.0)
     best = [(row, np.argsort(-row, kind="stable")[:n]) for row in towards]
     return [columns[row[columns] > least] for row, columns in best]

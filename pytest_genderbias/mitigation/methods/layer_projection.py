@@ -29,17 +29,18 @@ if TYPE_CHECKING:
 
 
 def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
-    """Return a model that projects the output of hidden layers, each with its own basis; ``measure`` accepts it like any other.
+    """Return a model that projects the output of hidden layers, each with its own basis; ``measure`` accepts it like
+    any other.
 
-    The hooks are on a copy of the modules, which shares its weights with ``model``; ``model`` itself keeps its scores. A training of the
-    returned model keeps the projection: gradients flow through it, and its checkpoints have it. So does
-    :func:`~pytest_genderbias.models.saving.save_model`; the bases are in a file beside the weights, which ``load_model`` reads. Plain
-    transformers does not read that file, and would load the network without the projection.
+    The hooks are on a copy of the modules, which shares its weights with ``model``; ``model`` itself keeps its scores.
+    A training of the returned model keeps the projection: gradients flow through it, and its checkpoints have it. So
+    does :func:`~pytest_genderbias.models.saving.save_model`; the bases are in a file beside the weights, which
+    ``load_model`` reads. Plain transformers does not read that file, and would load the network without the projection.
 
     Args:
         model: a network.
-        bases: the basis of each layer, by number as in transformers' hidden states (0: the output of the embedding layer, L: the
-            input of the head); see :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
+        bases: the basis of each layer, by number as in transformers' hidden states (0: the output of the embedding
+            layer, L: the input of the head); see :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
 
     Raises:
         SettingError: a basis is not orthonormal, or has another size.
@@ -60,11 +61,13 @@ def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
 
 @contextmanager
 def projecting_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> Iterator[PreTrainedModel]:
-    """Project the output of a network's hidden layers inside a ``with`` block only, for example in a training loop of your own.
+    """Project the output of a network's hidden layers inside a ``with`` block only, for example in a training loop of
+    your own.
 
-    Gradients flow through the projection. The hooks are removed at the end of the block, also after an error; a checkpoint that is
-    saved inside it does not contain them. Do not measure inside the block: the fingerprint of a model does not change in it, so the
-    score cache would mix up the scores. Use :func:`project_layers` to measure, and for a projection that checkpoints keep.
+    Gradients flow through the projection. The hooks are removed at the end of the block, also after an error; a
+    checkpoint that is saved inside it does not contain them. Do not measure inside the block: the fingerprint of a
+    model does not change in it, so the score cache would mix up the scores. Use :func:`project_layers` to measure, and
+    for a projection that checkpoints keep.
 
     Args:
         network: a transformers network.

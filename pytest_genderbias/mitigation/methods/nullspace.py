@@ -1,4 +1,6 @@
-"""Iterative nullspace projection (Ravfogel et al. 2020, INLP): repeatedly remove the directions that a linear classifier uses."""
+"""Iterative nullspace projection (Ravfogel et al. 2020, INLP): repeatedly remove the directions that a linear
+classifier uses.
+"""
 
 from __future__ import annotations
 
@@ -30,10 +32,11 @@ _ZERO = 1e-8  #: a direction that is shorter than this share of the first is a r
 class Nullspace:
     """The removed subspace, and the accuracy of classifiers after each round.
 
-    ``basis`` has shape (dim, rank) and is orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; the rank is 0 if
-    no label could be predicted. ``accuracies`` are those of a new classifier on held-out examples before the first round and after
-    each round. ``control`` is the same with labels shuffled once, after as many rounds. ``majority`` is the share of the held-out
-    examples with the training part's most frequent label, the accuracy of a classifier that ignores the features.
+    ``basis`` has shape (dim, rank) and is orthonormal, for :mod:`~pytest_genderbias.mitigation.methods.projection`; the
+    rank is 0 if no label could be predicted. ``accuracies`` are those of a new classifier on held-out examples before
+    the first round and after each round. ``control`` is the same with labels shuffled once, after as many rounds.
+    ``majority`` is the share of the held-out examples with the training part's most frequent label, the accuracy of a
+    classifier that ignores the features.
     """
 
     basis: FloatArray
@@ -62,29 +65,32 @@ def iterative_nullspace(
     held_out: float = 0.25,
     seed: int = 0,
 ) -> Nullspace:
-    """Find the subspace from which linear classifiers predict a label, one classifier per round (Ravfogel et al. 2020, algorithm 1).
+    """Find the subspace from which linear classifiers predict a label, one classifier per round (Ravfogel et al. 2020,
+    algorithm 1).
 
-    Each round fits a logistic regression on the remaining part of the features, and adds the span of its weights to the subspace:
-    one dimension for two labels, K - 1 for K labels. The subspace is the sum of these spans, so one projection removes everything
-    that the rounds removed one by one.
+    Each round fits a logistic regression on the remaining part of the features, and adds the span of its weights to the
+    subspace: one dimension for two labels, K - 1 for K labels. The subspace is the sum of these spans, so one
+    projection removes everything that the rounds removed one by one.
 
     Args:
-        features: vectors of words or texts, shape (n, dim). They need not be centred, since the classifiers have a bias term.
+        features: vectors of words or texts, shape (n, dim). They need not be centred, since the classifiers have a bias
+            term.
         labels: the label of each vector, such as gender, shape (n,).
         rounds: the largest number of rounds.
-        until_majority: stop as soon as the held-out accuracy is not above the majority's share; otherwise run all ``rounds``.
+        until_majority: stop as soon as the held-out accuracy is not above the majority's share; otherwise run all
+            ``rounds``.
         ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
-        held_out: share of the examples, drawn at random within each label, on which accuracies are measured; no classifier is
-            fitted on them.
+        held_out: share of the examples, drawn at random within each label, on which accuracies are measured; no
+            classifier is fitted on them.
         seed: seed of that draw and of the control's shuffle.
 
     Returns:
-        The subspace, the accuracies by round (0 to 1; neutral: the majority's share), and those of the control. If the control stays
-        well above the majority's share, there are too few examples.
+        The subspace, the accuracies by round (0 to 1; neutral: the majority's share), and those of the control. If the
+        control stays well above the majority's share, there are too few examples.
 
     Raises:
-        UndefinedError: there are fewer than two labels, a label has fewer than two examples (one to fit, one to hold out), or a
-            feature is not finite.
+        UndefinedError: there are fewer than two labels, a label has fewer than two examples (one to fit, one to hold
+            out), or a feature is not finite.
         SettingError: a shape does not fit, or a setting is out of range.
 
     Example:
@@ -108,7 +114,8 @@ def iterative_nullspace(
 def logistic_weights(
     features: ArrayLike | csr_matrix[np.float64], labels: ArrayLike, ridge: float = 1.0
 ) -> tuple[FloatArray, FloatArray]:
-    """Fit a logistic regression: minimise the summed cross entropy plus ridge / 2 times the squared norm of the weights.
+    """Fit a logistic regression: minimise the summed cross entropy plus ridge / 2 times the squared norm of the
+    weights.
 
     The minimum is unique, so it does not depend on a seed or on the order of the examples. The bias is not penalised.
 
@@ -208,8 +215,8 @@ def _rounds(
 class NullspaceProjection(Method):
     """Iterative nullspace projection of the input embeddings (Ravfogel et al. 2020).
 
-    It removes the directions from which classifiers tell the first words of ``pairs`` from the second ones. ``rounds`` is the largest
-    number of classifiers. The control projects as many random directions; ``random`` is its seed.
+    It removes the directions from which classifiers tell the first words of ``pairs`` from the second ones. ``rounds``
+    is the largest number of classifiers. The control projects as many random directions; ``random`` is its seed.
     """
 
     name: ClassVar[str] = "inlp"

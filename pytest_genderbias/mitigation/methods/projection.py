@@ -1,7 +1,7 @@
 """Projection (dev2019): remove a direction or a subspace from vectors, input embeddings or hidden layers.
 
-The projection is x - B B^T x, with a basis B from :mod:`~pytest_genderbias.mitigation.words.directions`. Functions that return a
-model do not change the model that they take. Hidden layers are projected by
+The projection is x - B B^T x, with a basis B from :mod:`~pytest_genderbias.mitigation.words.directions`. Functions that
+return a model do not change the model that they take. Hidden layers are projected by
 :mod:`~pytest_genderbias.mitigation.methods.layer_projection`.
 """
 
@@ -61,8 +61,9 @@ class _Source(TypedDict, total=False):
 def project(vectors: ArrayLike, basis: ArrayLike) -> NDArray[np.floating]:
     """Return vectors without their part in a subspace: x - B B^T x.
 
-    The projection is computed in double precision, and returned in the number format of the vectors (float64 for integers). The
-    result is orthogonal to the basis and no longer than the vectors; projecting it again changes rounding errors only.
+    The projection is computed in double precision, and returned in the number format of the vectors (float64 for
+    integers). The result is orthogonal to the basis and no longer than the vectors; projecting it again changes
+    rounding errors only.
 
     Args:
         vectors: shape (..., dim).
@@ -93,11 +94,11 @@ def project(vectors: ArrayLike, basis: ArrayLike) -> NDArray[np.floating]:
 def project_embeddings(model: Model, basis: ArrayLike) -> Model:
     """Return a model without a subspace of its word vectors or input embeddings.
 
-    In a network every row of the input embeddings is projected, also word pieces and special tokens (dev2019, "BERT Subword
-    Projection"), before positions and layer norms are applied. Factorised embeddings, such as ALBERT's, are projected in their
-    own, smaller space. Output weights that were tied to the input embeddings keep their values. The network is a copy, and
-    :func:`~pytest_genderbias.models.saving.save_model` saves it as an ordinary checkpoint. This is projection at test; to project at
-    training and test, train the returned network with :func:`projection_callback`.
+    In a network every row of the input embeddings is projected, also word pieces and special tokens (dev2019, "BERT
+    Subword Projection"), before positions and layer norms are applied. Factorised embeddings, such as ALBERT's, are
+    projected in their own, smaller space. Output weights that were tied to the input embeddings keep their values. The
+    network is a copy, and :func:`~pytest_genderbias.models.saving.save_model` saves it as an ordinary checkpoint. This
+    is projection at test; to project at training and test, train the returned network with :func:`projection_callback`.
 
     Args:
         model: word vectors, or a network.
@@ -118,7 +119,8 @@ def project_embeddings(model: Model, basis: ArrayLike) -> Model:
 
 
 def project_network(network: PreTrainedModel, basis: ArrayLike) -> None:
-    """Project the input embeddings of a transformers network in place; its output layer is untied first and keeps its values.
+    """Project the input embeddings of a transformers network in place; its output layer is untied first and keeps its
+    values.
 
     Raises:
         SettingError: the basis is not orthonormal, or has another number of dimensions.
@@ -127,11 +129,12 @@ def project_network(network: PreTrainedModel, basis: ArrayLike) -> None:
 
 
 def projection_callback(basis: ArrayLike) -> TrainerCallback:
-    """Return a ``TrainerCallback`` that keeps the input embeddings projected during training (projection at training and test).
+    """Return a ``TrainerCallback`` that keeps the input embeddings projected during training (projection at training
+    and test).
 
-    The embeddings are projected before the first step and after each step, so every checkpoint is an ordinary one, is projected,
-    and can be resumed from. The network must be untied before the optimiser is created: apply :func:`project_embeddings` or
-    :func:`project_network` to the network before it is passed to the Trainer.
+    The embeddings are projected before the first step and after each step, so every checkpoint is an ordinary one, is
+    projected, and can be resumed from. The network must be untied before the optimiser is created: apply
+    :func:`project_embeddings` or :func:`project_network` to the network before it is passed to the Trainer.
 
     Args:
         basis: shape (dim, k).
@@ -202,14 +205,15 @@ def _project_weight(weight: torch.Tensor, basis: ArrayLike) -> None:
 class Projection(Method):
     """Projection that removes a direction or subspace from the input embeddings, or from hidden layers (dev2019).
 
-    ``pairs`` (the name of a list, of which pairs without vectors are left out, or pairs) or ``words`` (the name of a list, or words) define the subspace, which has ``components``
-    dimensions. ``when`` is ``test`` or ``training`` (training and test). ``layers`` projects hidden layers in place of the
-    input ``embeddings``: ``all``, ``upper`` (all but layer 0, the output of the embedding layer), or by number. ``random`` is the seed of
-    random subspaces with as many dimensions, one a layer, which are the control.
+    ``pairs`` (the name of a list, of which pairs without vectors are left out, or pairs) or ``words`` (the name of a
+    list, or words) define the subspace, which has ``components`` dimensions. ``when`` is ``test`` or ``training``
+    (training and test). ``layers`` projects hidden layers in place of the input ``embeddings``: ``all``, ``upper`` (all
+    but layer 0, the output of the embedding layer), or by number. ``random`` is the seed of random subspaces with as
+    many dimensions, one a layer, which are the control.
 
-    The subspaces of layers are learned from the encoder as it is before the training if the projection applies during training, else from
-    the trained one. They do not change while the encoder is trained (**choice**; dev2019's ELMo is frozen, as with ``freeze: encoder`` of a
-    recipe). Checkpoints of the training hold the projection of their layers.
+    The subspaces of layers are learned from the encoder as it is before the training if the projection applies during
+    training, else from the trained one. They do not change while the encoder is trained (**choice**; dev2019's ELMo is
+    frozen, as with ``freeze: encoder`` of a recipe). Checkpoints of the training hold the projection of their layers.
     """
 
     name: ClassVar[str] = "projection"
@@ -247,7 +251,9 @@ class Projection(Method):
         return self.when == TRAINING
 
     def changes(self, step: Step) -> bool:
-        """Return whether the settings use a step: ``after`` at test, ``before`` at training, and ``hooks`` there for input embeddings."""
+        """Return whether the settings use a step: ``after`` at test, ``before`` at training, and ``hooks`` there for
+        input embeddings.
+        """
         if step == "after":
             return not self.trains
         if step == "before":
@@ -261,7 +267,9 @@ class Projection(Method):
         return self._projected(model) if self.trains else model
 
     def hooks(self, model: Model) -> Hooks:
-        """Keep the input embeddings projected during training. Projected layers are a part of the network, which nothing undoes."""
+        """Keep the input embeddings projected during training. Projected layers are a part of the network, which
+        nothing undoes.
+        """
         return Hooks((projection_callback(self.basis(model)),)) if self.changes("hooks") else Hooks()
 
     def after(self, model: Model, seed: int) -> Model:

@@ -188,7 +188,8 @@ def make_recipe(name: str, **settings: object) -> Recipe:
 def resolve_method(
     method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
 ) -> Method:
-    """Return the method that a name, a mapping of ``name`` and settings, a list of these, or a method itself stands for.
+    """Return the method that a name, a mapping of ``name`` and settings, a list of these, or a method itself stands
+    for.
 
     Raises:
         UnknownNameError: no method has this name.
@@ -213,7 +214,8 @@ def resolve_method(
 
 
 def resolve_recipe(recipe: Recipe | str | Mapping[str, object] | None, data: Path | None) -> Recipe | None:
-    """Return the recipe that a name, a mapping of ``name`` and settings, or a recipe itself stands for; ``None`` for ``None``.
+    """Return the recipe that a name, a mapping of ``name`` and settings, or a recipe itself stands for; ``None`` for
+    ``None``.
 
     Args:
         recipe: what stands for the recipe.

@@ -1,4 +1,6 @@
-"""The embedding regulariser of bordia2019: a loss term that penalises the part of other words in the gender subspace."""
+"""The embedding regulariser of bordia2019: a loss term that penalises the part of other words in the gender
+subspace.
+"""
 
 from __future__ import annotations
 
@@ -44,9 +46,10 @@ def bias_loss(
 ) -> torch.Tensor:
     """Return lambda ||N B||_F^2, the regularisation loss of bordia2019 (section 3.4), as a tensor with a gradient.
 
-    C stacks (u - v) / 2 over the defining pairs. B consists of the first k right singular vectors of C, where k is the smallest number
-    that covers ``share`` of the variance (the squared singular values). N holds the embeddings of all words outside the pairs. The
-    loss is 0 if no other word has a part in the subspace; it grows with the number of words and with the square of their length.
+    C stacks (u - v) / 2 over the defining pairs. B consists of the first k right singular vectors of C, where k is the
+    smallest number that covers ``share`` of the variance (the squared singular values). N holds the embeddings of all
+    words outside the pairs. The loss is 0 if no other word has a part in the subspace; it grows with the number of
+    words and with the square of their length.
 
     Args:
         embeddings: a tensor (vocabulary, dim); half precision is computed in single.
@@ -54,16 +57,16 @@ def bias_loss(
         strength: lambda; the paper tries 0.001 to 1.
         share: share of the variance that B covers, above 0 and at most 1.
         normalised: divide each row by its length first, like the reference code.
-        through_subspace: let the gradient include that B changes with the embeddings of the pairs (the loss is a function of both);
-            otherwise B is a constant in each step. The value of the loss is the same.
+        through_subspace: let the gradient include that B changes with the embeddings of the pairs (the loss is a
+            function of both); otherwise B is a constant in each step. The value of the loss is the same.
 
     Returns:
         A scalar tensor, 0 or more.
 
     Raises:
         SettingError: ``share`` is out of range, or ``pairs`` contains an invalid row.
-        UndefinedError: there is no pair, or no other word; the words of each pair have equal vectors; an embedding of a pair is
-            not finite.
+        UndefinedError: there is no pair, or no other word; the words of each pair have equal vectors; an embedding of a
+            pair is not finite.
 
     Example:
         The pair differs along the first axis only; the other word has the coordinate 3 there: 3 * 3 = 9.
@@ -101,9 +104,9 @@ def make_regulariser(
 ) -> torch.nn.Module:
     """Return :func:`bias_loss` as a ``torch.nn.Module`` that takes a network or an embedding matrix.
 
-    For a transformers network it returns the loss of the input embeddings, of the output embeddings, or the sum of both; tied
-    embeddings count once. In a training loop of your own, write ``loss = loss + regulariser(model)``; with a Trainer, use
-    :func:`regularising`. The module has no parameters, so it does not change checkpoints.
+    For a transformers network it returns the loss of the input embeddings, of the output embeddings, or the sum of
+    both; tied embeddings count once. In a training loop of your own, write ``loss = loss + regulariser(model)``; with a
+    Trainer, use :func:`regularising`. The module has no parameters, so it does not change checkpoints.
 
     Args:
         pairs: rows of the defining pairs, shape (n, 2), from :func:`defining_rows`.
@@ -151,14 +154,16 @@ def regularising(
 ) -> Iterator[PreTrainedModel]:
     """Add a regulariser to the training loss that a network returns, inside a ``with`` block; works with any Trainer.
 
-    The term is added to the network's own ``loss``, so no part of the Trainer is replaced. A Trainer that computes its loss itself
-    (label smoothing, ``compute_loss_func``) does not include it. Losses in evaluation mode, and so the perplexity, do not change.
+    The term is added to the network's own ``loss``, so no part of the Trainer is replaced. A Trainer that computes its
+    loss itself (label smoothing, ``compute_loss_func``) does not include it. Losses in evaluation mode, and so the
+    perplexity, do not change.
 
     Args:
         network: a transformers network.
         regulariser: a function of the network that returns a scalar, such as :func:`make_regulariser` returns.
-        accumulation_steps: the Trainer's ``gradient_accumulation_steps`` if it sums gradients over batches instead of averaging
-            them (as transformers' Trainer does for networks that take ``num_items_in_batch``); the term is divided by it.
+        accumulation_steps: the Trainer's ``gradient_accumulation_steps`` if it sums gradients over batches instead of
+            averaging them (as transformers' Trainer does for networks that take ``num_items_in_batch``); the term is
+            divided by it.
 
     Yields:
         The network.
@@ -183,11 +188,12 @@ def regularising(
 
 
 def defining_rows(vocabulary: Mapping[str, int] | PreTrainedTokenizerBase, pairs: Sequence[Pair]) -> NDArray[np.int64]:
-    """Return the rows of the pairs whose words are both in a vocabulary, shape (n, 2); other pairs are left out (section 3.4).
+    """Return the rows of the pairs whose words are both in a vocabulary, shape (n, 2); other pairs are left out
+    (section 3.4).
 
     Args:
-        vocabulary: a mapping from words to rows, or a tokenizer. With a tokenizer, words are read after a space, and a word of
-            several tokens is not in the vocabulary.
+        vocabulary: a mapping from words to rows, or a tokenizer. With a tokenizer, words are read after a space, and a
+            word of several tokens is not in the vocabulary.
         pairs: pairs such as ``[("man", "woman")]``; a word may be in several.
 
     Raises:
@@ -238,7 +244,9 @@ def _rows(pairs: ArrayLike, size: int, share: float) -> tuple[NDArray[np.int64],
 
 
 def _subspace(c: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Return squared singular values (r,), right singular vectors (dim, r), and the number of them that covers the share."""
+    """Return squared singular values (r,), right singular vectors (dim, r), and the number of them that covers the
+    share.
+    """
     import torch
 
     if not bool(torch.isfinite(c).all()):
@@ -253,10 +261,11 @@ def _subspace(c: torch.Tensor, share: float) -> tuple[torch.Tensor, torch.Tensor
 
 
 def _pull(n: torch.Tensor, squares: torch.Tensor, v: torch.Tensor, k: int) -> torch.Tensor:
-    """Return the symmetric matrix X with d tr(B B^T G) = tr(X d(C^T C)), where G = N^T N: how the loss follows the subspace.
+    """Return the symmetric matrix X with d tr(B B^T G) = tr(X d(C^T C)), where G = N^T N: how the loss follows the
+    subspace.
 
-    This is the first-order perturbation of the projector on the first k eigenvectors of C^T C; the eigenvalues outside the rows of C
-    are 0. Pairs of eigenvalues without a gap have no derivative and are left out.
+    This is the first-order perturbation of the projector on the first k eigenvectors of C^T C; the eigenvalues outside
+    the rows of C are 0. Pairs of eigenvalues without a gap have no derivative and are left out.
     """
     import torch
 
@@ -277,8 +286,8 @@ def _pull(n: torch.Tensor, squares: torch.Tensor, v: torch.Tensor, k: int) -> to
 class Regularisation(Method):
     """The loss term of bordia2019 on the embeddings in each step. The control is the same recipe without it.
 
-    ``pairs`` are the defining pairs; only pairs whose words are both single tokens of the vocabulary count. ``matrices`` is that of
-    :func:`make_regulariser`; the other settings are those of :func:`bias_loss`.
+    ``pairs`` are the defining pairs; only pairs whose words are both single tokens of the vocabulary count.
+    ``matrices`` is that of :func:`make_regulariser`; the other settings are those of :func:`bias_loss`.
     """
 
     name: ClassVar[str] = "regularisation"
@@ -309,7 +318,9 @@ class Regularisation(Method):
 def _regularising_trained(
     network: PreTrainedModel, regulariser: Callable[[PreTrainedModel], torch.Tensor], matrices: str
 ) -> Iterator[PreTrainedModel]:
-    """Regularise the embeddings of a network in training; reject a training that freezes all of them, in which the term does nothing."""
+    """Regularise the embeddings of a network in training; reject a training that freezes all of them, in which the term
+    does nothing.
+    """
     if not any(weight.requires_grad for weight in _weights(network, matrices)):
         raise SettingError(
             "regularisation moves embeddings, and this training freezes them; let the recipe train them (freeze: nothing; in static-nli freeze_embeddings: false)"

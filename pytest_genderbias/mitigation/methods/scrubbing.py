@@ -1,7 +1,7 @@
 """Scrubbing: first names and gender words become ``_`` (De-Arteaga et al. 2019, orgad2022).
 
-De-Arteaga et al. scrub the texts on which a model is trained and those on which it is tested. :class:`Scrubbing` changes the
-training texts alone; scrub the texts of an evaluation with :func:`scrub_texts`.
+De-Arteaga et al. scrub the texts on which a model is trained and those on which it is tested. :class:`Scrubbing`
+changes the training texts alone; scrub the texts of an evaluation with :func:`scrub_texts`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from pytest_genderbias.text.wordlist import load_wordlist
 MASK = "_"
 GENDER, NAMES = "gender", "names-us"
 
-#: Words in the lists of pairs that are also used of both genders, or of other things: "actress" is scrubbed, "actor" stays.
+#: Words in the lists of pairs that are also used of both genders, or of other things: "actress" is scrubbed, "actor"
+#: stays.
 _NEUTRAL = frozenset({
     "actor", "actors", "adulterer", "adulterers", "bachelor", "bachelors", "enchanter", "god", "gods", "governor",
     "governors", "heir", "heirs", "hero", "heroes", "host", "hosts", "hunter", "manager", "master", "masters",
@@ -38,10 +39,12 @@ _TITLES = frozenset({"Mr", "Mrs", "Ms", "MR", "MRS", "MS"})  #: scrubbed togethe
 
 @cache
 def gender_words() -> frozenset[str]:
-    """Return the gender words that are scrubbed by default, in lower case: he, she and their forms, titles, and gendered nouns.
+    """Return the gender words that are scrubbed by default, in lower case: he, she and their forms, titles, and
+    gendered nouns.
 
-    The nouns are those of ``lu2018-pairs`` and ``zhao2018-pairs``, without words that are used of women and men or of other
-    things and are listed only as a partner: actor, governor, poet, master, dam. ``Miss`` counts only with a capital.
+    The nouns are those of ``lu2018-pairs`` and ``zhao2018-pairs``, without words that are used of women and men or of
+    other things and are listed only as a partner: actor, governor, poet, master, dam. ``Miss`` counts only with a
+    capital.
 
     >>> sorted(gender_words() & {"he", "hers", "wife", "mrs", "actress", "actor", "manager"})
     ['actress', 'he', 'hers', 'mrs', 'wife']
@@ -61,19 +64,19 @@ def scrub(
 ) -> str:
     """Return a text in which first names and gender words are ``_`` (orgad2022, figure 2; De-Arteaga et al. 2019).
 
-    Words are matched as by :func:`~pytest_genderbias.mitigation.methods.counterfactual.swap`: he, He and HE, in "she'll",
-    "wife's" and "ex-wife", but not in addresses. The point of "Mr." is scrubbed with it. Names are matched with a capital or
-    in capitals. A name that is also an ordinary word (``ordinary-names``: Will, Grace) is matched only with a capital that is not
-    explained by the beginning of a sentence, and not in capitals. Names of months (April, June) are never matched. The place
-    Virginia is scrubbed like the name.
+    Words are matched as by :func:`~pytest_genderbias.mitigation.methods.counterfactual.swap`: he, He and HE, in
+    "she'll", "wife's" and "ex-wife", but not in addresses. The point of "Mr." is scrubbed with it. Names are matched
+    with a capital or in capitals. A name that is also an ordinary word (``ordinary-names``: Will, Grace) is matched
+    only with a capital that is not explained by the beginning of a sentence, and not in capitals. Names of months
+    (April, June) are never matched. The place Virginia is scrubbed like the name.
 
     Args:
         text: any text.
-        words: ``gender`` (:func:`gender_words`), the name or path of a word list, or words in lower case; a word with a capital
-            is matched only as written.
+        words: ``gender`` (:func:`gender_words`), the name or path of a word list, or words in lower case; a word with a
+            capital is matched only as written.
         names: the name or path of a word list of first names, or the names; ``None`` scrubs no names.
-        own: the full name of the person whom the text is about; its first names (:func:`first_names`) are scrubbed wherever they
-            have a capital.
+        own: the full name of the person whom the text is about; its first names (:func:`first_names`) are scrubbed
+            wherever they have a capital.
         mask: the replacement.
         counts: counts, to which the number of times each word was scrubbed is added, as written.
 
@@ -112,8 +115,8 @@ def scrub_texts(
 class Scrubbing(Method):
     """Scrub first names and gender words from the training texts (De-Arteaga et al. 2019, orgad2022).
 
-    ``words`` and ``names`` are those of :func:`scrub`. ``own_name`` is the column with the name of the person whom a row is about;
-    rows without it are scrubbed, too. The texts of an evaluation stay as they are.
+    ``words`` and ``names`` are those of :func:`scrub`. ``own_name`` is the column with the name of the person whom a
+    row is about; rows without it are scrubbed, too. The texts of an evaluation stay as they are.
     """
 
     name: ClassVar[str] = "scrubbing"

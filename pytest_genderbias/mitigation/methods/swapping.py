@@ -33,7 +33,8 @@ class AugmentationSummary:
         texts: number of texts, rows or documents read.
         changed: number of those that have a counterfactual.
         written: number of texts in the output, originals and counterfactuals.
-        dropped: number of texts that are not in the output at all: one-sided augmentation drops texts without a counterfactual.
+        dropped: number of texts that are not in the output at all: one-sided augmentation drops texts without a
+            counterfactual.
         swapped: how often each word was replaced by which partner, in lower case.
         names: how often each first name was replaced by which name.
         kept: how often a gendered word stayed because of a proper noun (grammatical intervention only).
@@ -176,7 +177,9 @@ def _by_part(written: str, default: str, parts: Mapping[str, str] | None, gramma
 
 
 def swap_document(document: Document, replacements: Sequence[tuple[int, int, str]]) -> Document:
-    """Return a document with words replaced: as many tokens, the same clusters; the document itself if nothing is replaced."""
+    """Return a document with words replaced: as many tokens, the same clusters; the document itself if nothing is
+    replaced.
+    """
     if not replacements:
         return document
     moved: dict[int, int] = {}

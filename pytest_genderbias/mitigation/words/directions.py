@@ -1,7 +1,7 @@
 """Directions and subspaces for projections: from pairs of words, from sets of words, or random ones.
 
-A *basis* is an array of shape (dim, k) with orthonormal columns. Words are looked up as written: a cased vocabulary has different
-vectors for "He" and "he", so pass all forms that you need (:func:`with_capitals`).
+A *basis* is an array of shape (dim, k) with orthonormal columns. Words are looked up as written: a cased vocabulary has
+different vectors for "He" and "he", so pass all forms that you need (:func:`with_capitals`).
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ def pairs_basis(
 ) -> FloatArray:
     """Return the subspace in which the words of pairs differ most: the first right singular vectors of the differences.
 
-    One pair gives dev2019's direction, he - she with both vectors normalised. For several pairs the differences are stacked and not
-    centred. This is the principal component analysis of Bolukbasi et al. 2016 (each pair is centred at its own mean) and, with
-    ``normalised=False``, the subspace of bordia2019 (section 3.4).
+    One pair gives dev2019's direction, he - she with both vectors normalised. For several pairs the differences are
+    stacked and not centred. This is the principal component analysis of Bolukbasi et al. 2016 (each pair is centred at
+    its own mean) and, with ``normalised=False``, the subspace of bordia2019 (section 3.4).
 
     Args:
         firsts: vectors of the first words, shape (n, dim).
         seconds: vectors of the second words, in the same order; same shape.
-        components: k; ``None`` for the smallest number that covers ``share`` of the variance (the squared singular values).
+        components: k; ``None`` for the smallest number that covers ``share`` of the variance (the squared singular
+            values).
         share: share of the variance, above 0 and at most 1; used with ``components=None`` only.
         normalised: divide each vector by its length first.
 
@@ -48,7 +49,8 @@ def pairs_basis(
         Shape (dim, k), orthonormal. Each column points from the second words to the first, summed over the pairs.
 
     Raises:
-        UndefinedError: there is no pair, the words of each pair are equal, or the differences span fewer than k dimensions.
+        UndefinedError: there is no pair, the words of each pair are equal, or the differences span fewer than k
+            dimensions.
         SettingError: the shapes differ, or k or the share is out of range.
 
     Example:
@@ -74,7 +76,8 @@ def set_basis(
 ) -> FloatArray:
     """Return the first principal components of a set of words (dev2019: 1 for demonyms, 2 for adherents).
 
-    The first component is that of :func:`~pytest_genderbias.statistics.subspace.principal_ratios` with the same settings.
+    The first component is that of :func:`~pytest_genderbias.statistics.subspace.principal_ratios` with the same
+    settings.
 
     Args:
         vectors: one vector per word, shape (n, dim).
@@ -84,8 +87,8 @@ def set_basis(
         normalised: divide each vector by its length first.
 
     Returns:
-        Shape (dim, k), orthonormal. The sign of a component is arbitrary; here the entry with the largest absolute value in each
-        column is positive.
+        Shape (dim, k), orthonormal. The sign of a component is arbitrary; here the entry with the largest absolute
+        value in each column is positive.
 
     Raises:
         UndefinedError: the vectors span fewer than k dimensions (centring removes one).
@@ -101,7 +104,8 @@ def set_basis(
 
 
 def random_bases(dimensions: int, components: int = 1, repeats: int = 8, seed: int = 0) -> FloatArray:
-    """Return random orthonormal bases, uniform over all subspaces: the control of a projection (dev2019 draws 8, or 4 for ELMo).
+    """Return random orthonormal bases, uniform over all subspaces: the control of a projection (dev2019 draws 8, or 4
+    for ELMo).
 
     Args:
         dimensions: number of dimensions of the vectors, dim.
@@ -138,15 +142,18 @@ def vectors_of(
 ) -> FloatArray:
     """Return the vectors of words in a model: shape (len(words), dim).
 
-    A word of several tokens has the mean of their vectors; each word is read after a space, as within a text (**choice**). For a
-    network with factorised embeddings (ALBERT, small ELECTRAs), ``input`` is the small matrix before it is mapped to the size of the
-    hidden states (**choice**), the only part that depends on words without their context.
+    A word of several tokens has the mean of their vectors; each word is read after a space, as within a text
+    (**choice**). For a network with factorised embeddings (ALBERT, small ELECTRAs), ``input`` is the small matrix
+    before it is mapped to the size of the hidden states (**choice**), the only part that depends on words without their
+    context.
 
     Args:
         model: word vectors, or a network.
         words: the words, as written.
-        where: for a network: ``input`` embeddings, ``last`` layer, or the number of a layer (0: output of the embedding layer).
-        texts: use the mean over the occurrences of each word in these texts (as dev2019 for ELMo) instead of the word alone.
+        where: for a network: ``input`` embeddings, ``last`` layer, or the number of a layer (0: output of the embedding
+            layer).
+        texts: use the mean over the occurrences of each word in these texts (as dev2019 for ELMo) instead of the word
+            alone.
         most: largest number of occurrences of a word; further ones are ignored.
 
     Raises:
@@ -168,7 +175,9 @@ def vectors_of(
 
 
 def has_vectors(model: Model, *words: str) -> bool:
-    """Return whether a model has a vector for each word; a network has one unless a part of the word is an unknown token."""
+    """Return whether a model has a vector for each word; a network has one unless a part of the word is an unknown
+    token.
+    """
     if isinstance(model.backend, WordVectors):
         return None not in map(model.backend.row, words)
     tokenizer = model.backend.tokenizer
@@ -199,7 +208,8 @@ def learn_basis(
 
     Raises:
         SettingError: both pairs and words are passed, or neither.
-        UndefinedError, UnknownNameError, NotApplicableError: see :func:`vectors_of`, :func:`pairs_basis` and :func:`set_basis`.
+        UndefinedError, UnknownNameError, NotApplicableError: see :func:`vectors_of`, :func:`pairs_basis` and
+            :func:`set_basis`.
     """
     if bool(pairs) == bool(words):
         raise SettingError("a basis is learned either from pairs or from words; pass one of the two")
@@ -222,7 +232,8 @@ def layer_bases(
 ) -> Mapping[int, FloatArray]:
     """Return a basis for each of a network's layers, from the hidden states of the layer.
 
-    Each basis is learned from the network without any projection of lower layers (**choice**; dev2019 does so for ELMo).
+    Each basis is learned from the network without any projection of lower layers (**choice**; dev2019 does so for
+    ELMo).
 
     Args:
         model: a network.

@@ -1,7 +1,8 @@
-"""Grammar for the grammatical intervention: whether a pronoun is a possessive, and the proper nouns that belong to a word.
+"""Grammar for the grammatical intervention: whether a pronoun is a possessive, and the proper nouns that belong to a
+word.
 
-There are three analyses: rules without a model (:func:`rule_grammar`), spaCy (:func:`spacy_grammar`, extra ``spacy``, imported on
-use), and the coreference clusters of a document (:func:`cluster_grammar`).
+There are three analyses: rules without a model (:func:`rule_grammar`), spaCy (:func:`spacy_grammar`, extra ``spacy``,
+imported on use), and the coreference clusters of a document (:func:`cluster_grammar`).
 """
 
 from __future__ import annotations
@@ -57,16 +58,17 @@ _LONGEST_NAME = 200  #: characters behind a word, among which a name is looked f
 def is_possessive(words: Sequence[str], index: int) -> bool:
     """Return whether "her" or "his" is a possessive before a noun ("her hat"), by rules on the adjacent words.
 
-    "her" is an object if a function word, punctuation or nothing follows ("met her because", "told her."), a verb follows after a
-    verb such as "let" ("let her go"), a number follows after a verb of giving ("paid her two dollars"), or an adverb follows that
-    does not continue a noun phrase ("loved her dearly."). "his" is not followed by a noun before punctuation and verbs
-    ("a friend of his.").
+    "her" is an object if a function word, punctuation or nothing follows ("met her because", "told her."), a verb
+    follows after a verb such as "let" ("let her go"), a number follows after a verb of giving ("paid her two dollars"),
+    or an adverb follows that does not continue a noun phrase ("loved her dearly."). "his" is not followed by a noun
+    before punctuation and verbs ("a friend of his.").
 
-    Accuracy: 97 % for "her"; calling each one a possessive would be right in two of three cases. It was measured on texts with a
-    known answer that were not used to write the rules: "him" and "his" in War and Peace, BOLD and WikiText-2 (validation), each
-    replaced by "her". The rules recognise 94.6 % of 4,862 objects and 98.6 % of 9,333 possessives; a third of "her" are objects.
-    They agree with the tags of spaCy's en_core_web_sm on 97.6 % of 1,740 "her" and 99.7 % of 1,191 "his" in these texts, and on
-    97.3 % of 3,036 and 99.5 % of 6,996 in the Brown corpus, which was used to write them.
+    Accuracy: 97 % for "her"; calling each one a possessive would be right in two of three cases. It was measured on
+    texts with a known answer that were not used to write the rules: "him" and "his" in War and Peace, BOLD and
+    WikiText-2 (validation), each replaced by "her". The rules recognise 94.6 % of 4,862 objects and 98.6 % of 9,333
+    possessives; a third of "her" are objects. They agree with the tags of spaCy's en_core_web_sm on 97.6 % of 1,740
+    "her" and 99.7 % of 1,191 "his" in these texts, and on 97.3 % of 3,036 and 99.5 % of 6,996 in the Brown corpus,
+    which was used to write them.
 
     Args:
         words: the words of the sentence; punctuation marks are words of their own.
@@ -155,9 +157,9 @@ class _Rules:
 def rule_grammar(texts: Sequence[str]) -> Iterator[Grammar]:
     """Analyse texts by rules, without a model or part-of-speech tags.
 
-    Possessives are recognised by :func:`is_possessive`. A noun shares a noun phrase with a proper noun if a name follows it ("Queen
-    Elizabeth", "his brother Tom", "actor and singer Bob Hope"), or if it has a capital inside a sentence ("the Queen", "Burger
-    King"). Pronouns never do. Words in capitals throughout are not names.
+    Possessives are recognised by :func:`is_possessive`. A noun shares a noun phrase with a proper noun if a name
+    follows it ("Queen Elizabeth", "his brother Tom", "actor and singer Bob Hope"), or if it has a capital inside a
+    sentence ("the Queen", "Burger King"). Pronouns never do. Words in capitals throughout are not names.
 
     >>> (grammar,) = rule_grammar(["The actress met Queen Elizabeth."])
     >>> grammar.proper_nouns((16, 21)), grammar.proper_nouns((4, 11))
@@ -203,11 +205,11 @@ class _Tagged:
 def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analyse:
     """Load spaCy, and return a function that analyses texts by its tags and noun phrases.
 
-    Possessives are the tokens with the tag PRP$. A noun shares a noun phrase with the proper nouns (NNP, NNPS) of its noun chunk,
-    but not with those of a genitive in it: "actor" with "Tom Hanks" in "the American actor Tom Hanks", but not "husband" with "Mary"
-    in "Mary's husband". A word with the tag of a proper noun is one. Measured like the rules (:func:`is_possessive`), on 1,500
-    sentences of War and Peace each, it recognises 97.0 % of the objects (the rules: 94.6 %) and 97.9 % of the possessives (99.1 %),
-    at 5,000 words per second and core.
+    Possessives are the tokens with the tag PRP$. A noun shares a noun phrase with the proper nouns (NNP, NNPS) of its
+    noun chunk, but not with those of a genitive in it: "actor" with "Tom Hanks" in "the American actor Tom Hanks", but
+    not "husband" with "Mary" in "Mary's husband". A word with the tag of a proper noun is one. Measured like the rules
+    (:func:`is_possessive`), on 1,500 sentences of War and Peace each, it recognises 97.0 % of the objects (the rules:
+    94.6 %) and 97.9 % of the possessives (99.1 %), at 5,000 words per second and core.
 
     Args:
         model: the name of an installed pipeline with tagger and parser; the default one is also found in the package
@@ -271,10 +273,10 @@ class _Clustered:
 def cluster_grammar(document: Document, tags: Sequence[str] | None = None, common: Collection[str] = ()) -> Grammar:
     """Analyse a document by its coreference clusters (lu2018, section 4).
 
-    A word belongs to the shortest mention that contains it: in "John's wife", "wife" belongs to her cluster and "John" to his. The
-    proper nouns of a cluster are the tokens with the tag NNP or NNPS in its mentions, up to the first preposition or comma. Without
-    tags, they are the tokens with a capital that are not pronouns or function words. A word outside all mentions is judged by its
-    noun phrase, as in a text without clusters.
+    A word belongs to the shortest mention that contains it: in "John's wife", "wife" belongs to her cluster and "John"
+    to his. The proper nouns of a cluster are the tokens with the tag NNP or NNPS in its mentions, up to the first
+    preposition or comma. Without tags, they are the tokens with a capital that are not pronouns or function words. A
+    word outside all mentions is judged by its noun phrase, as in a text without clusters.
 
     Args:
         document: a document from :func:`~pytest_genderbias.datasets.conll.read_conll`.

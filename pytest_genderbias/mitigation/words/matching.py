@@ -28,9 +28,9 @@ def reach_of(words: Iterable[str]) -> int:
 def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
     """Return the spans (start, end) of listed words in a text, in order.
 
-    Most words are looked up between spaces, which is fast. ``'s`` and ``'ll`` are not part of a word. A compound with hyphens is
-    matched as a whole if it is listed, otherwise part by part. Nothing is matched in addresses and in words with digits or ``_``
-    inside.
+    Most words are looked up between spaces, which is fast. ``'s`` and ``'ll`` are not part of a word. A compound with
+    hyphens is matched as a whole if it is listed, otherwise part by part. Nothing is matched in addresses and in words
+    with digits or ``_`` inside.
 
     The words of the text are matched in their normal form (:mod:`~pytest_genderbias.text.normal_form`).
 
@@ -84,7 +84,9 @@ def _matches_within(piece: str, offset: int, forms: Container[str], reach: int) 
 
 
 def _matches_in_compound(parts: list[str], start: int, forms: Container[str], reach: int) -> Iterator[Span]:
-    """Yield the spans of the longest listed words among the parts, from the left; every second part is a hyphen or apostrophe."""
+    """Yield the spans of the longest listed words among the parts, from the left; every second part is a hyphen or
+    apostrophe.
+    """
     i = 0
     while i < len(parts):
         if i and parts[i - 1] != "-":  # O'Neil, she'll
@@ -103,7 +105,8 @@ def _matches_in_compound(parts: list[str], start: int, forms: Container[str], re
 
 
 def moved_span(span: Span, replacements: Sequence[tuple[int, int, str]]) -> Span:
-    """Return where a span lies after :func:`replace_spans`. A span of which a part was replaced has all of the replacement.
+    """Return where a span lies after :func:`replace_spans`. A span of which a part was replaced has all of the
+    replacement.
 
     >>> text, swaps = "His brother sings.", [(0, 3, "Her"), (4, 11, "sister")]
     >>> start, end = moved_span((0, 11), swaps)

@@ -1,8 +1,9 @@
-"""Pairs of words and of first names for counterfactual data augmentation: reading, checking, and their forms in each case.
+"""Pairs of words and of first names for counterfactual data augmentation: reading, checking, and their forms in each
+case.
 
-A word has one partner. If a list gives it two (her: him, his), the list declares the default and the partner for another part of
-speech. A word in two pairs, a cycle of words, or a word that is its own partner is rejected, because a swap would be ambiguous and
-could not be undone.
+A word has one partner. If a list gives it two (her: him, his), the list declares the default and the partner for
+another part of speech. A word in two pairs, a cycle of words, or a word that is its own partner is rejected, because a
+swap would be ambiguous and could not be undone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ class Pairs:
     Attributes:
         name: the name of the list.
         partner: the default partner of each word, both in lower case and without the point of an abbreviation ("mr").
-        by_part: for words with several partners, the partner by the role of the word in its sentence (see :data:`PARTS`).
+        by_part: for words with several partners, the partner by the role of the word in its sentence (see
+            :data:`PARTS`).
         forms: the partner of each word in each case: ``he``, ``He``, ``HE``; for compounds also ``Mother-In-Law``.
     """
 
@@ -76,13 +78,13 @@ def read_pairs(source: str | Path) -> Pairs:
     r"""Read a list of pairs, and check that it can be swapped.
 
     Args:
-        source: the name of a packaged word list with two groups (``lu2018-pairs``, ``zhao2018-pairs``, ...); the path of a ``.yaml`` file
-            in the same format; or the path of another file with two words per line, separated by a tab or spaces, and comments
-            after ``#``.
+        source: the name of a packaged word list with two groups (``lu2018-pairs``, ``zhao2018-pairs``, ...); the path
+            of a ``.yaml`` file in the same format; or the path of another file with two words per line, separated by a
+            tab or spaces, and comments after ``#``.
 
     Raises:
-        DataFileError: a word has no partner, is its own partner, is in two pairs that disagree, or is not a single word; it has
-            several partners without a declared default, or the declared one is not among them.
+        DataFileError: a word has no partner, is its own partner, is in two pairs that disagree, or is not a single
+            word; it has several partners without a declared default, or the declared one is not among them.
         UnknownNameError: there is no packaged list with this name.
 
     >>> lu2018 = read_pairs("lu2018-pairs")
@@ -124,7 +126,8 @@ def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
     >>> pairs_of([("he", "she"), ("she", "it")])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may be in one pair only, unless a word list declares both partners with default and by_pos
+    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may be in one
+    pair only, unless a word list declares both partners with default and by_pos
     """
     return _checked(name, ((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
 
@@ -132,23 +135,25 @@ def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
 def name_partners(
     names: Iterable[tuple[str, str]], how: str = "other", *, match: str = "frequency", seed: int = 0
 ) -> NamePartners:
-    """Assign each first name a partner of its own group, of the other, or of either (webster2020, section 5.2 and table 6).
+    """Assign each first name a partner of its own group, of the other, or of either (webster2020, section 5.2 and table
+    6).
 
-    Partners are mutual, so swapping twice restores the text. The paper does not define the partner within a group. Here it is by
-    default the name with the next frequency, so that a rare name does not become a frequent one (Hall Maudslay et al. 2019 also match
-    by frequency). If a group is larger or its size is odd, the remaining names stay (``unmatched``).
+    Partners are mutual, so swapping twice restores the text. The paper does not define the partner within a group. Here
+    it is by default the name with the next frequency, so that a rare name does not become a frequent one (Hall Maudslay
+    et al. 2019 also match by frequency). If a group is larger or its size is odd, the remaining names stay
+    (``unmatched``).
 
     Args:
         names: pairs (name, group), the most frequent name of each group first.
-        how: ``same`` pairs neighbours in a group (1st and 2nd, 3rd and 4th, ...). ``other`` pairs the n-th name of one group with the
-            n-th of the other. ``random`` takes two neighbours and the two names of the same ranks in the other group, and pairs them
-            within or across the groups with probability 1/2 each.
+        how: ``same`` pairs neighbours in a group (1st and 2nd, 3rd and 4th, ...). ``other`` pairs the n-th name of one
+            group with the n-th of the other. ``random`` takes two neighbours and the two names of the same ranks in the
+            other group, and pairs them within or across the groups with probability 1/2 each.
         match: ``frequency``; or ``seed`` to shuffle each group first.
         seed: seed of the shuffle and of the random pairing.
 
     Raises:
-        SettingError: another ``how`` or ``match``; a name is listed in two groups; there are not two groups (``same`` takes any
-            number of groups).
+        SettingError: another ``how`` or ``match``; a name is listed in two groups; there are not two groups (``same``
+            takes any number of groups).
 
     >>> names = [("Mary", "female"), ("Elizabeth", "female"), ("James", "male"), ("John", "male")]
     >>> name_partners(names, "other").partner["Mary"], name_partners(names, "same").partner["Mary"]
@@ -181,7 +186,8 @@ def read_names(wordlist: str = "names-us", initials: str | None = None) -> list[
 
     Args:
         wordlist: the name or path of a list with groups.
-        initials: a range of first letters, such as ``A-M`` (webster2020, table 6): only names that begin with one of them.
+        initials: a range of first letters, such as ``A-M`` (webster2020, table 6): only names that begin with one of
+            them.
 
     Raises:
         DataFileError: the list is invalid, or a name has no group.

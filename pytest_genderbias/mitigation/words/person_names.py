@@ -14,7 +14,8 @@ NAME_SUFFIXES = frozenset({"Jr", "Sr", "II", "III", "IV"})
 
 
 def first_names(name: str) -> tuple[str, ...]:
-    """Return the first names in a person's full name: the parts before a particle, else all but the last, or the only part.
+    """Return the first names in a person's full name: the parts before a particle, else all but the last, or the only
+    part.
 
     Text in brackets, initials, "Jr." and words such as "The" are left out.
 

@@ -1,4 +1,6 @@
-"""How runs are carried out, one module a kind: each takes settings and places, and returns figures by side, suite and statistic."""
+"""How runs are carried out, one module a kind: each takes settings and places, and returns figures by side, suite and
+statistic.
+"""
 
 from __future__ import annotations
 

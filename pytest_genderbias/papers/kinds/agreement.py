@@ -1,17 +1,20 @@
-"""The kind ``agreement``: intrinsic against extrinsic bias over methods and seeds, before and after retraining (orgad2022, table 2).
+"""The kind ``agreement``: intrinsic against extrinsic bias over methods and seeds, before and after retraining
+(orgad2022, table 2).
 
 Settings:
     model: spec of the model to start from; missing where the recipe makes its own.
     recipe: the training.
     methods: the methods by the names of their sides; the models without a method are the side ``none``.
     seeds: as of ``mitigate``.
-    intrinsic, extrinsic: lists of suites with options, each a mapping with ``suite`` and ``statistics``; ``as`` names the suite in locators.
+    intrinsic, extrinsic: lists of suites with options, each a mapping with ``suite`` and ``statistics``; ``as`` names
+    the suite in locators.
         ``p_value`` names a statistic that must be below .05 for a point to count.
     retrained: whether to measure the extrinsic figures again with a new head on each frozen encoder.
 
-Figures: ``METHOD/SUITE/STATISTIC`` by seed (``METHOD-retrained/...`` with new heads), and ``before retraining/INTRINSIC/EXTRINSIC r`` and
-``... r_squared`` with their bounds over methods and seeds, where INTRINSIC is the name of a suite and EXTRINSIC that of a statistic. With
-``without METHOD`` before it, the same without the points of one method. The detail ``agreement`` has all points.
+Figures: ``METHOD/SUITE/STATISTIC`` by seed (``METHOD-retrained/...`` with new heads), and
+``before retraining/INTRINSIC/EXTRINSIC r`` and ``... r_squared`` with their bounds over methods and seeds, where
+INTRINSIC is the name of a suite and EXTRINSIC that of a statistic. With ``without METHOD`` before it, the same without
+the points of one method. The detail ``agreement`` has all points.
 """
 
 from __future__ import annotations

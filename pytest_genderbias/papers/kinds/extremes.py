@@ -1,4 +1,5 @@
-"""The kind ``extremes``: the sentence pairs that a model is surest of without reason, and what it says of given ones (dev2019, tables 2, 4 and 6).
+"""The kind ``extremes``: the sentence pairs that a model is surest of without reason, and what it says of given ones
+(dev2019, tables 2, 4 and 6).
 
 Settings:
     model: spec of the model, or of what the recipe starts from.
@@ -6,9 +7,10 @@ Settings:
     suite: a suite of the family ``nli``; ``options`` are those of its measurement.
     pairs: a list of given pairs: ``name``, ``premise``, ``hypothesis``, and ``label``, entailment or contradiction.
 
-Figures: ``before/SUITE/largest_entailment`` and ``largest_contradiction``, the largest probability of each, with an interval up to 1 where not all
-pairs were scored; ``before/PAIR/entailment``, ``neutral`` and ``contradiction``; ``before/SUITE/same_label``, the share of the given pairs whose likeliest label is the given one. The lines name
-the pairs with the largest probabilities of the first seed.
+Figures: ``before/SUITE/largest_entailment`` and ``largest_contradiction``, the largest probability of each, with an
+interval up to 1 where not all pairs were scored; ``before/PAIR/entailment``, ``neutral`` and ``contradiction``;
+``before/SUITE/same_label``, the share of the given pairs whose likeliest label is the given one. The lines name the
+pairs with the largest probabilities of the first seed.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ Settings:
     sides: the method of each side, by its name; ``none`` for the recipe alone.
     suite, every, seeds: as of ``growth``; ``options`` are those of the suite.
 
-Figures: ``SIDE/SUITE/STATISTIC`` and ``SIDE/RECIPE/FIGURE`` at the end, ``SIDE at N/...`` at a place along the training, and
-``SIDE/growth/loss_spearman``, the rank correlation of bias and loss along each training.
+Figures: ``SIDE/SUITE/STATISTIC`` and ``SIDE/RECIPE/FIGURE`` at the end, ``SIDE at N/...`` at a place along the
+training, and ``SIDE/growth/loss_spearman``, the rank correlation of bias and loss along each training.
 """
 
 from __future__ import annotations

@@ -2,18 +2,22 @@
 
 Settings:
     model: spec of the model to start from; missing where the recipe makes its own.
-    method: a list of methods; without one, only the side ``before`` is measured: the model, or the models that the recipe trains.
-    recipe: the training, or what evaluates the task.
+    method: a list of methods; without one, only the side ``before`` is measured: the model, or the models that the
+    recipe trains. recipe: the training, or what evaluates the task.
     seeds, controls: as of ``mitigate``.
-    grid, best, choose_on: as of ``search``; the sides are those of the best point, and each point is a side with the rule's figure on the
+    grid, best, choose_on: as of ``search``; the sides are those of the best point, and each point is a side with the
+    rule's figure on the
         seeds that choose, as ``dropout.attention=0.1, dropout.hidden=0.2/lm-occupation/aggregate_bias``.
-    measure: a list of suites with options, each a mapping with ``suite``; ``as`` names the suite in locators, ``sides`` limits the sides, and
-        ``units`` lists single units of a statistic, and ``retrained: true`` measures again with a new head on the frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
-    then: a list of further recipes with ``measure``: each tunes the models of every side, or of its ``sides``, and measures the tuned ones.
-    judge: ``by``, ``budget`` and ``statistics`` (``SUITE/STATISTIC``) for verdicts of the harness.
+    measure: a list of suites with options, each a mapping with ``suite``; ``as`` names the suite in locators, ``sides``
+    limits the sides, and
+        ``units`` lists single units of a statistic, and ``retrained: true`` measures again with a new head on the
+        frozen encoder, as the sides ``before-retrained`` and ``after-retrained``.
+    then: a list of further recipes with ``measure``: each tunes the models of every side, or of its ``sides``, and
+    measures the tuned ones. judge: ``by``, ``budget`` and ``statistics`` (``SUITE/STATISTIC``) for verdicts of the
+    harness.
 
-Where one model a side is judged, two more sides hold paired differences over items of the distance from neutral, positive where ``after`` is
-nearer: ``before-after``, and ``control-after`` if there is a control.
+Where one model a side is judged, two more sides hold paired differences over items of the distance from neutral,
+positive where ``after`` is nearer: ``before-after``, and ``control-after`` if there is a control.
 """
 
 from __future__ import annotations
@@ -66,7 +70,9 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
 
 
 def _made(settings: Mapping[str, Any], places: Places, runner: Runner) -> MitigationRun:
-    """Return the models of all sides: of a method, of the best point of a grid, or without method and recipe the model as it is."""
+    """Return the models of all sides: of a method, of the best point of a grid, or without method and recipe the model
+    as it is.
+    """
     recipe = make_recipe(**settings["recipe"]) if "recipe" in settings else None
     if "method" not in settings and recipe is None:
         spec, numbers = settings["model"], seeds_of(settings.get("seeds", 1))
@@ -115,7 +121,9 @@ def _of_the_task(run: MitigationRun, side: str, task: str) -> dict[str, StoredFi
 def _of_a_stage(
     run: MitigationRun, stage: Mapping[str, Any], sides: Sequence[str], places: Places, runner: Runner
 ) -> dict[str, StoredFigure]:
-    """Tune the models of the sides by a further recipe, each with its seed, and return the figures of the tuned ones."""
+    """Tune the models of the sides by a further recipe, each with its seed, and return the figures of the tuned
+    ones.
+    """
     recipe = make_recipe(**stage["recipe"])
     if not recipe.makes_task:
         raise SettingError(
@@ -157,7 +165,9 @@ def _tuned(run: MitigationRun, model: Any, recipe: Recipe, seed: int, places: Pl
 def _judged(
     run: MitigationRun, settings: Mapping[str, Any]
 ) -> Iterator[tuple[dict[str, Any], dict[str, StoredFigure]]]:
-    """Yield the verdict of the harness on each statistic that ``judge`` names, and what was gained, where the bounds are over items."""
+    """Yield the verdict of the harness on each statistic that ``judge`` names, and what was gained, where the bounds
+    are over items.
+    """
     judge = settings["judge"]
     entries = {_label(entry): entry for entry in settings["measure"]}
     for name in judge["statistics"]:
@@ -193,7 +203,9 @@ def _gains(name: str, facts: ReductionFacts | None) -> Iterator[tuple[str, Store
 
 
 def _with_bounds(value: float, low: float | None, high: float | None) -> StoredFigure:
-    """Return a figure of two one-sided 95 % bounds, with the two-sided 95 % interval that stored figures have (normal errors)."""
+    """Return a figure of two one-sided 95 % bounds, with the two-sided 95 % interval that stored figures have (normal
+    errors).
+    """
     if low is None or high is None:
         return StoredFigure([value], [None])
     wider = float(stats.norm.ppf(0.975) / stats.norm.ppf(0.95))

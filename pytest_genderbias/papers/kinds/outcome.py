@@ -32,7 +32,9 @@ def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
 
 
 def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measurement]]) -> dict[str, StoredFigure]:
-    """Return the figures of a suite measured on the models of a side, by seed and model: the mean over the models of a seed."""
+    """Return the figures of a suite measured on the models of a side, by seed and model: the mean over the models of a
+    seed.
+    """
     if not measurements or not measurements[0]:
         return {}
     return {
@@ -47,7 +49,8 @@ def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measuremen
 def figures_of_units(
     side: str, suite: str, measurements: Sequence[Sequence[Measurement]], statistic: str, units: Sequence[str]
 ) -> dict[str, StoredFigure]:
-    """Return a statistic of single units (occupations, words) of the models of a side, as ``SIDE/SUITE/STATISTIC of UNIT``.
+    """Return a statistic of single units (occupations, words) of the models of a side, as
+    ``SIDE/SUITE/STATISTIC of UNIT``.
 
     Raises:
         SettingError: the suite has no such unit.

@@ -1,4 +1,5 @@
-"""The kind ``paired-subspace``: dev2019's tables 7 and 12 with each pair of words centred at its own mean, as Bolukbasi et al. 2016 do.
+"""The kind ``paired-subspace``: dev2019's tables 7 and 12 with each pair of words centred at its own mean, as Bolukbasi
+et al. 2016 do.
 
 The paper does not say what was subtracted. The suites ``subspace`` subtract the mean of all words, or nothing.
 

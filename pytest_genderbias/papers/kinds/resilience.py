@@ -1,15 +1,18 @@
-"""The kind ``resilience``: models of several sides, tuned for a task, by steps and by frozen layers (webster2020, figures 1 and 2).
+"""The kind ``resilience``: models of several sides, tuned for a task, by steps and by frozen layers (webster2020,
+figures 1 and 2).
 
 Settings:
     model: spec of the model that every side starts from.
-    sides: for each side ``given`` (the model itself), or ``method`` and ``recipe`` of its pre-training, and ``of``: ``after`` (default) or
+    sides: for each side ``given`` (the model itself), or ``method`` and ``recipe`` of its pre-training, and ``of``:
+    ``after`` (default) or
         ``control``, the same pre-training without the method.
     recipe: the task that every side is tuned for.
     suite: what is measured; ``options`` are those of the suite.
     steps, frozen: as of ``resilience``.
     seeds: of pre-training and tuning: their number, or a list.
 
-Figures: ``SIDE step N/SUITE/STATISTIC``, ``SIDE frozen PART/SUITE/STATISTIC``, and the same with the recipe's name and figures.
+Figures: ``SIDE step N/SUITE/STATISTIC``, ``SIDE frozen PART/SUITE/STATISTIC``, and the same with the recipe's name and
+figures.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The kind ``scrubbed-words``: the words that tell a person's gender, round by round of automatic scrubbing (orgad2022, tables 9 and 10).
+"""The kind ``scrubbed-words``: the words that tell a person's gender, round by round of automatic scrubbing (orgad2022,
+tables 9 and 10).
 
 Settings:
     recipe: a recipe whose rows are texts with a class and a gender; its training part is used.
@@ -6,9 +7,10 @@ Settings:
     rounds: rounds of scrubbing.
     profession: the class of the side ``profession``; by default the one with the most texts.
 
-Figures: ``SIDE/words/accuracy``, the held-out accuracy of telling gender by words, ``SIDE/words/majority``, that of the larger group alone, and
-``SIDE/words/above_majority``, their difference. Sides are ``original`` (nothing is scrubbed), ``scrubbed`` (names and gender words are),
-``last`` (after the last round), and ``profession`` (scrubbed texts of one class). The details list the words.
+Figures: ``SIDE/words/accuracy``, the held-out accuracy of telling gender by words, ``SIDE/words/majority``, that of the
+larger group alone, and ``SIDE/words/above_majority``, their difference. Sides are ``original`` (nothing is scrubbed),
+``scrubbed`` (names and gender words are), ``last`` (after the last round), and ``profession`` (scrubbed texts of one
+class). The details list the words.
 """
 
 from __future__ import annotations

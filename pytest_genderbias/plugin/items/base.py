@@ -68,7 +68,9 @@ class BiasItem(pytest.Item):
 
 
 def keep_node_id(item: pytest.Item) -> None:
-    """Keep the id that a collected test has now; ``--dist loadgroup`` of xdist appends the name of a group to it later."""
+    """Keep the id that a collected test has now; ``--dist loadgroup`` of xdist appends the name of a group to it
+    later.
+    """
     item.stash[_NODE_ID] = item.nodeid
 
 

@@ -20,7 +20,9 @@ class BiasFile(pytest.File):
 
     @classmethod
     def at(cls, parent: pytest.Collector, path: Path) -> BiasFile:
-        """Return the file at a path. Characters of the path that a terminal would obey are escaped in the ids of its tests."""
+        """Return the file at a path. Characters of the path that a terminal would obey are escaped in the ids of its
+        tests.
+        """
         name = path.relative_to(parent.config.rootpath) if path.is_relative_to(parent.config.rootpath) else path
         shown = printable(name.as_posix()).replace("::", r":\x3a")  # ``::`` ends the path in an id
         file: BiasFile = (

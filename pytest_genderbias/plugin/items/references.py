@@ -47,8 +47,8 @@ class ComparedItem(BiasItem):
 def measure_references(item: ComparedItem) -> None:
     """Measure the references of all tests to come in a row, so that two models do not take turns in memory.
 
-    An error is left to the test that it concerns, which reports it in full. A worker of xdist measures the reference of this test only,
-    since it does not know which tests it gets.
+    An error is left to the test that it concerns, which reports it in full. A worker of xdist measures the reference of
+    this test only, since it does not know which tests it gets.
     """
     first = _PREPARED not in item.config.stash
     prepared = item.config.stash.setdefault(_PREPARED, set())
@@ -68,7 +68,9 @@ def measure_references(item: ComparedItem) -> None:
 
 
 def _expect(measurements: Iterable[tuple[ModelSpec, ComparedItem]]) -> None:
-    """Tell the session what the tests to come will measure, in this order. A test that cannot say it does so in its turn."""
+    """Tell the session what the tests to come will measure, in this order. A test that cannot say it does so in its
+    turn.
+    """
     expected = []
     session = None
     for spec, item in measurements:
@@ -82,7 +84,9 @@ def _expect(measurements: Iterable[tuple[ModelSpec, ComparedItem]]) -> None:
 def measure_for(
     item: ComparedItem, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], until: Limits = ()
 ) -> Measurement:
-    """Return and report the measurement of a suite on the model of a test; fail or skip the test if the suite does not apply."""
+    """Return and report the measurement of a suite on the model of a test; fail or skip the test if the suite does not
+    apply.
+    """
     with judging(item):
         measurement = bias_session(item.config).measure(suite, spec, settings, until)
     outcomes.record_measurement(item, measurement)
@@ -90,7 +94,9 @@ def measure_for(
 
 
 def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
-    """Return and report the measurement of the reference; fail or skip the test if the suite does not apply to that model."""
+    """Return and report the measurement of the reference; fail or skip the test if the suite does not apply to that
+    model.
+    """
     try:
         measurement = item.measure_reference(reference)
     except NotApplicableError as error:

@@ -42,7 +42,9 @@ class SuiteCollector(pytest.Collector):
 
 
 class SuiteItem(ComparedItem):
-    """One suite on one model, compared with a stored baseline, and with the model of ``--bias-no-worse-than`` or ``--bias-same-as``."""
+    """One suite on one model, compared with a stored baseline, and with the model of ``--bias-no-worse-than`` or
+    ``--bias-same-as``.
+    """
 
     def __init__(self, *, suite: str, spec: ModelSpec | None, parent: SuiteCollector) -> None:
         stem = suite.replace("\\", "/").rpartition("/")[2].removesuffix(".yaml")
@@ -53,8 +55,8 @@ class SuiteItem(ComparedItem):
     def optional(self) -> bool:
         """Whether the test is skipped if the suite does not apply.
 
-        It fails if a stored baseline makes it a gate. So does a suite that is named, which ``all`` is not, with ``--bias-strict``, or if
-        ``--bias-no-worse-than`` or ``--bias-same-as`` makes it a gate.
+        It fails if a stored baseline makes it a gate. So does a suite that is named, which ``all`` is not, with
+        ``--bias-strict``, or if ``--bias-no-worse-than`` or ``--bias-same-as`` makes it a gate.
         """
         settings = self.config.stash[SETTINGS]
         must_apply = settings.strict or settings.compared_with is not None
@@ -84,7 +86,9 @@ class SuiteItem(ComparedItem):
         return self._loaded().name, self._loaded().main_statistic
 
     def runtest(self) -> None:
-        """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes one."""
+        """Measure, and judge against the stored entry and the reference. Without a stored entry, an update makes
+        one.
+        """
         from pytest_genderbias.gates.assertions import settle_all
 
         spec = self.spec or without_model(self)
@@ -105,7 +109,9 @@ class SuiteItem(ComparedItem):
             settle_all(judgements)
 
     def _is_left_out(self, measurement: Measurement, baseline: Baseline) -> bool:
-        """Return whether ``all`` stands for the suite, which would be too weak a gate; a suite that is named fails then."""
+        """Return whether ``all`` stands for the suite, which would be too weak a gate; a suite that is named fails
+        then.
+        """
         settings = self.config.stash[SETTINGS]
         if settings.margin is not None or measurement.unable or not self._stands_for_all:
             return False

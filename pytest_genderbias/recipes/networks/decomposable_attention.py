@@ -1,7 +1,9 @@
-"""Natural language inference over static word vectors: decomposable attention behind a BiLSTM encoder (dev2019, "Experimental Setup").
+"""Natural language inference over static word vectors: decomposable attention behind a BiLSTM encoder (dev2019,
+"Experimental Setup").
 
-Parikh et al. 2016 attend to, compare and aggregate projected word vectors; dev2019 replaces the projection by a bidirectional LSTM. The network is
-saved as an ordinary transformers checkpoint, with the word vectors as input embeddings.
+Parikh et al. 2016 attend to, compare and aggregate projected word vectors; dev2019 replaces the projection by a
+bidirectional LSTM. The network is saved as an ordinary transformers checkpoint, with the word vectors as input
+embeddings.
 """
 
 from __future__ import annotations
@@ -29,12 +31,15 @@ if TYPE_CHECKING:
 
 PAD, UNKNOWN, SEPARATOR = "[PAD]", "[UNK]", "[SEP]"
 SPECIAL = (PAD, UNKNOWN, SEPARATOR)  #: the first rows of the vocabulary, in this order
-#: Words as GloVe's own tokenizer splits them, in any case: do n't, she 's. Compounds are split into their parts (**choice**).
+#: Words as GloVe's own tokenizer splits them, in any case: do n't, she 's. Compounds are split into their parts
+#: (**choice**).
 WORD = r"\w+(?=[nN]['’][tT]\b)|[nN]['’][tT]\b|['’](?:[sSmMdD]|[rR][eE]|[vV][eE]|[lL][lL])\b|\w+|[^\w\s]"
 
 
 class DecomposableAttentionConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
-    """Sizes of the network: ``embedding_size`` of the word vectors, ``hidden_size`` of all that follows (dev2019: 200), and ``dropout``."""
+    """Sizes of the network: ``embedding_size`` of the word vectors, ``hidden_size`` of all that follows (dev2019: 200),
+    and ``dropout``.
+    """
 
     model_type = "decomposable-attention"
 
@@ -59,7 +64,9 @@ class DecomposableAttentionConfig(PreTrainedConfig):  # type: ignore[no-untyped-
 
 
 class SentenceBiLstm(nn.Module):
-    """One BiLSTM that encodes the premise and the hypothesis of each row separately, with half of the hidden size in each direction."""
+    """One BiLSTM that encodes the premise and the hypothesis of each row separately, with half of the hidden size in
+    each direction.
+    """
 
     def __init__(self, config: DecomposableAttentionConfig) -> None:
         """Make the weights."""
@@ -67,7 +74,9 @@ class SentenceBiLstm(nn.Module):
         self.lstm = nn.LSTM(config.embedding_size, config.hidden_size // 2, batch_first=True, bidirectional=True)
 
     def forward(self, embedded: Tensor, segments: Tensor) -> Tensor:
-        """Return the states of the words at their positions in the row, 0 at padding: shape (rows, length, hidden_size)."""
+        """Return the states of the words at their positions in the row, 0 at padding: shape (rows, length,
+        hidden_size).
+        """
         inside = torch.cat([segments == 0, segments == 1])
         lengths = inside.sum(dim=1)
         lengths = lengths[lengths > 0]  # a text on its own has no hypothesis
@@ -135,8 +144,9 @@ class DecomposableAttentionModel(_DecomposableAttentionBase):  # type: ignore[no
     def segments(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> Tensor:
         """Return 0 for the tokens of the premise, 1 for those of the hypothesis, -1 for padding: shape (rows, length).
 
-        A separator belongs to the sentence before it. It has no meaning of its own, so that words without a counterpart can attend to it
-        (the NULL token of Parikh et al. 2016). Without ``token_type_ids`` the first separator divides the row.
+        A separator belongs to the sentence before it. It has no meaning of its own, so that words without a counterpart
+        can attend to it (the NULL token of Parikh et al. 2016). Without ``token_type_ids`` the first separator divides
+        the row.
         """
         if token_type_ids is None:
             ends = (input_ids == self.config.sep_token_id).long()
@@ -183,7 +193,8 @@ class DecomposableAttentionForSequenceClassification(_DecomposableAttentionBase)
 
 
 def make_tokenizer(words: Iterable[str], lowercased: bool = True) -> PreTrainedTokenizerFast:
-    """Return a tokenizer with the special tokens and one token for each word; pairs become "premise [SEP] hypothesis [SEP]".
+    """Return a tokenizer with the special tokens and one token for each word; pairs become "premise [SEP] hypothesis
+    [SEP]".
 
     Args:
         words: different words, split as by :func:`words_of`; their rows follow those of :data:`SPECIAL`.

@@ -1,4 +1,6 @@
-"""An encoder of any architecture with an edge-probing head: whether two spans of a text corefer (Tenney et al. 2019)."""
+"""An encoder of any architecture with an edge-probing head: whether two spans of a text corefer (Tenney et al.
+2019).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _RANGE = 0.02  #: of the first weights of the head
 
 
 class EdgeProbingConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-call]
-    """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: a description of its training data."""
+    """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: a description
+    of its training data.
+    """
 
     model_type = "edge-probing"
 
@@ -66,7 +70,8 @@ class EdgeProbingModel(EncoderWithHead):
         num_items_in_batch: Tensor | int | None = None,
         **kwargs: object,
     ) -> BaseModelOutput | SequenceClassifierOutput:
-        """Return the output of the encoder; or for ``pairs``, (n, 2 x width), the log-odds of coreference, and the loss if there are labels.
+        """Return the output of the encoder; or for ``pairs``, (n, 2 x width), the log-odds of coreference, and the loss
+        if there are labels.
 
         Args:
             input_ids: for the encoder.
@@ -92,7 +97,9 @@ class EdgeProbingModel(EncoderWithHead):
         return log_odds
 
     def standardise(self, pairs: ArrayLike) -> None:
-        """Make the head standardise its input by the mean and standard deviation of these vectors, shape (n, 2 x width)."""
+        """Make the head standardise its input by the mean and standard deviation of these vectors, shape (n, 2 x
+        width).
+        """
         scale, mean = torch.std_mean(torch.as_tensor(pairs).double(), dim=0, correction=0)
         self.mean.copy_(mean)
         self.scale.copy_(torch.where(scale == 0, 1.0, scale))

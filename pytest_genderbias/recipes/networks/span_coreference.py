@@ -1,4 +1,6 @@
-"""An encoder of any architecture with a span scorer: which earlier mention of a text a mention corefers with (Lee et al. 2017, 2018)."""
+"""An encoder of any architecture with a span scorer: which earlier mention of a text a mention corefers with (Lee et
+al. 2017, 2018).
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ _IMPOSSIBLE = -1e9  #: score of an antecedent that is not there; finite, so that
 class SpanCoreferenceConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-call]
     """The ``encoder``'s config and the sizes of the head.
 
-    ``head_size``: units of its hidden layers. ``feature_size``: dimensions of the vectors of widths and distances. ``dropout``: in the
-    head. ``antecedents``: how many of the nearest earlier mentions are candidates. ``head``: a description of the training data; empty
-    before training.
+    ``head_size``: units of its hidden layers. ``feature_size``: dimensions of the vectors of widths and distances.
+    ``dropout``: in the head. ``antecedents``: how many of the nearest earlier mentions are candidates. ``head``: a
+    description of the training data; empty before training.
     """
 
     model_type = "span-coreference"
@@ -50,12 +52,13 @@ class SpanCoreferenceConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-c
 class SpanCoreferenceModel(EncoderWithHead):
     """The encoder, and s(i, j) = s_m(i) + s_m(j) + s_a(i, j) of a mention i and an earlier mention j.
 
-    The vector g of a mention joins the hidden states of its first and its last token, their mean over the mention's tokens with learned
-    attention, and a vector of its width. s_m is a two-layer network on g. s_a is one on g(i), g(j), their product and a vector of the
-    distance in mentions. The dummy antecedent, which stands for none, has the score 0: s(i, j) is the log-odds of the antecedent j against it.
+    The vector g of a mention joins the hidden states of its first and its last token, their mean over the mention's
+    tokens with learned attention, and a vector of its width. s_m is a two-layer network on g. s_a is one on g(i), g(j),
+    their product and a vector of the distance in mentions. The dummy antecedent, which stands for none, has the score
+    0: s(i, j) is the log-odds of the antecedent j against it.
 
-    **choice.** The mentions are given, so that nothing is pruned: the coarse score of Lee et al. 2018 has no part, nor have refined vectors
-    (Xu and Choi 2020: they help little), speakers and genres, which the data do not have.
+    **choice.** The mentions are given, so that nothing is pruned: the coarse score of Lee et al. 2018 has no part, nor
+    have refined vectors (Xu and Choi 2020: they help little), speakers and genres, which the data do not have.
     """
 
     config_class = SpanCoreferenceConfig
@@ -83,19 +86,20 @@ class SpanCoreferenceModel(EncoderWithHead):
         clusters: Tensor | None = None,
         output_hidden_states: bool | None = None,
     ) -> BaseModelOutput | SequenceClassifierOutput:
-        """Return the output of the encoder; or with ``mentions`` the scores of antecedents, and with ``clusters`` the loss.
+        """Return the output of the encoder; or with ``mentions`` the scores of antecedents, and with ``clusters`` the
+        loss.
 
         Args:
             input_ids: segments of the documents, shape (segments, length).
             attention_mask: 1 for tokens, 0 for padding, same shape.
-            mentions: first and last token of each mention in the flattened ``input_ids``, in the order of the text, shape (documents,
-                mentions, 2); -1 where a document has fewer mentions.
+            mentions: first and last token of each mention in the flattened ``input_ids``, in the order of the text,
+                shape (documents, mentions, 2); -1 where a document has fewer mentions.
             clusters: number of each mention's cluster, shape (documents, mentions).
             output_hidden_states: for the encoder.
 
         Returns:
-            With mentions, ``logits`` of shape (documents, mentions, K): s(i, j) of the K nearest earlier mentions j = i - 1, i - 2, ...;
-            below -1e8 where there is none. The loss is :func:`antecedent_loss`, in nats.
+            With mentions, ``logits`` of shape (documents, mentions, K): s(i, j) of the K nearest earlier mentions j = i
+            - 1, i - 2, ...; below -1e8 where there is none. The loss is :func:`antecedent_loss`, in nats.
         """
         states: BaseModelOutput = self.encoder(
             input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=output_hidden_states
@@ -109,7 +113,9 @@ class SpanCoreferenceModel(EncoderWithHead):
         return SequenceClassifierOutput(loss=loss, logits=scores)
 
     def scores(self, tokens: Tensor, mentions: Tensor) -> Tensor:
-        """Return the scores of antecedents from the hidden states of all tokens, (tokens, width): shape (documents, mentions, K)."""
+        """Return the scores of antecedents from the hidden states of all tokens, (tokens, width): shape (documents,
+        mentions, K).
+        """
         there = mentions[..., 0] >= 0
         vectors = self.vectors(tokens, mentions.clamp(min=0))
         own = self.mention(vectors)[..., 0]
@@ -154,8 +160,9 @@ class SpanCoreferenceModel(EncoderWithHead):
 def antecedent_loss(scores: Tensor, clusters: Tensor) -> Tensor:
     """Return the mean over mentions of -ln P(a right antecedent), in nats (Lee et al. 2017, section 5).
 
-    P is the softmax over the dummy, of score 0, and the earlier mentions. Right are all earlier mentions of the same cluster, whose
-    probabilities are summed; for a mention without one, the dummy. Mentions without an earlier mention have no choice and do not count.
+    P is the softmax over the dummy, of score 0, and the earlier mentions. Right are all earlier mentions of the same
+    cluster, whose probabilities are summed; for a mention without one, the dummy. Mentions without an earlier mention
+    have no choice and do not count.
 
     Args:
         scores: as of :meth:`SpanCoreferenceModel.forward`, shape (documents, mentions, K).

@@ -1,7 +1,9 @@
-"""A language model over words: LSTM layers between word vectors and a distribution over the vocabulary (lu2018, bordia2019).
+"""A language model over words: LSTM layers between word vectors and a distribution over the vocabulary (lu2018,
+bordia2019).
 
-lu2018 uses two layers of 1,500 units, bordia2019 three of 1,150 as in AWD-LSTM; here the number and the size of the layers are free. It is saved as
-an ordinary transformers checkpoint, with a tokenizer whose tokens are words and punctuation marks.
+lu2018 uses two layers of 1,500 units, bordia2019 three of 1,150 as in AWD-LSTM; here the number and the size of the
+layers are free. It is saved as an ordinary transformers checkpoint, with a tokenizer whose tokens are words and
+punctuation marks.
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ _WORD_RANGE = 1.0  #: of the first word vectors, unless they are the output laye
 class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
     """Sizes of the network.
 
-    ``hidden_size``: units of the last layer, which the output layer reads. ``inner_size``: units of the layers before it (the same by
-    default). ``embedding_size``: size of the word vectors. Tied output weights need ``hidden_size`` equal to ``embedding_size``
-    (AWD-LSTM: 400, with an ``inner_size`` of 1,150). ``dropout``: applied between the layers. ``sampled_words``: number of words over which the
-    loss of a training step is normalised; 0 for the whole vocabulary.
+    ``hidden_size``: units of the last layer, which the output layer reads. ``inner_size``: units of the layers before
+    it (the same by default). ``embedding_size``: size of the word vectors. Tied output weights need ``hidden_size``
+    equal to ``embedding_size`` (AWD-LSTM: 400, with an ``inner_size`` of 1,150). ``dropout``: applied between the
+    layers. ``sampled_words``: number of words over which the loss of a training step is normalised; 0 for the whole
+    vocabulary.
     """
 
     model_type = "word-lstm"
@@ -103,7 +106,9 @@ class _WordLstmBase(WordVectorModel):  # type: ignore[no-untyped-call]
 
 
 class WordLstmModel(_WordLstmBase):  # type: ignore[no-untyped-call]
-    """Word vectors and LSTM layers. Rows are padded on the right, because later tokens do not affect the state of earlier ones."""
+    """Word vectors and LSTM layers. Rows are padded on the right, because later tokens do not affect the state of
+    earlier ones.
+    """
 
     def __init__(self, config: WordLstmConfig) -> None:
         super().__init__(config)
@@ -187,9 +192,10 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
 
         Args:
             input_ids: shape (rows, tokens), padded on the right.
-            attention_mask: as in :class:`WordLstmModel`, like ``past_key_values``, ``use_cache`` and ``output_hidden_states``.
-            labels: ``input_ids``, or -100 where a token is not predicted; shifted here. The loss is the mean of -ln P, in nats. In
-                training with ``sampled_words`` it is an estimate, and no logits are returned.
+            attention_mask: as in :class:`WordLstmModel`, like ``past_key_values``, ``use_cache`` and
+                ``output_hidden_states``.
+            labels: ``input_ids``, or -100 where a token is not predicted; shifted here. The loss is the mean of -ln P,
+                in nats. In training with ``sampled_words`` it is an estimate, and no logits are returned.
             past_key_values: states.
             use_cache: return states.
             logits_to_keep: return the logits of this many last tokens (0: all), or of the tokens at these positions.
@@ -212,10 +218,12 @@ class WordLstmForCausalLM(_WordLstmBase):  # type: ignore[no-untyped-call]
         )
 
     def _sampled_loss(self, state: Tensor, labels: Tensor, count: Tensor | int | None) -> Tensor:
-        """Return a sampled estimate of the loss, whose gradient is right in the limit of many samples (Jean et al. 2015, section 3).
+        """Return a sampled estimate of the loss, whose gradient is right in the limit of many samples (Jean et al.
+        2015, section 3).
 
-        The negative words are drawn once for all tokens of a batch, a word of rank r with a probability proportional to ln(1 + 1/r), which is
-        close to Zipf's law. Each logit is lowered by the log of the probability that its word is drawn.
+        The negative words are drawn once for all tokens of a batch, a word of rank r with a probability proportional to
+        ln(1 + 1/r), which is close to Zipf's law. Each logit is lowered by the log of the probability that its word is
+        drawn.
         """
         size = self.config.vocab_size
         target = labels[:, 1:].flatten()

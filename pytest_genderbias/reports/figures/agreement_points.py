@@ -1,4 +1,6 @@
-"""The picture of agreement: extrinsic against intrinsic bias, before and after retraining (orgad2022, figures 3 to 7)."""
+"""The picture of agreement: extrinsic against intrinsic bias, before and after retraining (orgad2022, figures 3 to
+7).
+"""
 
 from __future__ import annotations
 
@@ -17,8 +19,8 @@ _FURTHER = "further methods"
 class Study(Protocol):
     """What is drawn of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`.
 
-    A point is a model: a ``method`` with a ``seed``, and ``is_mitigated``. A row is how two figures agree, ``before retraining`` or ``after
-    retraining`` (``head``).
+    A point is a model: a ``method`` with a ``seed``, and ``is_mitigated``. A row is how two figures agree,
+    ``before retraining`` or ``after retraining`` (``head``).
     """
 
     @property

@@ -39,7 +39,8 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
     """Return the pictures of a measurement, the most telling first.
 
     Args:
-        measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has no pictures.
+        measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
+            no pictures.
     """
     build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
     if build is None or not measurement.items or measurement.value is None:

@@ -165,7 +165,9 @@ def _draw_panel(axes: Axes, figure: SubFigure, panel: Panel) -> None:
 
 
 def _dress(axes: Axes, axis: Axis, which: str, heat: bool, most: int) -> None:
-    """Set label, scale, names of places and the neutral line of an axis; ``most`` characters fit into a line of the label."""
+    """Set label, scale, names of places and the neutral line of an axis; ``most`` characters fit into a line of the
+    label.
+    """
     its = axes.xaxis if which == "x" else axes.yaxis
     if axis.label:
         its.set_label_text(fill(cut(axis.label, 150), most))

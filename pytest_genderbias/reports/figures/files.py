@@ -18,7 +18,8 @@ _LONGEST = 40  #: characters of each part of a name
 
 
 def write_figures(report: RunReport, path: Path) -> None:
-    """Write the pictures of a report into a folder, which is made if it is not there. Files of the same names are replaced.
+    """Write the pictures of a report into a folder, which is made if it is not there. Files of the same names are
+    replaced.
 
     Args:
         report: of the run.

@@ -85,7 +85,9 @@ def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None
 
 
 def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None) -> Figure:
-    """Return a statistic before and after mitigations and in their controls, from what ``judge_reduction`` returned (dev2019)."""
+    """Return a statistic before and after mitigations and in their controls, from what ``judge_reduction`` returned
+    (dev2019).
+    """
     return _drawn(runs.mitigations(judgements, about), "the judgement of a mitigation")
 
 
@@ -95,7 +97,9 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Fi
 
 
 def retrained(judgements: Sequence[Judgement]) -> Figure:
-    """Return bias against compression, as models are and with new heads, from ``judge_reduction(..., superficial=True)`` (orgad2022)."""
+    """Return bias against compression, as models are and with new heads, from
+    ``judge_reduction(..., superficial=True)`` (orgad2022).
+    """
     return _drawn(runs.retrained(judgements), "the judgement of a mitigation whose compression is known")
 
 
@@ -105,22 +109,30 @@ def variance(measurements: Sequence[Measurement]) -> Figure:
 
 
 def along_training(trainings: Mapping[str, Sequence[Mapping[str, Any]]], statistic: str) -> Figure:
-    """Return a statistic and the performance over the steps of trainings, from their histories by name (lu2018, figure 3)."""
+    """Return a statistic and the performance over the steps of trainings, from their histories by name (lu2018, figure
+    3).
+    """
     return draw(training.along_training(trainings, statistic))
 
 
 def growth(result: training.Growth, statistic: str | None = None) -> Figure:
-    """Return a statistic and the performance along trainings with and without mitigations, from what ``growth`` returned (lu2018, figure 3)."""
+    """Return a statistic and the performance along trainings with and without mitigations, from what ``growth``
+    returned (lu2018, figure 3).
+    """
     return draw(training.growth_of_sides(result, statistic))
 
 
 def resilience(result: training.Resilience, statistic: str | None = None) -> Figure:
-    """Return a statistic over fine-tuning steps and by frozen part, from what ``resilience`` returned (webster2020, figures 1 and 2)."""
+    """Return a statistic over fine-tuning steps and by frozen part, from what ``resilience`` returned (webster2020,
+    figures 1 and 2).
+    """
     return draw(training.resilience(result, statistic))
 
 
 def agreement(study: Study, intrinsic: str, extrinsic: str) -> Figure:
-    """Return an extrinsic figure against an intrinsic one over methods and seeds, before and after retraining (orgad2022, figures 3 to 7)."""
+    """Return an extrinsic figure against an intrinsic one over methods and seeds, before and after retraining
+    (orgad2022, figures 3 to 7).
+    """
     return _drawn(agreement_picture(study, intrinsic, extrinsic), f"a study with points of {intrinsic} and {extrinsic}")
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-#: By role: the colour on white, and that on a dark ground. In an SVG each light colour is the fallback of a CSS variable.
-#: Both have a contrast of 3 or more to their ground, texts of 7 or more.
+#: By role: the colour on white, and that on a dark ground. In an SVG each light colour is the fallback of a CSS
+#: variable. Both have a contrast of 3 or more to their ground, texts of 7 or more.
 PALETTE = {
     "ground": ("#fefefe", "#16191d"),
     "text": ("#1b1f24", "#e8eaed"),
@@ -25,7 +25,8 @@ EMPTY = PALETTE["ground"][0]  #: a cell without a value
 
 
 def css(scope: str = ":root") -> str:
-    """Return the colours as CSS variables, ``--figure-first`` and so on, for a page that holds SVG pictures in both modes.
+    """Return the colours as CSS variables, ``--figure-first`` and so on, for a page that holds SVG pictures in both
+    modes.
 
     Args:
         scope: selector of the page, for which the variables are set.

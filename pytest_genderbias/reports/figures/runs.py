@@ -1,4 +1,6 @@
-"""Pictures of several measurements: models beside each other, mitigations, new heads, releases, and sources of variance."""
+"""Pictures of several measurements: models beside each other, mitigations, new heads, releases, and sources of
+variance.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _COLOURS = ("first", "second", "third", "fourth", "muted")
 
 
 def models(measurements: Sequence[Measurement], statistic: str | None = None) -> Picture | None:
-    """Return the value of a statistic on several models, with intervals and what chance gives; ``None`` for fewer than two values.
+    """Return the value of a statistic on several models, with intervals and what chance gives; ``None`` for fewer than
+    two values.
 
     Args:
         measurements: of one suite, one a model.
@@ -94,10 +97,12 @@ def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None
 
 
 def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
-    """Return a statistic before and after mitigations, and in their controls (dev2019); ``None`` if no judgement has the figures.
+    """Return a statistic before and after mitigations, and in their controls (dev2019); ``None`` if no judgement has
+    the figures.
 
     Args:
-        judgements: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, on one statistic of a suite.
+        judgements: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, on one statistic of a
+            suite.
         about: the statistic, for its neutral value.
     """
     reduced = [(j, f) for j, f in _reductions(judgements) if f.before is not None and f.after is not None][:_MOST]
@@ -131,7 +136,8 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
 
 
 def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
-    """Return a statistic against a figure of the task, before and after mitigations; ``None`` if no judgement has a budget.
+    """Return a statistic against a figure of the task, before and after mitigations; ``None`` if no judgement has a
+    budget.
 
     Args:
         judgements: of mitigations with a budget, on one statistic of a suite. Of several figures the first is drawn.
@@ -167,10 +173,12 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
 
 
 def retrained(judgements: Sequence[Judgement]) -> Picture | None:
-    """Return the bias of mitigated models against the compression of gender, as they are and with new heads (orgad2022, figures 3 to 6).
+    """Return the bias of mitigated models against the compression of gender, as they are and with new heads (orgad2022,
+    figures 3 to 6).
 
     Args:
-        judgements: of mitigations with ``superficial``, on one statistic of a suite. ``None`` if none knows the compression.
+        judgements: of mitigations with ``superficial``, on one statistic of a suite. ``None`` if none knows the
+            compression.
     """
     rows = [(j, facts, facts.superficial) for j, facts in _reductions(judgements)]
     known = [
@@ -234,9 +242,11 @@ def variance(variances: Sequence[ValueVariance]) -> Picture | None:
 
 
 def growth(judgements: Sequence[Judgement]) -> Picture | None:
-    """Return each gated statistic then and now, with the bounds of its change and what its gate sees; ``None`` without a baseline.
+    """Return each gated statistic then and now, with the bounds of its change and what its gate sees; ``None`` without
+    a baseline.
 
-    Distances from neutral are in percent of the unit of a gate: the stored distance, or that of a public model where it is larger.
+    Distances from neutral are in percent of the unit of a gate: the stored distance, or that of a public model where it
+    is larger.
 
     Args:
         judgements: of comparisons with a baseline.
@@ -282,7 +292,8 @@ def growth(judgements: Sequence[Judgement]) -> Picture | None:
 
 
 def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], Statistic]) -> Picture | None:
-    """Return how far values have come from what was accepted first, as shares of the distance from neutral then; ``None`` if none moved.
+    """Return how far values have come from what was accepted first, as shares of the distance from neutral then;
+    ``None`` if none moved.
 
     Args:
         judgements: of comparisons with a baseline.
@@ -367,7 +378,8 @@ def _r(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 def over_releases(trace: Trace) -> Picture | None:
-    """Return a statistic over the runs of a history, with its anchor and what its baseline allowed; ``None`` for fewer than two values.
+    """Return a statistic over the runs of a history, with its anchor and what its baseline allowed; ``None`` for fewer
+    than two values.
 
     Args:
         trace: the statistic in each run.

@@ -27,9 +27,10 @@ _NAMED = re.compile(r"series-(\d+)(?:-(\d+))?$")
 def svg(picture: Picture, title: bool = False, prefix: str = "") -> str:
     """Return a picture as an SVG element, for a page (``title=False``) or for a file of its own.
 
-    Its ids are its own, so that a page may hold many. It has a title and a description for those who do not see it, and each mark has its
-    name as a tooltip. Colours are CSS variables (:func:`~pytest_genderbias.reports.figures.palette.css` has both modes), with the light
-    colours where the page sets none. It holds no script and refers to nothing outside.
+    Its ids are its own, so that a page may hold many. It has a title and a description for those who do not see it, and
+    each mark has its name as a tooltip. Colours are CSS variables
+    (:func:`~pytest_genderbias.reports.figures.palette.css` has both modes), with the light colours where the page sets
+    none. It holds no script and refers to nothing outside.
 
     Args:
         picture: what it shows.

@@ -34,7 +34,9 @@ _CODES = {
 
 
 def fills(measurement: Measurement) -> Picture | None:
-    """Return the number of significant fills of each template, by the group that they depend on, with the most certain ones named."""
+    """Return the number of significant fills of each template, by the group that they depend on, with the most certain
+    ones named.
+    """
     templates = list(dict.fromkeys(str(record["template"]) for record in measurement.records))
     if not templates:
         return None
@@ -114,7 +116,9 @@ def heat_map(measurement: Measurement) -> Picture | None:
 
 
 def _side_by_side(mean: FloatArray, rows: list[int], columns: list[int], axis: int) -> list[int]:
-    """Return the rows (``axis`` 0) or columns in the order of the first singular vector, so that like ones stand together."""
+    """Return the rows (``axis`` 0) or columns in the order of the first singular vector, so that like ones stand
+    together.
+    """
     cells = mean[np.ix_(rows, columns)]
     filled = np.where(np.isnan(cells), np.nanmean(cells), cells)
     centred = filled - filled.mean(axis=axis, keepdims=True)
@@ -152,7 +156,9 @@ def compression(measurement: Measurement) -> Picture | None:
 
 
 def restarts(measurement: Measurement) -> Picture | None:
-    """Return the main statistic by restart of the training, with the mean and its interval; ``None`` without the single values."""
+    """Return the main statistic by restart of the training, with the mean and its interval; ``None`` without the single
+    values.
+    """
     name = measurement.main
     values = restarts_of(measurement.items, name)
     if values is None or not len(values):

@@ -1,4 +1,6 @@
-"""Pictures of trainings: bias over steps, and by the part that was frozen (lu2018, figure 3; webster2020, figures 1 and 2)."""
+"""Pictures of trainings: bias over steps, and by the part that was frozen (lu2018, figure 3; webster2020, figures 1 and
+2).
+"""
 
 from __future__ import annotations
 
@@ -100,7 +102,8 @@ def along_training(
 
 
 def growth_of_sides(result: Growth, statistic: str | None = None) -> Picture:
-    """Return a statistic along trainings with and without mitigations, and below it the task's main figure, or else the loss.
+    """Return a statistic along trainings with and without mitigations, and below it the task's main figure, or else the
+    loss.
 
     A line is the mean over seeds; the band around it reaches from the lowest seed to the highest.
 

@@ -111,7 +111,8 @@ def scatter(
     axes: tuple[str, str],
     neutral: float | None = 0.0,
 ) -> Picture | None:
-    """Return a scatter with the line of least squares and the interval of its slope; ``None`` with fewer than three units.
+    """Return a scatter with the line of least squares and the interval of its slope; ``None`` with fewer than three
+    units.
 
     Args:
         measurement: what was measured.
@@ -356,7 +357,9 @@ def pronoun_likelihood(measurement: Measurement) -> Picture | None:
 
 
 def class_gaps(measurement: Measurement) -> tuple[Picture | None, ...]:
-    """Return gaps in the true positive rate by class, against the share of women and as bars (biographies, WinoBias)."""
+    """Return gaps in the true positive rate by class, against the share of women and as bars (biographies,
+    WinoBias).
+    """
     rows = of_slice(measurement.records, "class, all persons") or of_slice(measurement.records, "class")
     label, share, what = "class", "share", "classes"
     if not rows:
@@ -373,7 +376,9 @@ def class_gaps(measurement: Measurement) -> tuple[Picture | None, ...]:
 
 
 def word_bias(measurement: Measurement) -> tuple[Picture | None, ...]:
-    """Return the words of a text with the largest bias, and their bias against that in the training text, if there is one."""
+    """Return the words of a text with the largest bias, and their bias against that in the training text, if there is
+    one.
+    """
     records = measurement.records
     ends = [record for record in records if str(record.get("slice")).startswith("most ")]
     names = [str(record["slice"])[5:] for record in ends]

@@ -76,7 +76,9 @@ def outcome_of(settled: SettledJudgement) -> str:
 
 
 def in_order(judgements: Sequence[SettledJudgement]) -> list[tuple[int, SettledJudgement]]:
-    """Return the judgements with their numbers, those that failed first; then by suite, so that parallel runs give the same page."""
+    """Return the judgements with their numbers, those that failed first; then by suite, so that parallel runs give the
+    same page.
+    """
     return sorted(enumerate(judgements, 1), key=_place)
 
 
@@ -174,7 +176,9 @@ def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
 
 
 def _change(judgement: Judgement) -> PageCell:
-    """Return how much worse or better a statistic is, with bounds; of a mitigation, from what to what it moved the value."""
+    """Return how much worse or better a statistic is, with bounds; of a mitigation, from what to what it moved the
+    value.
+    """
     if (reduced := judgement.of_reduction) is not None:
         share = () if reduced.reduction is None else (f"{100 * reduced.reduction:.3g} % of the bias gone",)
         moved = f"{format_number(reduced.before)} → {format_number(reduced.after)}"
@@ -190,7 +194,9 @@ def _change(judgement: Judgement) -> PageCell:
 
 
 def history_in_words(judgement: Judgement) -> tuple[str, ...]:
-    """Return when the baseline of a judgement was accepted, how far the value has come from its anchor, and what was accepted since."""
+    """Return when the baseline of a judgement was accepted, how far the value has come from its anchor, and what was
+    accepted since.
+    """
     facts, lines = judgement.of_baseline, []
     if facts.accepted_on is not None:
         lines.append(f"baseline of {facts.accepted_on or 'unknown age'}")

@@ -1,4 +1,6 @@
-"""The sections of the page between the gates and the suites: main figures, models against each other, mitigations, variances."""
+"""The sections of the page between the gates and the suites: main figures, models against each other, mitigations,
+variances.
+"""
 
 from __future__ import annotations
 

@@ -165,7 +165,9 @@ def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[Page
 
 
 def _interval(measurement: Measurement, name: str, interval: Interval | None, why_not: str = "") -> PageCell:
-    """Return the cell of an interval, sorted by its width; one that is not there says why, as it does for a value that is not there."""
+    """Return the cell of an interval, sorted by its width; one that is not there says why, as it does for a value that
+    is not there.
+    """
     if interval is None:
         if why_not and measurement.values[name] is None:
             return PageCell("", key="")

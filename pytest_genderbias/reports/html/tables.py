@@ -95,7 +95,9 @@ class PageTable:
 
 @dataclass(frozen=True)
 class PageFigure:
-    """A picture: safe markup, its kind, its suite (or an empty text), its title, how to read it, and what it leaves out."""
+    """A picture: safe markup, its kind, its suite (or an empty text), its title, how to read it, and what it leaves
+    out.
+    """
 
     drawing: str
     kind: str
@@ -160,7 +162,8 @@ WRITE = "{:.4g}".format  #: how the page writes a change
 
 
 def naming_cell(subject: str, statistic: str, meaning: str = "", link: str = "") -> PageCell:
-    """Return the cell that names what a row is of: a suite or gate, and below it the statistic with its meaning, if it is known.
+    """Return the cell that names what a row is of: a suite or gate, and below it the statistic with its meaning, if it
+    is known.
 
     >>> naming_cell("weat", "effect_size", link="suite-1")
     PageCell(text='weat', notes=('effect_size',), key=None, badge='', link='suite-1')

@@ -9,7 +9,9 @@ from pytest_genderbias.suites.suite import load_suite, suite_names
 
 
 def words_of(measurement: Measurement) -> SuiteAbout | None:
-    """Return the words of a packaged suite, or those of the family of a user's own; ``None`` for a family of someone else."""
+    """Return the words of a packaged suite, or those of the family of a user's own; ``None`` for a family of someone
+    else.
+    """
     family = str(measurement.signature["definition"]).partition("/")[0]
     if measurement.suite in suite_names():
         suite = load_suite(measurement.suite)

@@ -53,7 +53,8 @@ def blocks_of(n: int, what: str) -> tuple[NDArray[np.str_], NDArray[np.int64]]:
 
 
 def block_of(names: Iterable[str]) -> NDArray[np.int64]:
-    """Return the block of each case, 0 to 99: the CRC-32 of its name, which does not depend on the other cases. Shape (n,).
+    """Return the block of each case, 0 to 99: the CRC-32 of its name, which does not depend on the other cases. Shape
+    (n,).
 
     >>> block_of(["x001", "x002", "x001"])
     array([98, 84, 98])

@@ -41,11 +41,13 @@ def red_from(
     tolerance: float = 0.0,
     root: bool = False,
 ) -> float:
-    """Return the value of one more checkpoint from which on it is worse than the restarts, on the side on which their mean is bad.
+    """Return the value of one more checkpoint from which on it is worse than the restarts, on the side on which their
+    mean is bad.
 
     Args:
         restarts: the statistic of each restart of the baseline, shape (k,).
-        distance: as in :func:`~pytest_genderbias.statistics.inference.restarts.compare_with_restarts`, as are the other arguments.
+        distance: as in :func:`~pytest_genderbias.statistics.inference.restarts.compare_with_restarts`, as are the other
+            arguments.
         prior: the spread of a restart in other trainings.
         level: of the lower bound that has to be above the tolerance.
         tolerance: the worsening that is allowed.
@@ -80,16 +82,19 @@ def seen_over_restarts(
     tolerance: float = 0.0,
     root: bool = False,
 ) -> float:
-    """Return the size of a true worsening at which one checkpoint is worse than stored restarts, with a given probability.
+    """Return the size of a true worsening at which one checkpoint is worse than stored restarts, with a given
+    probability.
 
-    The value from which on it is worse is known (:func:`red_from`). A checkpoint of a training that is worse by d has the mean of the
-    restarts plus d, plus Student's t times s sqrt(1 + 1 / k): s is the same, perhaps moderated, spread as in the bound, so that the
-    probability holds over trainings, restarts and checkpoints. It is a distance that grows by d on the side of neutral on which the mean
-    of the restarts lies; on the other side the same distance is red equally often. Where the true mean is exactly neutral, the true size is
-    up to a tenth larger, and more with a prior that is too small.
+    The value from which on it is worse is known (:func:`red_from`). A checkpoint of a training that is worse by d has
+    the mean of the restarts plus d, plus Student's t times s sqrt(1 + 1 / k): s is the same, perhaps moderated, spread
+    as in the bound, so that the probability holds over trainings, restarts and checkpoints. It is a distance that grows
+    by d on the side of neutral on which the mean of the restarts lies; on the other side the same distance is red
+    equally often. Where the true mean is exactly neutral, the true size is up to a tenth larger, and more with a prior
+    that is too small.
 
     Args:
-        restarts: the statistic of each restart of the baseline, shape (k,); :func:`restarts_like` makes those that are not there yet.
+        restarts: the statistic of each restart of the baseline, shape (k,); :func:`restarts_like` makes those that are
+            not there yet.
         distance: as in :func:`~pytest_genderbias.statistics.inference.restarts.compare_with_restarts`.
         prior: as there.
         level: of the lower bound that has to be above the tolerance, one-sided.
@@ -133,18 +138,20 @@ def seen_over_items(
     """Return the size of a true worsening at which one checkpoint is worse than another, with a given probability.
 
     The difference of the two varies over items and over trainings. It is worse where it is larger than the reach of
-    :func:`~pytest_genderbias.statistics.inference.paired.with_retraining`, in which the error over items is estimated anew from each release.
+    :func:`~pytest_genderbias.statistics.inference.paired.with_retraining`, in which the error over items is estimated
+    anew from each release.
 
     Args:
         paired_se: standard error over items of the difference, the same items paired, in units of the statistic.
-        beyond: standard deviation of the difference of two equal trainings beyond that, as ``spread`` of ``with_retraining``.
+        beyond: standard deviation of the difference of two equal trainings beyond that, as ``spread`` of
+            ``with_retraining``.
         items_freedom: degrees of freedom of ``paired_se``: one less than the number of items.
         level: of the lower bound that has to be above the tolerance, one-sided.
         power: the probability.
         beyond_freedom: degrees of freedom of ``beyond``.
         tolerance: the worsening that is allowed.
-        least: a worsening up to which nothing is worse, as near neutral, where the side is in doubt: two standard errors of the value over
-            items, less its distance from neutral.
+        least: a worsening up to which nothing is worse, as near neutral, where the side is in doubt: two standard
+            errors of the value over items, less its distance from neutral.
 
     Example:
         Without retraining, over many items: (1.96 + .842) standard errors.
@@ -164,7 +171,9 @@ def seen_over_items(
 
 
 def _root_of_mean(middle: float, error: float, freedom: float, count: int) -> float:
-    """Return the expected root of the true mean square, whose error over restarts is that of one more restart / sqrt(k + 1)."""
+    """Return the expected root of the true mean square, whose error over restarts is that of one more restart / sqrt(k
+    + 1).
+    """
     from scipy.special import stdtrit
 
     return float(signed_root(middle + error / (count + 1) ** 0.5 * stdtrit(freedom, _NODES)).mean())

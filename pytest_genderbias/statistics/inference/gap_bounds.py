@@ -1,6 +1,7 @@
 """Bounds of a root mean square of gaps, and of its change between two models, for other cases of the same classes.
 
-``docs/evidence/coverage-gaps.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_gap_bounds.py``.
+``docs/evidence/coverage-gaps.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_gap_bounds.py``.
 """
 
 from __future__ import annotations
@@ -58,11 +59,13 @@ class SquaredGaps:
         return replace(self, products=self.products * scale[..., None, :, None] * scale[..., None, None, :])
 
     def tail(self, off: FloatArray, direction: FloatArray) -> FloatArray:
-        """Return the probability that chance moves the means along a direction at least as far as ``off`` does, shape (...).
+        """Return the probability that chance moves the means along a direction at least as far as ``off`` does, shape
+        (...).
 
-        The error of a class is a quadratic form of normal errors e with covariance S: e'Ae + 2 d'Ae, with A = diag(direction). Its
-        cumulants are :math:`2 tr (AS)^2 + 4 d'ASAd` and :math:`8 tr (AS)^3 + 24 d'ASASAd` (Mathai and Provost 1992, section 3.2).
-        The sum over classes is taken as a shifted gamma variable with the same three moments (Buckley and Eagleson 1988).
+        The error of a class is a quadratic form of normal errors e with covariance S: e'Ae + 2 d'Ae, with A =
+        diag(direction). Its cumulants are :math:`2 tr (AS)^2 + 4 d'ASAd` and :math:`8 tr (AS)^3 + 24 d'ASASAd` (Mathai
+        and Provost 1992, section 3.2). The sum over classes is taken as a shifted gamma variable with the same three
+        moments (Buckley and Eagleson 1988).
         """
         along = direction[..., None, :, None]
         once = along * self.errors
@@ -78,9 +81,9 @@ class SquaredGaps:
 def squared_gaps(gaps: ArrayLike, errors: ArrayLike) -> SquaredGaps:
     """Return the mean squared gaps of M models without chance, with the covariance of these means.
 
-    The errors of the gaps are taken as normal. The variance of the mean of :math:`d^2 - s^2` needs the true gaps: their second
-    moments are estimated by empirical Bayes, as if the true gaps of the classes were normal with the covariance that is
-    left of the measured gaps when their errors are taken off (Efron and Morris 1973).
+    The errors of the gaps are taken as normal. The variance of the mean of :math:`d^2 - s^2` needs the true gaps: their
+    second moments are estimated by empirical Bayes, as if the true gaps of the classes were normal with the covariance
+    that is left of the measured gaps when their errors are taken off (Efron and Morris 1973).
 
     Args:
         gaps: shape (..., K, M).
@@ -116,7 +119,8 @@ def gap_interval(gaps: ArrayLike, variances: ArrayLike, over: str, level: float 
         level: confidence level.
 
     Returns:
-        The interval, which contains the measured root, and may reach below 0 as that does. ``None`` if the rates have no errors: all
+        The interval, which contains the measured root, and may reach below 0 as that does. ``None`` if the rates have
+            no errors: all
         are 0 or 1.
 
     Example:
@@ -162,9 +166,9 @@ def gap_change_bounds(
 ) -> tuple[float, float, float, float] | None:
     """Return bounds of the change of a root mean square of gaps, and p values, for other cases of the same classes.
 
-    The bounds are those of the squared distance (Mahalanobis) of the two mean squares from the curve of all pairs whose signed roots
-    differ by a change. The root of then is a nuisance, and the nearest point of the curve decides. For a change of 0 that is the
-    test of equal mean squares.
+    The bounds are those of the squared distance (Mahalanobis) of the two mean squares from the curve of all pairs whose
+    signed roots differ by a change. The root of then is a nuisance, and the nearest point of the curve decides. For a
+    change of 0 that is the test of equal mean squares.
 
     Args:
         then: gaps of a model on some units.
@@ -173,8 +177,9 @@ def gap_change_bounds(
         level: of each bound, one-sided.
 
     Returns:
-        Lower and upper bound of now minus then; one-sided p values of "the change is at most the tolerance" and of "the change is at
-        least minus the tolerance". ``None`` if the rates of a model have no errors: all of them are 0 or 1.
+        Lower and upper bound of now minus then; one-sided p values of "the change is at most the tolerance" and of "the
+        change is at least minus the tolerance". ``None`` if the rates of a model have no errors: all of them are 0 or
+        1.
 
     Example:
         Women 90 of 100 then and now, men 80 of 100 then and 60 now: the gap rises from .1 to .3.
@@ -220,15 +225,17 @@ def _side_by_side(then: UnitGaps, now: UnitGaps) -> SquaredGaps:
 def change_p(found: SquaredGaps, change: ArrayLike) -> tuple[FloatArray, FloatArray]:
     """Return the one-sided p values of "the change is at most this" and of "the change is at least this".
 
-    How far chance moves mean squares depends on the true gaps. Two sizes of them are tried, the estimated one and that of the nearest
-    point of the curve, and the larger p counts.
+    How far chance moves mean squares depends on the true gaps. Two sizes of them are tried, the estimated one and that
+    of the nearest point of the curve, and the larger p counts.
 
     Args:
         found: of two models, then and now; any leading shape.
-        change: signed root of the mean square now minus that of then, of the leading shape, or any other if there is none.
+        change: signed root of the mean square now minus that of then, of the leading shape, or any other if there is
+            none.
 
     Example:
-        One class with the gaps .3 then and .5 now, with independent errors of .05: the change of .2 has the error .05 x 1.414 = .0707,
+        One class with the gaps .3 then and .5 now, with independent errors of .05: the change of .2 has the error .05 x
+            1.414 = .0707,
         and .2 / .0707 = 2.83. A normal tail has .002 beyond it, the tail of squares a little more.
 
         >>> above, below = change_p(squared_gaps([[0.3, 0.5]], [np.diag([0.0025, 0.0025])]), 0.0)

@@ -1,6 +1,7 @@
 """Confidence intervals for means over the units of a suite.
 
-``docs/evidence/coverage.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_intervals.py``.
+``docs/evidence/coverage.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_intervals.py``.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class Interval:
         over: what varies, in the plural: occupations, restarts.
         method: how the bounds were computed.
         items: number of units that the interval is over; 0 where it is not recorded.
-        templates: number of templates that the interval is over, too; 0 where it takes them as fixed, or there are none.
+        templates: number of templates that the interval is over, too; 0 where it takes them as fixed, or there are
+            none.
     """
 
     low: float
@@ -74,10 +76,10 @@ def clustered_mean_interval(
 ) -> Interval | None:
     """Return the interval of a mean whose cases come in clusters, for other clusters of the same kind.
 
-    Bootstrap-t (Davison and Hinkley 1997, Bootstrap Methods and their Application, section 5.2.2): whole clusters are drawn
-    with replacement 1,999 times, each time with the mean's own standard error, and the interval is
-    R - t* error, with the quantiles t* of (R' - R) / error'. Unlike Student's t it follows a skewed statistic. The random
-    numbers are fixed, and the order of the clusters does not matter.
+    Bootstrap-t (Davison and Hinkley 1997, Bootstrap Methods and their Application, section 5.2.2): whole clusters are
+    drawn with replacement 1,999 times, each time with the mean's own standard error, and the interval is
+    R - t* error, with the quantiles t* of (R' - R) / error'. Unlike Student's t it follows a skewed statistic. The
+    random numbers are fixed, and the order of the clusters does not matter.
 
     Args:
         sums: cluster sums, shape (G,); clusters with no case are left out.
@@ -87,8 +89,8 @@ def clustered_mean_interval(
         bounds: limits that the mean cannot pass; the interval is clipped there.
 
     Returns:
-        The interval. ``None`` if there are fewer than two clusters, or if so few of them vary that a bound of the resamples is
-        infinite.
+        The interval. ``None`` if there are fewer than two clusters, or if so few of them vary that a bound of the
+        resamples is infinite.
     """
     y, n = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     y, n = y[n > 0], n[n > 0]
@@ -127,7 +129,8 @@ def _resampled(y: NDArray[np.float64], n: NDArray[np.float64]) -> tuple[NDArray[
 def restart_interval(values: ArrayLike, over: str = "restarts", level: float = 0.95) -> Interval | None:
     """Return Student's t interval of the mean over restarts of the same training: what other seeds would give.
 
-    The interval does not cover other examples or units. ``None`` for fewer than three restarts, or if all values are equal.
+    The interval does not cover other examples or units. ``None`` for fewer than three restarts, or if all values are
+    equal.
 
     Args:
         values: one value per restart, shape (n,).

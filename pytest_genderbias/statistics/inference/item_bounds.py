@@ -1,6 +1,7 @@
 """Bounds of a mean over items for other items of the same kind: few of them, with long tails, or with answers that tie.
 
-``docs/evidence/coverage-paired.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_item_bounds.py``.
+``docs/evidence/coverage-paired.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_item_bounds.py``.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class ItemEffects:
         own: what each item gives by itself, in units of the figure, shape (n,); the weighted mean is about ``value``.
         weights: of the items, with the mean 1, shape (n,).
         error: standard error of the figure over other items.
-        neutral: what an item gives that has no effect; others may lie about as far from it, on either side, as the farthest of these.
+        neutral: what an item gives that has no effect; others may lie about as far from it, on either side, as the
+            farthest of these.
     """
 
     value: float
@@ -56,7 +58,9 @@ class ItemEffects:
 
     @property
     def farthest(self) -> float:
-        """How far others may lie from neutral: as the farthest of these if those that do all lie equally far, and else farther the fewer they are."""
+        """How far others may lie from neutral: as the farthest of these if those that do all lie equally far, and else
+        farther the fewer they are.
+        """
         distances = np.abs(self.own - self.neutral)
         largest = float(distances.max())
         sizes = np.round(distances[distances > _ALIKE * largest] / max(_ALIKE * largest, np.finfo(float).tiny))
@@ -69,10 +73,12 @@ class ItemEffects:
         return self.weights * (self.own - self.value)
 
     def bounds(self, tolerance: float, level: float) -> Bounds:
-        """Return one-sided bounds of a level each, and p values of "at most the tolerance" and of "at least minus the tolerance".
+        """Return one-sided bounds of a level each, and p values of "at most the tolerance" and of "at least minus the
+        tolerance".
 
-        Items that differ have Student's t, with the reach of :func:`~pytest_genderbias.statistics.inference.tails.tail_reach`. Items that tie
-        have the bounds of :func:`least_mean`. On fewer than :func:`fewest_items` both bounds are infinite. No p value is below that of the
+        Items that differ have Student's t, with the reach of
+        :func:`~pytest_genderbias.statistics.inference.tails.tail_reach`. Items that tie have the bounds of
+        :func:`least_mean`. On fewer than :func:`fewest_items` both bounds are infinite. No p value is below that of the
         sign test with all items on one side.
         """
         if len(self.own) < fewest_items(level) or not np.isfinite(self.error):
@@ -98,7 +104,8 @@ class ItemEffects:
 
 
 def fewest_items(level: float) -> int:
-    """Return how many items are too many to move the same way by chance more often than one-sided bounds of this level allow.
+    """Return how many items are too many to move the same way by chance more often than one-sided bounds of this level
+    allow.
 
     >>> fewest_items(0.95), fewest_items(0.975), fewest_items(0.99875)  # one case of 32, of 64, and of 1,024
     (5, 6, 10)
@@ -109,9 +116,10 @@ def fewest_items(level: float) -> int:
 def least_mean(own: ArrayLike, weights: ArrayLike, least: float, outside: float) -> float:
     """Return a lower bound of a weighted mean over items, none of which lies below ``least``.
 
-    Items get random weights, those of the Bayesian bootstrap (Rubin 1981), beside one more item of the largest weight that lies at ``least``; the
-    bound is the quantile ``outside`` of the mean (Gaffke's bound: Phan, Thomas and Learned-Miller 2021, Towards Practical Mean Bounds for
-    Small Samples). For items that are ``least`` or another value it is the exact bound of a share (Clopper and Pearson 1934).
+    Items get random weights, those of the Bayesian bootstrap (Rubin 1981), beside one more item of the largest weight
+    that lies at ``least``; the bound is the quantile ``outside`` of the mean (Gaffke's bound: Phan, Thomas and
+    Learned-Miller 2021, Towards Practical Mean Bounds for Small Samples). For items that are ``least`` or another value
+    it is the exact bound of a share (Clopper and Pearson 1934).
 
     Args:
         own: the items, shape (n,).
@@ -120,7 +128,8 @@ def least_mean(own: ArrayLike, weights: ArrayLike, least: float, outside: float)
         outside: probability that the bound lies above the mean of all items of the kind.
 
     Example:
-        All of six items are worse by 1, and others may be better by 1: the share r of worse ones is at least .025 ** (1 / 6) = .54, and the mean
+        All of six items are worse by 1, and others may be better by 1: the share r of worse ones is at least .025 ** (1
+            / 6) = .54, and the mean
         2 r - 1.
 
         >>> round(least_mean(np.ones(6), np.ones(6), -1.0, 0.025), 2)
@@ -139,7 +148,8 @@ def least_mean(own: ArrayLike, weights: ArrayLike, least: float, outside: float)
 def share_below(own: FloatArray, weights: FloatArray, least: float, value: float) -> float:
     """Return the probability that the randomly weighted mean of :func:`least_mean` lies at or below a value.
 
-    It is that of a weighted sum of exponential variables below 0, by the saddlepoint approximation (Lugannani and Rice 1980).
+    It is that of a weighted sum of exponential variables below 0, by the saddlepoint approximation (Lugannani and Rice
+    1980).
 
     Example:
         All of three items are 1, and others may be 0: the mean is below 1/2 with the probability 1/8.
@@ -172,7 +182,9 @@ def _saddlepoint(rates: FloatArray) -> float:
 
 
 def total_influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> FloatArray:
-    """Return the derivative of a function of the totals along the sums of each item, shape (G,) (Efron 1982, section 6.3)."""
+    """Return the derivative of a function of the totals along the sums of each item, shape (G,) (Efron 1982, section
+    6.3).
+    """
     totals, steps = np.asarray(sums.sum(axis=0, dtype=np.float64)), _STEP * sums.std(axis=0)
     slopes = np.zeros(len(totals))
     for k in np.flatnonzero(steps):
@@ -183,7 +195,9 @@ def total_influences(of: Callable[[FloatArray], FloatArray], sums: Sums) -> Floa
 
 
 def jackknife_error(without: FloatArray) -> float:
-    """Return the standard error of a figure from its values without one item at a time, shape (G,) (Efron 1982, section 3.1)."""
+    """Return the standard error of a figure from its values without one item at a time, shape (G,) (Efron 1982, section
+    3.1).
+    """
     items = len(without)
     return float(np.sqrt((items - 1) / items * np.square(without - without.mean()).sum()))
 
@@ -199,7 +213,8 @@ def cluster_interval(
         level: confidence level.
 
     Returns:
-        The interval. ``None`` where there are too few clusters, all of them give the same or lie on a line, or the statistic is a count of tests.
+        The interval. ``None`` where there are too few clusters, all of them give the same or lie on a line, or the
+        statistic is a count of tests.
 
     Example:
         Six clusters of two items that are the same: as six items.

@@ -1,4 +1,6 @@
-"""Sufficient statistics of a suite's units, from which a statistic can be computed, resampled and compared without a model."""
+"""Sufficient statistics of a suite's units, from which a statistic can be computed, resampled and compared without a
+model.
+"""
 
 from __future__ import annotations
 
@@ -23,24 +25,25 @@ Sums: TypeAlias = NDArray[np.floating]  #: of single or double precision
 class ItemSums:
     """The sums of each unit, and the name of the function that turns their totals into the statistic.
 
-    A mean over cases has two sums a unit: the sum of its scores and their number; the first total divided by the second is the
-    mean. Pearson's r has six sums (1, x, y, x^2, y^2, xy). Only the totals enter the statistic. To leave units out, to draw them
-    again, or to exchange them with those of another model is therefore arithmetic and needs no model. The object is plain data:
-    arrays, texts and numbers.
+    A mean over cases has two sums a unit: the sum of its scores and their number; the first total divided by the second
+    is the mean. Pearson's r has six sums (1, x, y, x^2, y^2, xy). Only the totals enter the statistic. To leave units
+    out, to draw them again, or to exchange them with those of another model is therefore arithmetic and needs no model.
+    The object is plain data: arrays, texts and numbers.
 
     Attributes:
         labels: names of the units (occupations, persons, word pairs), all different, shape (G,).
         sums: the sums of each unit, shape (G, K); or of each unit in each template, shape (G, T, K).
-        combiner: name in :data:`~pytest_genderbias.statistics.combiners.COMBINERS` of the function from totals to the statistic.
+        combiner: name in :data:`~pytest_genderbias.statistics.combiners.COMBINERS` of the function from totals to the
+            statistic.
         over: what a unit is, in the plural, for tables.
         parameters: parameters of the combiner, as plain JSON values.
-        columns: names of the sums, all different, where two models may have different sums (such as the fills that they supply).
-            A sum that a model lacks is 0. ``None``: all models have the same sums.
-        templates: names of the templates, shape (T,); ``None`` where sums have the shape (G, K). The last of several sums is the number
-            of cases then.
+        columns: names of the sums, all different, where two models may have different sums (such as the fills that they
+            supply). A sum that a model lacks is 0. ``None``: all models have the same sums.
+        templates: names of the templates, shape (T,); ``None`` where sums have the shape (G, K). The last of several
+            sums is the number of cases then.
         across: what the units are crossed with, in the plural, where that is no templates but other words.
-        clusters: the cluster of each unit, shape (G,), where units are no independent samples (occupations of one field): bounds are for
-            other clusters then. ``None``: each unit is a sample of its own.
+        clusters: the cluster of each unit, shape (G,), where units are no independent samples (occupations of one
+            field): bounds are for other clusters then. ``None``: each unit is a sample of its own.
     """
 
     labels: NDArray[np.str_]
@@ -85,7 +88,9 @@ class ItemSums:
 
     @property
     def smooth(self) -> bool:
-        """Whether small changes of the sums change the statistic a little. A count of significant tests is not smooth."""
+        """Whether small changes of the sums change the statistic a little. A count of significant tests is not
+        smooth.
+        """
         return self._function.smooth
 
     @property
@@ -94,12 +99,16 @@ class ItemSums:
         return self._function.ratio
 
     def unit_gaps(self) -> UnitGaps | None:
-        """Return the gaps whose root mean square the statistic is, with the errors that each unit adds; ``None`` for other statistics."""
+        """Return the gaps whose root mean square the statistic is, with the errors that each unit adds; ``None`` for
+        other statistics.
+        """
         function = self._function.unit_gaps
         return None if function is None else function(self.sums.astype(np.float64), self.parameters, self.columns)
 
     def trials(self) -> FloatArray | None:
-        """Return the numbers of cases that the rates or distributions of the statistic are of; ``None`` if chance does not raise it."""
+        """Return the numbers of cases that the rates or distributions of the statistic are of; ``None`` if chance does
+        not raise it.
+        """
         function = self._function.trials
         totals = self.sums.sum(axis=0, dtype=np.float64)
         return None if function is None else function(totals, self.parameters, self.columns)
@@ -113,7 +122,9 @@ class ItemSums:
         return count if isinstance(count, int) else 0
 
     def by_template(self, totals: FloatArray) -> FloatArray:
-        """Return the statistic of each template, shape (..., K) to (..., n_templates), where it is the mean over templates of totals."""
+        """Return the statistic of each template, shape (..., K) to (..., n_templates), where it is the mean over
+        templates of totals.
+        """
         function = self._function.by_template
         assert function is not None, "the caller knows that the totals of this statistic are by template"
         return function(totals, self.parameters, self.columns)
@@ -126,7 +137,9 @@ class ItemSums:
         return self._function.value(totals, self.parameters, self.columns)
 
     def by_unit(self) -> ItemSums:
-        """Return the same with one row of sums a unit, shape (G, K): templates are combined as the statistic does it."""
+        """Return the same with one row of sums a unit, shape (G, K): templates are combined as the statistic does
+        it.
+        """
         function = self._function
         if function.by_unit is None:
             return self
@@ -167,7 +180,9 @@ class ItemSums:
         return replace(_rows(self, np.flatnonzero(np.isin(self.labels, names))), clusters=None)
 
     def by_cluster(self) -> ItemSums:
-        """Return one row of sums a cluster, shape (G, K), those of its units added up; or a unit, where there are no clusters."""
+        """Return one row of sums a cluster, shape (G, K), those of its units added up; or a unit, where there are no
+        clusters.
+        """
         flat = self.by_unit()
         if flat.clusters is None:
             return flat
@@ -183,7 +198,8 @@ class ItemSums:
         return float(flat.value(flat.sums.sum(axis=0, dtype=np.float64)))
 
     def by_itself(self) -> FloatArray:
-        """Return what each unit gives by itself, in the order of :meth:`by_unit`, shape (G,); NaN where a unit gives no figure.
+        """Return what each unit gives by itself, in the order of :meth:`by_unit`, shape (G,); NaN where a unit gives no
+        figure.
 
         >>> mean_sums(np.array(["a", "b"]), np.array([3.0, 6.0]), np.array([2, 1]), "letters").by_itself()
         array([1.5, 6. ])
@@ -235,8 +251,9 @@ def add_rows(rows: NDArray[_Number], codes: NDArray[np.intp]) -> NDArray[_Number
 def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
     """Return both with the same units and the same sums, each in the same order.
 
-    Units are those that have a case on both sides, sorted by label. Named sums are those that either has, sorted by name; a sum that one side
-    lacks is 0 for all its units. Templates stay where both sides have the same ones; otherwise each side is combined by unit.
+    Units are those that have a case on both sides, sorted by label. Named sums are those that either has, sorted by
+    name; a sum that one side lacks is 0 for all its units. Templates stay where both sides have the same ones;
+    otherwise each side is combined by unit.
 
     Args:
         then: sums of one model.

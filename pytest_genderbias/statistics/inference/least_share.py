@@ -1,6 +1,8 @@
-"""Bounds on a share whose cases come in clusters, for few clusters, and where all or none of the cases of most clusters count.
+"""Bounds on a share whose cases come in clusters, for few clusters, and where all or none of the cases of most clusters
+count.
 
-``docs/evidence/coverage-shares.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_least_share.py``.
+``docs/evidence/coverage-shares.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_least_share.py``.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ _METHOD = "Gaffke's bounds over clusters"
 def least_share(sums: ArrayLike, counts: ArrayLike, outside: float = (1 - _LEVEL) / 2) -> float:
     """Return a lower bound on a share, for other clusters of the same kind.
 
-    Gaffke's bound (Phan, Thomas and Learned-Miller 2021, Towards Practical Mean Bounds for Small Samples) of the ratio of sums and counts:
-    clusters get random weights, those of the Bayesian bootstrap (Rubin 1981), beside one more cluster of the largest size in which nothing
-    counts; the bound is the quantile ``outside`` of the weighted share. Where all or none of the cases of each cluster count, and clusters
-    are of one size, it is the exact bound of a share (Clopper and Pearson 1934). Clusters that are right in part vary less, and raise it.
+    Gaffke's bound (Phan, Thomas and Learned-Miller 2021, Towards Practical Mean Bounds for Small Samples) of the ratio
+    of sums and counts: clusters get random weights, those of the Bayesian bootstrap (Rubin 1981), beside one more
+    cluster of the largest size in which nothing counts; the bound is the quantile ``outside`` of the weighted share.
+    Where all or none of the cases of each cluster count, and clusters are of one size, it is the exact bound of a share
+    (Clopper and Pearson 1934). Clusters that are right in part vary less, and raise it.
 
-    The quantile is computed, not drawn: the weights are exponential variables E over their sum, so that the weighted share is below r with the
-    probability of :math:`\\sum_g (y_g - r n_g) E_g < 0`, an integral of its characteristic function (Imhof 1961).
+    The quantile is computed, not drawn: the weights are exponential variables E over their sum, so that the weighted
+    share is below r with the probability of :math:`\\sum_g (y_g - r n_g) E_g < 0`, an integral of its characteristic
+    function (Imhof 1961).
 
     Args:
         sums: cases that count by cluster, shape (G,), from 0 to the counts.

@@ -1,11 +1,14 @@
-"""The spread of a training, from few restarts and what is known of other trainings: moderated variances (Smyth 2004)."""
+"""The spread of a training, from few restarts and what is known of other trainings: moderated variances (Smyth
+2004).
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 MOST_PRIOR_FREEDOM = 8.0  #: more are never believed: other trainings are not this one
-#: Degrees of freedom of a spread that may be too small, or too large, by a factor of 2 (docs/evidence/coverage-restarts.md).
+#: Degrees of freedom of a spread that may be too small, or too large, by a factor of 2
+#: (docs/evidence/coverage-restarts.md).
 PRIOR_FREEDOM = 1.5
 
 
@@ -27,8 +30,9 @@ def moderated_variance(
 ) -> tuple[float, float]:
     """Return a variance that borrows from a prior one, with its degrees of freedom (Smyth 2004, section 4, equation 4).
 
-    It is the mean of the two variances, weighted by their degrees of freedom. If the true variances of trainings are distributed as the
-    prior says, the difference of two means divided by its moderated error follows Student's t with the sum of the degrees of freedom.
+    It is the mean of the two variances, weighted by their degrees of freedom. If the true variances of trainings are
+    distributed as the prior says, the difference of two means divided by its moderated error follows Student's t with
+    the sum of the degrees of freedom.
 
     Args:
         variance: the estimate, in squared units of the statistic, 0 or more.

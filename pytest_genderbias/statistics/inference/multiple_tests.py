@@ -9,8 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 def holm(p: ArrayLike) -> NDArray[np.float64]:
     """Return p values adjusted so that the chance of any false rejection stays within the level (Holm 1979, step-down).
 
-    The smallest of m p values is multiplied by m, the next by m - 1, and so on; none falls below one before it. It needs no
-    independence, and rejects whatever Bonferroni's correction rejects, which multiplies each of them by m (Dunn 1961).
+    The smallest of m p values is multiplied by m, the next by m - 1, and so on; none falls below one before it. It
+    needs no independence, and rejects whatever Bonferroni's correction rejects, which multiplies each of them by m
+    (Dunn 1961).
 
     Args:
         p: p values of the whole family, shape (m,), in any order.

@@ -25,8 +25,8 @@ class Null:
         mean: mean of their values, in units of the statistic.
         low: their 2.5 % quantile.
         high: their 97.5 % quantile.
-        p_value: one-sided p value of the permutation test: the share of shuffles at least as bad as the measured value, which
-            counts as one of them; above 0, at most 1. If it is small, chance alone rarely makes a value as bad.
+        p_value: one-sided p value of the permutation test: the share of shuffles at least as bad as the measured value,
+            which counts as one of them; above 0, at most 1. If it is small, chance alone rarely makes a value as bad.
         undefined: shuffles that left the statistic undefined, and are not counted.
     """
 
@@ -44,21 +44,23 @@ def summarise_null(value: float, shuffled: ArrayLike, distance: Callable[[FloatA
 
     .. math:: p = \\frac{1 + \\#\\{i : d(x_i) \\ge d(x)\\}}{1 + r}
 
-    with the distance :math:`d` (larger is worse). If the labels can be exchanged, so that the measured value is one more draw, a
-    p value of at most :math:`\\alpha` has a probability of at most :math:`\\alpha` (Phipson and Smyth 2010, Permutation p-values should
-    never be zero, section 2).
+    with the distance :math:`d` (larger is worse). If the labels can be exchanged, so that the measured value is one
+    more draw, a p value of at most :math:`\\alpha` has a probability of at most :math:`\\alpha` (Phipson and Smyth
+    2010, Permutation p-values should never be zero, section 2).
 
     Args:
         value: the measured value.
         shuffled: its values after shuffles, shape (repeats,); NaN where a shuffle left it undefined.
-        distance: how bad values are, larger is worse; from shape (n,) to (n,). It may hold them against neutral on both sides.
+        distance: how bad values are, larger is worse; from shape (n,) to (n,). It may hold them against neutral on both
+            sides.
         what: what was shuffled, in words.
 
     Raises:
         UndefinedError: every shuffle left the statistic undefined.
 
     Example:
-        Of the values 0, 1, 2 and 3 two are at least 2, which itself makes three of five. Held against 1 on both sides, 0 is
+        Of the values 0, 1, 2 and 3 two are at least 2, which itself makes three of five. Held against 1 on both sides,
+        0 is
         as far from it as 2: four of five.
 
         >>> summarise_null(2.0, [0.0, 1.0, 2.0, 3.0], lambda x: x, "labels").p_value

@@ -35,8 +35,8 @@ class SumsByStatistic(Mapping[str, ItemSums]):
     Looking up a statistic without sums raises :class:`UndefinedError`, which says why.
 
     Args:
-        entries: for each statistic its sums; or a function that computes them, or raises UndefinedError, on each access (so that large
-            sums are not held in memory); or the reason why there are none.
+        entries: for each statistic its sums; or a function that computes them, or raises UndefinedError, on each access
+            (so that large sums are not held in memory); or the reason why there are none.
 
     >>> sums = SumsByStatistic({"share": "it has no units"})
     >>> list(sums), "share" in sums
@@ -106,7 +106,8 @@ class SumsByStatistic(Mapping[str, ItemSums]):
         """Return the sums that :meth:`to_arrays` wrote. Other arrays in the mapping are ignored.
 
         Raises:
-            ValueError: the arrays hold no sums, sums of another version, or sums of another form. The message names the place.
+            ValueError: the arrays hold no sums, sums of another version, or sums of another form. The message names the
+                place.
         """
         if not holds_sums(arrays):
             raise ValueError(f"expected an array {_INDEX!r}")

@@ -1,6 +1,7 @@
 """Paired comparison of two models on the same units, with bounds for other units of the same kind.
 
-``docs/evidence/coverage-paired.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_paired.py``.
+``docs/evidence/coverage-paired.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_paired.py``.
 """
 
 from __future__ import annotations
@@ -88,7 +89,8 @@ class _Crossed:
 class Comparable(Protocol):
     """What a comparison needs of each side: sums by unit, and the function from their totals to the statistic.
 
-    Attributes are those of :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums`, with sums of shape (G, K).
+    Attributes are those of :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums`, with sums of shape (G,
+    K).
     """
 
     @property
@@ -138,7 +140,8 @@ class Difference:
         least_p: the smallest ``p`` that the method can give on so many units, however much worse they are.
         of_then: what each unit gave by itself then, shape (items,); NaN, or empty, where a unit gives no figure.
         of_now: the same of now.
-        templates: number of templates that the bounds are over, beside the units; 0 where they are taken as they are, or there are none.
+        templates: number of templates that the bounds are over, beside the units; 0 where they are taken as they are,
+            or there are none.
         units: what a unit is, in the plural, where ``over`` says more than that.
     """
 
@@ -168,17 +171,19 @@ class Difference:
 def with_retraining(
     difference: Difference, spread: float, freedom: float, tolerance: float = 0.0, level: float = 0.95
 ) -> Difference:
-    """Return a difference of two checkpoints whose bounds also hold for other trainings (MOVER: Zou and Donner 2008, section 2).
+    """Return a difference of two checkpoints whose bounds also hold for other trainings (MOVER: Zou and Donner 2008,
+    section 2).
 
-    Items say nothing of what a training moves on all of them. If that has a known spread, and is independent of the items, the squared
-    distances of the bounds from the value add up: low = value - sqrt((value - low over items)^2 + (t spread)^2), and likewise high.
-    A p value is the smallest 1 - level at which the tolerance lies outside, where the reach over items shrinks with the level as that of
-    a normal variable does; at ``level`` itself it agrees with the bound exactly.
+    Items say nothing of what a training moves on all of them. If that has a known spread, and is independent of the
+    items, the squared distances of the bounds from the value add up: low = value - sqrt((value - low over items)^2 + (t
+    spread)^2), and likewise high. A p value is the smallest 1 - level at which the tolerance lies outside, where the
+    reach over items shrinks with the level as that of a normal variable does; at ``level`` itself it agrees with the
+    bound exactly.
 
     Args:
         difference: of two checkpoints, with bounds over items at ``level``.
-        spread: standard deviation of the difference of two equal trainings on given items, beyond what paired items show, in units of the
-            statistic, 0 or more. Sqrt(2) times that of one training.
+        spread: standard deviation of the difference of two equal trainings on given items, beyond what paired items
+            show, in units of the statistic, 0 or more. Sqrt(2) times that of one training.
         freedom: its degrees of freedom, also infinite.
         tolerance: of the p values of ``difference``.
         level: of each bound, one-sided, above 0.5.
@@ -218,7 +223,9 @@ def with_retraining(
 def _p_with_retraining(
     excess: float, reaches: tuple[float, float], spread: float, freedom: float, level: float
 ) -> float:
-    """Return the smallest 1 - level whose lower bound is above the tolerance, ``excess`` below the value, by bisection."""
+    """Return the smallest 1 - level whose lower bound is above the tolerance, ``excess`` below the value, by
+    bisection.
+    """
     if excess < 0:
         return 1 - _p_with_retraining(-excess, reaches[::-1], spread, freedom, level)
     of_items = reaches[0] / t_quantile(level, np.inf)
@@ -242,16 +249,16 @@ def compare_items(
 ) -> Difference:
     """Return how much worse ``now`` is than ``then`` on the units that both have, with bounds for other units.
 
-    Where both sides have sums by template, of at least four different ones, the bounds are those for other units and other templates:
-    never within those for other units, nor within Student's t with two-way errors. ``over`` says so, or how many templates are taken as
-    fixed. Templates that both models read alike count as one. Where the units of ``now`` have clusters, the bounds are those for other
-    clusters, and ``over`` says "clusters of".
+    Where both sides have sums by template, of at least four different ones, the bounds are those for other units and
+    other templates: never within those for other units, nor within Student's t with two-way errors. ``over`` says so,
+    or how many templates are taken as fixed. Templates that both models read alike count as one. Where the units of
+    ``now`` have clusters, the bounds are those for other clusters, and ``over`` says "clusters of".
 
     Args:
         then: the baseline.
         now: the model to compare with it, on the same statistic.
-        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and changing no
-            faster than the statistic: v - neutral, neutral - v, \\|v - neutral\\|.
+        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and changing
+            no faster than the statistic: v - neutral, neutral - v, \\|v - neutral\\|.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
         noise: sums that differ by less count as equal; times the count where the statistic is a mean.
@@ -259,10 +266,12 @@ def compare_items(
         redrawn: whether a simulation drew the templates with replacement, so that equal ones are several all the same.
 
     Raises:
-        UndefinedError: fewer than five units in common of which some moved (six at 97.5 % or more), or no value on them.
+        UndefinedError: fewer than five units in common of which some moved (six at 97.5 % or more), or no value on
+            them.
 
     Example:
-        All five units are worse by .1, which chance does in one case of 32. Of other units a few may be better by as much: the share of worse
+        All five units are worse by .1, which chance does in one case of 32. Of other units a few may be better by as
+            much: the share of worse
         ones is at least .05 ** (1 / 5) = .55.
 
         >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -289,7 +298,9 @@ def compare_items(
 
 
 def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
-    """Return both sides by template where bounds can hold for other templates; ``None`` where there are too few different ones."""
+    """Return both sides by template where bounds can hold for other templates; ``None`` where there are too few
+    different ones.
+    """
     if not (is_crossed(then) and is_crossed(now)):
         return None
     groups, clusters = None if redrawn else template_groups(then, now), now.by_unit().clusters
@@ -309,7 +320,8 @@ def compare_aligned(
     repeats: int | None = None,
     crossed: _Crossed | None = None,
 ) -> Difference:
-    """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as there.
+    """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as
+    there.
 
     ``crossed``: the sums of both sides by template, if the bounds should hold for other templates, too.
     """
@@ -336,7 +348,9 @@ def compare_aligned(
 
 
 def _gap_bounds(then: Comparable, now: Comparable, distance: Distance, tolerance: float, level: float) -> Bounds | None:
-    """Return bounds and p values of a root mean square of gaps; ``None`` for any other statistic, or if the rates have no errors."""
+    """Return bounds and p values of a root mean square of gaps; ``None`` for any other statistic, or if the rates have
+    no errors.
+    """
     if not (isinstance(then, ItemSums) and isinstance(now, ItemSums)):
         return None
     sides = then.unit_gaps(), now.unit_gaps()
@@ -399,14 +413,18 @@ class _Pair:
         return 0 if self.crossed is None else self.crossed.n_templates
 
     def two_way_error(self) -> TwoWayError | None:
-        """Return the error of the worsening over other items and templates; ``None`` where templates are taken as they are."""
+        """Return the error of the worsening over other items and templates; ``None`` where templates are taken as they
+        are.
+        """
         if self.crossed is None:
             return None
         (items_then, cells_then), (items_now, cells_now) = map(influences, self.crossed.sides, self.distances)
         return self.crossed.error(items_now - items_then, cells_now - cells_then)
 
     def effects(self) -> ItemEffects:
-        """Return what the items contribute to the worsening; an item's weight is its share of the cases, where the statistic is a mean."""
+        """Return what the items contribute to the worsening; an item's weight is its share of the cases, where the
+        statistic is a mean.
+        """
         n = len(self.now)
         after, before = total_influences(self.bad_now, self.now), total_influences(self.bad_then, self.then)
         weights = self.then[:, 1] + self.now[:, 1] if self.ratio else np.ones(n)
@@ -438,10 +456,11 @@ def _total(sums: Sums) -> FloatArray:
 def _exchange(pair: _Pair, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values of a count of significant tests, from two kinds of chance worsening.
 
-    Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again: items with
-    replacement, about the mean of the resamples; each count is too large then, and its spread with it, but the counts of then
-    and now are so alike. Where counts are known by template, these items in templates that are drawn again, too (the pigeonhole bootstrap:
-    Owen 2007), with a spread that is increased for few templates as Student's t does. The widest of these is used.
+    Exchanged: each item then or now, at random, against the rest; this is exact where nothing changed. Drawn again:
+    items with replacement, about the mean of the resamples; each count is too large then, and its spread with it, but
+    the counts of then and now are so alike. Where counts are known by template, these items in templates that are drawn
+    again, too (the pigeonhole bootstrap: Owen 2007), with a spread that is increased for few templates as Student's t
+    does. The widest of these is used.
     """
     rng, kind = np.random.default_rng(_SEED), pair.now.dtype
     then, now, step = _total(pair.then), _total(pair.now), pair.now - pair.then
@@ -491,7 +510,9 @@ def _about_its_mean(chance: FloatArray) -> FloatArray:
 
 
 def _few_templates(templates: int, level: float) -> float:
-    """Return by how much resamples of few templates spread too little: n / (n - 1) in variance, and Student's t for the normal quantile."""
+    """Return by how much resamples of few templates spread too little: n / (n - 1) in variance, and Student's t for the
+    normal quantile.
+    """
     from scipy.special import ndtri
 
     return float((templates / (templates - 1)) ** 0.5 * t_quantile(level, templates - 1) / ndtri(level))
@@ -505,9 +526,9 @@ def _repeats(pair: _Pair) -> int:
 def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values of a smooth statistic.
 
-    Near neutral, chance makes a statistic look farther from neutral than it is. If the side is in doubt, the worsening is bounded by
-    the change of the statistic itself, which it cannot exceed. The bounds also hold if the two values lie on different sides of
-    neutral, where the distances add up.
+    Near neutral, chance makes a statistic look farther from neutral than it is. If the side is in doubt, the worsening
+    is bounded by the change of the statistic itself, which it cannot exceed. The bounds also hold if the two values lie
+    on different sides of neutral, where the distances add up.
     """
     worsening = _bounds_of(pair, tolerance, level)
     then_bends, now_bends = (_bends(pair.distance, *side) for side in _values_and_errors(pair))
@@ -522,10 +543,12 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
 def folded(worsening: Bounds, change: Bounds, apart: Bounds, then_bends: bool, now_bends: bool) -> Bounds:
     """Return bounds of a worsening whose sides are in doubt, from those of the change and of the distances' sum.
 
-    Each argument holds a lower and an upper bound, the p value of "worse by more than the tolerance", and that of "better".
+    Each argument holds a lower and an upper bound, the p value of "worse by more than the tolerance", and that of
+    "better".
 
     Args:
-        worsening: of distance(now) - distance(then), each distance continued in a line from the side on which its value lies.
+        worsening: of distance(now) - distance(then), each distance continued in a line from the side on which its value
+            lies.
         change: of now - then, the statistic itself.
         apart: of distance(now) + distance(then): the worsening if then lies on the other side of neutral.
         then_bends: whether the side of then is in doubt.
@@ -541,7 +564,9 @@ def folded(worsening: Bounds, change: Bounds, apart: Bounds, then_bends: bool, n
 
 
 def _no_wider(bounds: Bounds, change: Bounds) -> Bounds:
-    """Return bounds no wider than those of the change: a distance changes no faster than its statistic, on whichever side."""
+    """Return bounds no wider than those of the change: a distance changes no faster than its statistic, on whichever
+    side.
+    """
     low, high, p, p_better = bounds
     most = max(change[1], -change[0])
     return max(low, -most), min(high, most), p, p_better
@@ -604,7 +629,8 @@ def _rank(repeats: int, level: float) -> int:
 def unit_changes(
     then: Comparable, now: Comparable, distance: Distance, noise: float = 1e-6
 ) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return the contribution of each unit to the worsening, shape (G,), and whether its sums differ by more than the noise.
+    """Return the contribution of each unit to the worsening, shape (G,), and whether its sums differ by more than the
+    noise.
 
     The contributions add up to about the worsening. Arguments as :func:`compare_aligned`.
     """
@@ -615,8 +641,8 @@ def unit_changes(
 def items_to_decide(difference: Difference, tolerance: float) -> int | None:
     """Estimate how many units would decide between worse and no worse, if the worsening stays the same.
 
-    The distance of a bound shrinks with the square root of the number of units. ``None`` if the worsening equals the tolerance, or there is no
-    bound.
+    The distance of a bound shrinks with the square root of the number of units. ``None`` if the worsening equals the
+    tolerance, or there is no bound.
 
     Example:
         .02 short of the tolerance with .04 of uncertainty: four times the items.

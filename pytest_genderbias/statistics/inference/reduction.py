@@ -1,6 +1,7 @@
 """The share of a distance from neutral that a mitigation removed, with bounds for other units or other restarts.
 
-``docs/evidence/mitigation-verdicts.md`` has measured error rates and power; a small version is recomputed by ``tests/statistics/inference/test_reduction.py``.
+``docs/evidence/mitigation-verdicts.md`` has measured error rates and power; a small version is recomputed by
+``tests/statistics/inference/test_reduction.py``.
 """
 
 from __future__ import annotations
@@ -52,8 +53,9 @@ class Reduction:
 def measure_reduction(before: float, after: float, excess: Excess, by: float) -> Reduction:
     """Return the share of a distance that was removed, with bounds that decide whether it is at least ``by``.
 
-    The bounds of the share are those shares at which a one-sided bound of D(after) - (1 - share) D(before) is 0 (Fieller 1954, with
-    the bounds of the comparison in place of Student's): the lower bound is ``by`` or more exactly if the test of ``by`` rejects.
+    The bounds of the share are those shares at which a one-sided bound of D(after) - (1 - share) D(before) is 0
+    (Fieller 1954, with the bounds of the comparison in place of Student's): the lower bound is ``by`` or more exactly
+    if the test of ``by`` rejects.
 
     Args:
         before: D(before), above 0.
@@ -78,7 +80,8 @@ def measure_reduction(before: float, after: float, excess: Excess, by: float) ->
 
 
 def solve_bound(bound: Callable[[float], float], start: float, slope: float, scale: float) -> float | None:
-    """Return the root of a nearly linear bound, by the secant method from ``start``; ``None`` if it does not converge soon.
+    """Return the root of a nearly linear bound, by the secant method from ``start``; ``None`` if it does not converge
+    soon.
 
     >>> round(solve_bound(lambda s: 2 * s - 1, 0.0, 1.0, 1.0), 6)
     0.5
@@ -105,12 +108,15 @@ def compare_weighted_items(
     kept: float = 1.0,
     level: float = 0.95,
 ) -> Difference:
-    """Return the excess of the mean distance of ``now`` over a share of that of ``then``, on the units that all models have.
+    """Return the excess of the mean distance of ``now`` over a share of that of ``then``, on the units that all models
+    have.
 
-    That is mean D(now) - kept * sum of w D(then), by :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. Each model keeps the
-    side of neutral on which it was measured, as the mean over restarts does in
-    :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`. For a count of significant tests the share is taken
-    of the measured count, and only the change has bounds, since exchanging scaled counts is not meaningful.
+    That is mean D(now) - kept * sum of w D(then), by
+    :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. Each model keeps the side of neutral on which
+    it was measured, as the mean over restarts does in
+    :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`. For a count of significant tests the
+    share is taken of the measured count, and only the change has bounds, since exchanging scaled counts is not
+    meaningful.
 
     Args:
         then: the models to compare with, one statistic.
@@ -154,7 +160,9 @@ def _are_means_of_the_same_cases(models: Sequence[ItemSums]) -> bool:
 
 
 def _mean_of(models: Sequence[ItemSums], weights: FloatArray, distance: Distance, neutral: float) -> ItemSums:
-    """Return the weighted mean of means over the same cases, unit by unit; weights below a sum of 1 are filled up with neutral."""
+    """Return the weighted mean of means over the same cases, unit by unit; weights below a sum of 1 are filled up with
+    neutral.
+    """
     counts = np.asarray(models[0].sums[:, 1], dtype=np.float64)
     signed = weights * _sides([model.total for model in models], distance, neutral)
     from_neutral = [model.sums[:, 0].astype(np.float64) - neutral * counts for model in models]
@@ -167,8 +175,9 @@ def _side_by_side(
 ) -> tuple[_Joined, _Joined]:
     """Return each side as one: the sums of its models beside each other, and the weighted mean of their statistics.
 
-    A side with fewer models repeats its own, so that both sides have equally many sums. If the weights do not add up to 1, a last
-    sum that does not enter the statistic differs between the sides: a unit with equal sums has no equal distance then.
+    A side with fewer models repeats its own, so that both sides have equally many sums. If the weights do not add up to
+    1, a last sum that does not enter the statistic differs between the sides: a unit with equal sums has no equal
+    distance then.
     """
     blocks = lcm(len(then), len(now))
     mark = abs(float(weights.sum()) - 1) > 1e-12
@@ -181,10 +190,11 @@ def _side_by_side(
 
 @dataclass(frozen=True, eq=False)
 class _Joined:
-    """A side of several models as one: its statistic is neutral + the sum of weight * (value - neutral) of each block of sums.
+    """A side of several models as one: its statistic is neutral + the sum of weight * (value - neutral) of each block
+    of sums.
 
-    ``sums``: those of all blocks beside each other, each ``width`` wide, and perhaps a last one that does not enter. ``models`` and
-    ``weights``: of each block.
+    ``sums``: those of all blocks beside each other, each ``width`` wide, and perhaps a last one that does not enter.
+    ``models`` and ``weights``: of each block.
     """
 
     models: tuple[ItemSums, ...]
@@ -239,7 +249,9 @@ def _joined(
 
 
 def _sides(values: Sequence[float], distance: Distance, neutral: float) -> FloatArray:
-    """Return 1 for each value on the same side of neutral as the first, and -1 for others; 1 for all if only one side is worse."""
+    """Return 1 for each value on the same side of neutral as the first, and -1 for others; 1 for all if only one side
+    is worse.
+    """
     if float(distance(np.asarray(neutral - 1.0))) * float(distance(np.asarray(neutral + 1.0))) < 0:
         return np.ones(len(values))
     signs = np.where(np.asarray(values, dtype=np.float64) < neutral, -1.0, 1.0)
@@ -257,8 +269,9 @@ def compare_weighted_restarts(
 ) -> Difference:
     """Return the excess of the distance of restarts ``now`` over a share of that of others, seed by seed.
 
-    That is :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`, with neutral + kept * sum of w (value - neutral) as the
-    values of ``then``, on the side of neutral where each of the models lies in the mean, paired by seed.
+    That is :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`, with neutral + kept * sum of w
+    (value - neutral) as the values of ``then``, on the side of neutral where each of the models lies in the mean,
+    paired by seed.
 
     Args:
         then: values of each model of a restart, shape (models, restarts): as the controls of each seed.
@@ -282,11 +295,12 @@ def compare_weighted_restarts(
 
 
 def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Interval | None:
-    """Return the share of each unit's own bias that remains after a mitigation: a slope through the origin, with its 95 % interval.
+    """Return the share of each unit's own bias that remains after a mitigation: a slope through the origin, with its 95
+    % interval.
 
     With a unit's mean :math:`b` before, :math:`a` after (from neutral) and its number of cases :math:`n` it is
-    :math:`\\sum n a b / \\sum n b^2`: 1 if nothing changed, 0 if nothing remains, negative if the units lean the other way (such as
-    two exchanged words), even if the mean over units is always 0.
+    :math:`\\sum n a b / \\sum n b^2`: 1 if nothing changed, 0 if nothing remains, negative if the units lean the other
+    way (such as two exchanged words), even if the mean over units is always 0.
 
     Args:
         before: sums of a mean over cases, with a sign.
@@ -294,7 +308,8 @@ def item_slope(before: ItemSums, after: ItemSums, neutral: float = 0.0) -> Inter
         neutral: the value of a unit without bias.
 
     Returns:
-        Bounds over units. Both equal the slope if it is the same for every unit. ``None`` if too few units vary for bounds.
+        Bounds over units. Both equal the slope if it is the same for every unit. ``None`` if too few units vary for
+        bounds.
 
     Raises:
         UndefinedError: it is no mean over cases, or every unit is neutral before.

@@ -1,6 +1,8 @@
-"""Comparison over restarts of a training: one checkpoint with several restarts, and several with several on crossed items.
+"""Comparison over restarts of a training: one checkpoint with several restarts, and several with several on crossed
+items.
 
-``docs/evidence/coverage-restarts.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_restarts.py``.
+``docs/evidence/coverage-restarts.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_restarts.py``.
 """
 
 from __future__ import annotations
@@ -50,25 +52,27 @@ def compare_with_restarts(
     prior: Prior | None = None,
     root: bool = False,
 ) -> Difference:
-    """Return how much worse one checkpoint is than restarts of a training, or restarts than one checkpoint, by a prediction bound.
+    """Return how much worse one checkpoint is than restarts of a training, or restarts than one checkpoint, by a
+    prediction bound.
 
-    The question is whether the one lies outside what the training gives when it is repeated. One more restart lies within
-    t(k - 1) s sqrt(1 + 1 / k) of the mean of k others, with the given probability on each side (Hahn and Meeker 1991, Statistical Intervals,
-    section 4.7; Student's t for the difference of a group of one and one of k, with the spread of the k). With a prior, s and its degrees
-    of freedom are those of :func:`~pytest_genderbias.statistics.inference.moderated.moderated_variance`. If the side of neutral on
-    which either lies is in doubt, the bounds hold for either side, as in
+    The question is whether the one lies outside what the training gives when it is repeated. One more restart lies
+    within t(k - 1) s sqrt(1 + 1 / k) of the mean of k others, with the given probability on each side (Hahn and Meeker
+    1991, Statistical Intervals, section 4.7; Student's t for the difference of a group of one and one of k, with the
+    spread of the k). With a prior, s and its degrees of freedom are those of
+    :func:`~pytest_genderbias.statistics.inference.moderated.moderated_variance`. If the side of neutral on which either
+    lies is in doubt, the bounds hold for either side, as in
     :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. They do not cover other examples or units.
 
     Args:
         then: the statistic of each restart of the baseline, shape (k,), or of one checkpoint, shape (1,).
         now: the same of what is held against it. One of the two has one value.
-        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and piecewise linear with a
-            slope of 1.
+        distance: how bad a value of the statistic is, larger is worse; from shape (...) to (...). Convex, and piecewise
+            linear with a slope of 1.
         tolerance: the worsening that is allowed, 0 or more, in units of the statistic.
         level: of each bound, one-sided.
         prior: the spread of a restart as other trainings have it. One value on each side is enough then.
-        root: whether the statistic is the signed root of a mean square, higher is worse. The squares are compared then, on which errors
-            are about normal and means are unbiased; value and bounds are differences of roots.
+        root: whether the statistic is the signed root of a mean square, higher is worse. The squares are compared then,
+            on which errors are about normal and means are unbiased; value and bounds are differences of roots.
 
     Returns:
         The worsening, distance(now) - distance(then), of means. ``items`` is k.
@@ -107,11 +111,13 @@ def compare_restarts(
     prior: Prior | None = None,
     root: bool = False,
 ) -> Difference:
-    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947; Student 1908).
+    """Return how much worse restarts of a training are than those of another, with bounds for other seeds (Welch 1947;
+    Student 1908).
 
-    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). If the side of neutral on which a
-    mean lies is in doubt, the bounds hold for either side, as in
-    :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. The bounds do not cover other examples or units.
+    The worsening is that of the mean over restarts: distance(mean of now) - distance(mean of then). If the side of
+    neutral on which a mean lies is in doubt, the bounds hold for either side, as in
+    :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. The bounds do not cover other examples or
+    units.
 
     Args:
         then: the statistic of each restart of the baseline, shape (n,), two or more.
@@ -119,16 +125,17 @@ def compare_restarts(
         distance: as in :func:`compare_with_restarts`.
         tolerance: as there.
         level: of each bound, one-sided.
-        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and their
-            differences are compared: what a seed does to both of them cancels. ``prior`` and ``root`` do not apply then.
+        paired: restarts with the same seed, data order and first weights stand at the same place on both sides, and
+            their differences are compared: what a seed does to both of them cancels. ``prior`` and ``root`` do not
+            apply then.
         prior: as in :func:`compare_with_restarts`, of each side.
         root: as there.
 
     Where all pairs differ alike, p is that of the sign test, and the bounds are the difference itself.
 
     Raises:
-        UndefinedError: fewer than two restarts on a side, no restart that differs from the others of its side (five or six pairs, where
-            all differ alike), or a value that is no finite number.
+        UndefinedError: fewer than two restarts on a side, no restart that differs from the others of its side (five or
+            six pairs, where all differ alike), or a value that is no finite number.
 
     Example:
         Means 2 and 5, errors 1 / sqrt(3) each: t = 3 / .8165 = 3.674 with four degrees of freedom.
@@ -209,7 +216,9 @@ class _Errors:
 
     @classmethod
     def of(cls, sides: _Sides, prior: Prior | None) -> _Errors:
-        """Estimate the errors. A side of one value has the spread of the other: it is one more restart of the same training."""
+        """Estimate the errors. A side of one value has the spread of the other: it is one more restart of the same
+        training.
+        """
         several = [values for values in sides if len(values) > 1] or [sides[0]]
         spreads = [_spread(values, prior) for values in several]
         squares = [variance / len(values) for values, (variance, _) in zip(sides, 2 * spreads, strict=False)]
@@ -231,7 +240,9 @@ def _spread(values: FloatArray, prior: Prior | None) -> tuple[float, float]:
 def _satterthwaite(
     squares: Sequence[float], freedoms: Sequence[float], several: Sequence[FloatArray], prior: Prior | None
 ) -> float:
-    """Return the degrees of freedom of the sum of two squared errors, in which the prior counts once (Satterthwaite 1946)."""
+    """Return the degrees of freedom of the sum of two squared errors, in which the prior counts once (Satterthwaite
+    1946).
+    """
     spread = sum(square**2 / freedom for square, freedom in zip(squares, freedoms, strict=True))
     borrowed = 0.0 if prior is None else freedoms[0] - len(several[0]) + 1
     most = sum(len(values) - 1 for values in several) + borrowed
@@ -241,7 +252,8 @@ def _satterthwaite(
 def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | None, method: str) -> Difference:
     """Compare signed roots by their signed squares, and return value and bounds as differences of roots.
 
-    A bound of the change of squares is added to the mean square of then, or taken from that of now where then is one checkpoint.
+    A bound of the change of squares is added to the mean square of then, or taken from that of now where then is one
+    checkpoint.
     """
     squares = sides[0] * np.abs(sides[0]), sides[1] * np.abs(sides[1])
     before, after = (float(values.mean()) for values in squares)
@@ -303,8 +315,8 @@ def _compare_seed_by_seed(sides: _Sides, distance: Distance, tolerance: float, l
 def _paired(own: FloatArray, nothing: float, level: float, value: float, tolerance: float) -> Bounds:
     """Return bounds and p values of a worsening, from the differences of pairs, or their sums, shape (n,).
 
-    Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and the bounds are
-    the difference itself, if there are so many that chance would hardly move all of them the same way.
+    Where all of them are the same (counts of few steps) there is no error to divide by: p is that of the sign test, and
+    the bounds are the difference itself, if there are so many that chance would hardly move all of them the same way.
     """
     n = len(own)
     error = float(own.std(ddof=1)) / n**0.5
@@ -324,7 +336,8 @@ def _of_restarts(value: float, bounds: Bounds, restarts: int, moved: int, method
 
 
 def next_restart(restarts: ArrayLike, prior: Prior | None = None, root: bool = False) -> tuple[float, float, float]:
-    """Return what one more restart is expected to give: mean, error and degrees of freedom of the Student's t that it follows.
+    """Return what one more restart is expected to give: mean, error and degrees of freedom of the Student's t that it
+    follows.
 
     Args:
         restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
@@ -348,7 +361,8 @@ def next_restart(restarts: ArrayLike, prior: Prior | None = None, root: bool = F
 def prediction_bounds(
     restarts: ArrayLike, level: float = 0.95, prior: Prior | None = None, root: bool = False
 ) -> tuple[float, float]:
-    """Return the bounds of one more restart: mean -+ t(k - 1) s sqrt(1 + 1 / k), each one-sided (Hahn and Meeker 1991, section 4.7).
+    """Return the bounds of one more restart: mean -+ t(k - 1) s sqrt(1 + 1 / k), each one-sided (Hahn and Meeker 1991,
+    section 4.7).
 
     Args:
         restarts: the statistic of each restart, shape (k,), two or more; with a prior one or more.
@@ -382,7 +396,8 @@ def restarts_to_decide(
         prior: as in :func:`compare_with_restarts`.
 
     Example:
-        With s = 1 and 3 to go, t(k - 1) sqrt(1 + 1 / k) has to be 3 at most: 3.37 of three restarts is not, 2.63 of four is.
+        With s = 1 and 3 to go, t(k - 1) sqrt(1 + 1 / k) has to be 3 at most: 3.37 of three restarts is not, 2.63 of
+        four is.
 
         >>> restarts_to_decide([1.0, 2.0, 3.0], 0.0, 3.0)
         4
@@ -467,16 +482,19 @@ def compare_crossed(
     level: float = 0.95,
     prior: Prior | None = None,
 ) -> Difference:
-    """Return how much worse restarts are than those of another training, with bounds for other seeds and other units of the same kind.
+    """Return how much worse restarts are than those of another training, with bounds for other seeds and other units of
+    the same kind.
 
-    Every restart is scored on the same units: restarts are crossed with units. The variance of the difference of the two means is
+    Every restart is scored on the same units: restarts are crossed with units. The variance of the difference of the
+    two means is
 
         V = V(restarts then) + V(restarts now) + V(units, paired) - V(rest)
 
-    where V(restarts) is the variance of a side's values over their number, V(units) that of the mean difference of each unit, and
-    V(rest), which both contain, comes from what is left of single cells (Cameron, Gelbach and Miller 2011, section 2.2, with the cells as
-    Searle, Casella and McCulloch 1992, Variance Components, have them in section 4.7: unbiased for independent effects). V is never
-    below the larger of the first two parts. The degrees of freedom are Satterthwaite's (1946).
+    where V(restarts) is the variance of a side's values over their number, V(units) that of the mean difference of each
+    unit, and V(rest), which both contain, comes from what is left of single cells (Cameron, Gelbach and Miller 2011,
+    section 2.2, with the cells as Searle, Casella and McCulloch 1992, Variance Components, have them in section 4.7:
+    unbiased for independent effects). V is never below the larger of the first two parts. The degrees of freedom are
+    Satterthwaite's (1946).
 
     Args:
         then: sums of each restart of the baseline, two or more, with the same units.
@@ -490,11 +508,12 @@ def compare_crossed(
         The worsening, distance(mean of now) - distance(mean of then). ``items`` is the number of units.
 
     Raises:
-        UndefinedError: fewer than two restarts on a side, other units in a restart, fewer than five units, a statistic that is not smooth
-            or has no value, or no restart and no unit that differs.
+        UndefinedError: fewer than two restarts on a side, other units in a restart, fewer than five units, a statistic
+            that is not smooth or has no value, or no restart and no unit that differs.
 
     Example:
-        Two restarts then, all 0, and two now: each unit has its own worsening 1, 2, 3, 4, 5, and the second restart has .2 more. The mean is
+        Two restarts then, all 0, and two now: each unit has its own worsening 1, 2, 3, 4, 5, and the second restart has
+            .2 more. The mean is
         3.1. V(units) = 2.5 / 5, V(restarts) = .02 / 2, and nothing is left.
 
         >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -539,7 +558,8 @@ class _Side:
     Attributes:
         mean_sums: the sums of each unit, mean over restarts.
         values: the statistic of each restart, shape (k,).
-        influences: how much each unit moves the statistic of each restart, in units of the statistic, mean 0 over units, shape (k, G).
+        influences: how much each unit moves the statistic of each restart, in units of the statistic, mean 0 over
+            units, shape (k, G).
         over_restarts: the variance of the mean over other restarts, on these units.
         freedom: its degrees of freedom.
     """
@@ -607,7 +627,9 @@ class _Side:
 
 @dataclass(frozen=True)
 class _Parts:
-    """A variance over restarts and units, in its parts: units, restarts of both sides, and what both of these contain."""
+    """A variance over restarts and units, in its parts: units, restarts of both sides, and what both of these
+    contain.
+    """
 
     units: float
     restarts: float

@@ -1,12 +1,13 @@
 """Bounds on the mean of a suite that hold at whatever moment scoring stops.
 
-The cases of a suite are a finite population in one random order, so its scores are a sample drawn without replacement. A
-confidence interval holds for a number of scores that was fixed beforehand; a confidence sequence holds for all numbers at
-once, so that scoring may stop after any batch.
+The cases of a suite are a finite population in one random order, so its scores are a sample drawn without replacement.
+A confidence interval holds for a number of scores that was fixed beforehand; a confidence sequence holds for all
+numbers at once, so that scoring may stop after any batch.
 
-The method is betting: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting (JRSS B 86(1),
-section 5 without replacement), and 2020, Confidence sequences for sampling without replacement (NeurIPS). ``docs/evidence/coverage-sequences.md``
-has measured coverage and power; ``tests/statistics/inference/test_sequences.py`` recomputes a small version.
+The method is betting: Waudby-Smith and Ramdas 2024, Estimating means of bounded random variables by betting (JRSS B
+86(1), section 5 without replacement), and 2020, Confidence sequences for sampling without replacement (NeurIPS).
+``docs/evidence/coverage-sequences.md`` has measured coverage and power;
+``tests/statistics/inference/test_sequences.py`` recomputes a small version.
 """
 
 from __future__ import annotations
@@ -33,10 +34,11 @@ _ROUNDING = 1e-12  #: more than the error of a mean of scores in float64
 def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tuple[float, float]:
     """Return bounds that contain the mean of all scores, at every number of draws at once, with probability ``level``.
 
-    Of each candidate mean m a gambler doubts that the mean is as low (another that it is as high) and bets on every draw. Were
-    m the mean, the rest of the population would have the mean m_t = (N m - S_{t-1}) / (N - t + 1) before draw t, every bet
-    would be fair, and the wealth would ever exceed 2 / (1 - level) with probability (1 - level) / 2 at most (Ville). The
-    bounds exclude every m against which some gambler has been that rich so far. See :func:`wealth` for the bets.
+    Of each candidate mean m a gambler doubts that the mean is as low (another that it is as high) and bets on every
+    draw. Were m the mean, the rest of the population would have the mean m_t = (N m - S_{t-1}) / (N - t + 1) before
+    draw t, every bet would be fair, and the wealth would ever exceed 2 / (1 - level) with probability (1 - level) / 2
+    at most (Ville). The bounds exclude every m against which some gambler has been that rich so far. See :func:`wealth`
+    for the bets.
 
     Args:
         scores: values in [0, 1] in the order in which they were drawn, each draw at random from those left, shape (n,).
@@ -44,9 +46,10 @@ def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tupl
         level: confidence level.
 
     Returns:
-        Low and high, in units of the scores. (0, 1) without scores; the mean twice when all are drawn, wherever the bounds were
-        before. Until then more scores never widen them; they leave the mean out in (1 - level) of all orders at most. Where the bounds would cross,
-        which a random order does in far fewer cases, they stay where they were before.
+        Low and high, in units of the scores. (0, 1) without scores; the mean twice when all are drawn, wherever the
+        bounds were before. Until then more scores never widen them; they leave the mean out in (1 - level) of all
+        orders at most. Where the bounds would cross, which a random order does in far fewer cases, they stay where they
+        were before.
 
     Raises:
         ValueError: scores outside [0, 1] or not finite, more scores than the population has, or a level outside (0, 1).
@@ -74,10 +77,12 @@ def mean_bounds(scores: ArrayLike, population: int, level: float = 0.95) -> tupl
 def cases_to_decide(
     n: int, bounds: tuple[float, float], mean: float, limit: float, population: float = inf
 ) -> int | None:
-    """Estimate how many scores decide on which side of ``limit`` the mean lies, if the mean equals the present estimate.
+    """Estimate how many scores decide on which side of ``limit`` the mean lies, if the mean equals the present
+    estimate.
 
     The distance of a bound from the mean shrinks like the square root of e = n / (1 - n / N), the number of draws with
-    replacement that would tell as much. So with distance w now, and d from the mean so far to the limit, it takes e (w / d)^2.
+    replacement that would tell as much. So with distance w now, and d from the mean so far to the limit, it takes e (w
+    / d)^2.
 
     Args:
         n: number of scores at hand, or of items that an interval is for.
@@ -87,7 +92,8 @@ def cases_to_decide(
         population: number N of all scores; without end for other items of the same kind.
 
     Returns:
-        A number of scores in all, those at hand included: n if they decide already, N at most, which always decides; N, or
+        A number of scores in all, those at hand included: n if they decide already, N at most, which always decides; N,
+            or
         ``None`` where there is no end, with the limit at the mean so far. An estimate without guarantee.
 
     Example:
@@ -110,32 +116,38 @@ def cases_to_decide(
 
 
 def wealth(scores: ArrayLike, population: int, level: float = 0.95) -> Callable[[ArrayLike], FloatArray]:
-    """Return a function from a candidate mean to the wealth, after each draw, of gamblers who hold the mean to be higher.
+    """Return a function from a candidate mean to the wealth, after each draw, of gamblers who hold the mean to be
+    higher.
 
-    Gambler j begins with the share w_j of 1 and multiplies it by 1 + min(l_tj, c / m_t) (x_t - m_t) at draw t, c = 3/4: at
-    m_t, the mean of what is left, the bet is fair, and at most c is lost. Its size is the best one for about h_j draws,
+    Gambler j begins with the share w_j of 1 and multiplies it by 1 + min(l_tj, c / m_t) (x_t - m_t) at draw t, c = 3/4:
+    at m_t, the mean of what is left, the bet is fair, and at most c is lost. Its size is the best one for about h_j
+    draws,
 
         l_tj = sqrt(2 log(2 / (1 - level)) / h_j) / s_{t-1} * N / (N - t + 1),   h_j = 16, 64, 256, ... up to N,
 
-    with s^2_{t-1} = (1/4 + sum (x_i - mean_i)^2) / t over the draws before, mean_i = (1/2 + S_i) / (i + 1). The last factor is
-    by how much m_t moves for a step of m. The papers have one gambler, who bets in proportion to 1 / sqrt(t log(1 + t)); where
-    the limit is near, a stake divided among horizons needs about half of his scores (``docs/evidence/coverage-sequences.md``).
+    with s^2_{t-1} = (1/4 + sum (x_i - mean_i)^2) / t over the draws before, mean_i = (1/2 + S_i) / (i + 1). The last
+    factor is by how much m_t moves for a step of m. The papers have one gambler, who bets in proportion to 1 / sqrt(t
+    log(1 + t)); where the limit is near, a stake divided among horizons needs about half of his scores
+    (``docs/evidence/coverage-sequences.md``).
 
-    No bet depends on m but through c / m_t, so that wealth never rises with m: m_t rises with m, and both 1 + l (x - m_t) and,
-    where c / m_t < l, 1 - c + c x / m_t fall with m_t for x >= 0. Whatever is rejected as a mean, all that is lower is.
+    No bet depends on m but through c / m_t, so that wealth never rises with m: m_t rises with m, and both 1 + l (x -
+    m_t) and, where c / m_t < l, 1 - c + c x / m_t fall with m_t for x >= 0. Whatever is rejected as a mean, all that is
+    lower is.
 
     Args:
-        scores: values in [0, 1] in the order drawn, shape (..., n); 1 - x for gamblers who hold the mean 1 - m to be lower.
+        scores: values in [0, 1] in the order drawn, shape (..., n); 1 - x for gamblers who hold the mean 1 - m to be
+            lower.
         population: number N of all scores.
         level: confidence level of the two-sided bounds; a side rejects from 2 / (1 - level) on.
 
     Returns:
-        The function: m, a number or of shape (..., 1), to wealth, shape (..., n): 0 or more, infinite where m_t is below 0, so
+        The function: m, a number or of shape (..., 1), to wealth, shape (..., n): 0 or more, infinite where m_t is
+            below 0, so
         that m is impossible; beyond the range of floats it is infinite too, or 0.
 
     Example:
-        One draw of 1 at m = 1/2. With s = 1/2 the bet of the first horizon is sqrt(2 log 40 / 16) / (1/2) = 1.358, and the
-        wealth 1 + 1.358 (1 - 1/2) = 1.679; for 64 draws the bet is half of it, 1.340; the mean of both is 1.509.
+        One draw of 1 at m = 1/2. With s = 1/2 the bet of the first horizon is sqrt(2 log 40 / 16) / (1/2) = 1.358, and
+        the wealth 1 + 1.358 (1 - 1/2) = 1.679; for 64 draws the bet is half of it, 1.340; the mean of both is 1.509.
 
         >>> wealth([1.0], population=64)(0.5).round(3).tolist()
         [1.509]
@@ -190,17 +202,20 @@ def _bounds(x: FloatArray, population: int, level: float) -> tuple[float, float]
 
 
 def _low(x: FloatArray, population: int, level: float) -> float:
-    """Return the largest multiple of the step that is rejected as too low a mean; at least the mean if all undrawn scores are 0.
+    """Return the largest multiple of the step that is rejected as too low a mean; at least the mean if all undrawn
+    scores are 0.
 
-    Wealth never rises with the candidate, so there is one crossing. It does not depend on the search, except for rounding
-    errors, which are far smaller than the change of one step of the candidate.
+    Wealth never rises with the candidate, so there is one crossing. It does not depend on the search, except for
+    rounding errors, which are far smaller than the change of one step of the candidate.
     """
     from scipy.optimize import brentq
 
     wealth_at = wealth(x, population, level)
 
     def excess(mean: float) -> float:
-        """Return how far the largest wealth lies beyond rejection, as a difference of roots of logarithms, nearly linear in the mean."""
+        """Return how far the largest wealth lies beyond rejection, as a difference of roots of logarithms, nearly
+        linear in the mean.
+        """
         most = min(float(wealth_at(mean).max()), 1e300)
         return sqrt(log(max(most, 1.0))) - sqrt(log(2 / (1 - level)))
 

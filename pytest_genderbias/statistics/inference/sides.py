@@ -1,4 +1,6 @@
-"""The sides of a mitigation as numbers: one figure of all models of each side, its item sums, and comparisons of sides."""
+"""The sides of a mitigation as numbers: one figure of all models of each side, its item sums, and comparisons of
+sides.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ KnownSums = ItemSums | UndefinedError
 
 @dataclass(frozen=True)
 class Return:
-    """The share of a reduction that is lost again, with one-sided bounds or ``None``, and the excess that the bounds are of."""
+    """The share of a reduction that is lost again, with one-sided bounds or ``None``, and the excess that the bounds
+    are of.
+    """
 
     share: float
     low: float | None
@@ -40,7 +44,8 @@ class SideValues:
 
     Attributes:
         values: by side, shape (seeds, models).
-        sums: by side, shape (seeds, models): the sums over units of each model; empty for a side that is compared over restarts only.
+        sums: by side, shape (seeds, models): the sums over units of each model; empty for a side that is compared over
+            restarts only.
         distance: from values to how bad they are, larger is worse; elementwise.
         neutral: the value without bias.
         population: what the cases of the figure are, for bounds without units.
@@ -77,8 +82,8 @@ class SideValues:
     def compare(self, now: str, then: Mapping[str, float], kept: float = 1.0) -> Difference:
         """Return the distance of side ``now`` minus ``kept`` times the weighted distances of the sides ``then``.
 
-        Where the figure is not made of units or restarts that could vary, figures of all cases are compared as they are, and figures of
-        a sample have infinite bounds.
+        Where the figure is not made of units or restarts that could vary, figures of all cases are compared as they
+        are, and figures of a sample have infinite bounds.
         """
         weights = [
             w / self.values[side].shape[1] for side, w in then.items() for _ in range(self.values[side].shape[1])
@@ -101,12 +106,16 @@ class SideValues:
             return self._without_bounds(value, str(error))
 
     def reduction(self, now: str, then: str, by: float) -> Reduction:
-        """Return the share of the distance of side ``then`` that side ``now`` lacks, with bounds that decide whether it is at least ``by``."""
+        """Return the share of the distance of side ``then`` that side ``now`` lacks, with bounds that decide whether it
+        is at least ``by``.
+        """
         distances = self.distance_of(then), self.distance_of(now)
         return measure_reduction(*distances, lambda kept: self.compare(now, {then: 1.0}, kept), by)
 
     def returned(self, again: str, now: str, then: str) -> Return:
-        """Return which share of the reduction from side ``then`` to ``now`` is lost on side ``again``; ``then`` is worse than ``now``."""
+        """Return which share of the reduction from side ``then`` to ``now`` is lost on side ``again``; ``then`` is
+        worse than ``now``.
+        """
         was, is_now, is_again = (self.distance_of(side) for side in (then, now, again))
         gone = was - is_now
         share = (is_again - is_now) / gone
@@ -119,7 +128,8 @@ class SideValues:
         return Return(share, low, high, above(share))
 
     def unit_slope(self, now: str, then: str) -> Interval | None:
-        """Return the slope of each unit's bias on side ``now`` on that on side ``then``, by the first model of each seed.
+        """Return the slope of each unit's bias on side ``now`` on that on side ``then``, by the first model of each
+        seed.
 
         The interval is over the units of one pair of models, or over restarts; ``None`` where there are no such slopes.
         """

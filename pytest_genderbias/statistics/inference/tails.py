@@ -1,6 +1,8 @@
-"""The tail of a paired comparison: how far a mean over items may lie off where rare items are far on the other side, and what makes it doubtful.
+"""The tail of a paired comparison: how far a mean over items may lie off where rare items are far on the other side,
+and what makes it doubtful.
 
-``docs/evidence/coverage-tails.md`` has the measured shares; ``tests/statistics/inference/test_tails.py`` recomputes a small part.
+``docs/evidence/coverage-tails.md`` has the measured shares; ``tests/statistics/inference/test_tails.py`` recomputes a
+small part.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ _SHRUNK = 3.0  #: a sample shows about a third of the skew of a long tail
 
 
 def kish_number(changes: ArrayLike) -> float:
-    """Return how many items carry a change: (sum of sizes)^2 / sum of squares (Kish 1965, Survey Sampling, section 11.7).
+    """Return how many items carry a change: (sum of sizes)^2 / sum of squares (Kish 1965, Survey Sampling, section
+    11.7).
 
     Args:
         changes: contribution of each item, shape (n,).
@@ -52,23 +55,27 @@ def skewness(values: ArrayLike) -> float:
 
 
 def tail_p(t: float, influences: ArrayLike) -> float:
-    """Return the p value of a mean that is t standard errors too high, if the tail towards lower values is long and hardly seen.
+    """Return the p value of a mean that is t standard errors too high, if the tail towards lower values is long and
+    hardly seen.
 
-    Where few items would be far lower, most samples lack them: the mean is too high then, and its error too small, so that every
-    method which looks at these items alone errs. By the first term of the Edgeworth expansion, a mean of n values of skewness g has
+    Where few items would be far lower, most samples lack them: the mean is too high then, and its error too small, so
+    that every method which looks at these items alone errs. By the first term of the Edgeworth expansion, a mean of n
+    values of skewness g has
 
     .. math:: P(T \\le z - g (2 z^2 + 1) / (6 \\sqrt n)) \\approx \\Phi(z)
 
-    (Johnson 1978, Modified t tests and confidence intervals for asymmetrical populations, JASA 73; Hall 1992, On the removal of skewness
-    by transformation, JRSS B 54). z solves this for three times the skewness at hand, less three standard errors sqrt(6 / n), where that is
-    below 0; p is Student's.
+    (Johnson 1978, Modified t tests and confidence intervals for asymmetrical populations, JASA 73; Hall 1992, On the
+    removal of skewness by transformation, JRSS B 54). z solves this for three times the skewness at hand, less three
+    standard errors sqrt(6 / n), where that is below 0; p is Student's.
 
     Args:
         t: the mean less its value under the hypothesis, over its standard error.
-        influences: the values, or the influence of each item on the statistic, up to location and scale, shape (n,), n > 1.
+        influences: the values, or the influence of each item on the statistic, up to location and scale, shape (n,), n
+            > 1.
 
     Example:
-        Symmetric: g = -3 sqrt(6 / 6) = -3, so that t = 2 + 3 (2 * 4 + 1) / (6 sqrt 6) = 3.8371 is as good as z = 2 with five degrees.
+        Symmetric: g = -3 sqrt(6 / 6) = -3, so that t = 2 + 3 (2 * 4 + 1) / (6 sqrt 6) = 3.8371 is as good as z = 2 with
+            five degrees.
 
         >>> from scipy import stats
         >>> round(tail_p(3.8371, [-1.0, 1.0, -1.0, 1.0, -1.0, 1.0]), 4), round(float(stats.t.sf(2.0, 5)), 4)
@@ -83,7 +90,8 @@ def tail_p(t: float, influences: ArrayLike) -> float:
 
 
 def tail_reach(level: float, influences: ArrayLike) -> float:
-    """Return how many standard errors below a mean its lower bound of this level lies: ``tail_p`` of the result is 1 - level.
+    """Return how many standard errors below a mean its lower bound of this level lies: ``tail_p`` of the result is 1 -
+    level.
 
     >>> influences = [0.0, 1.0, 2.0, 4.0, 9.0, 1.0]
     >>> round(tail_p(tail_reach(0.998, influences), influences), 6)
@@ -95,6 +103,8 @@ def tail_reach(level: float, influences: ArrayLike) -> float:
 
 
 def _long_tail(influences: ArrayLike) -> float:
-    """Return the skewness towards lower values that other items may have; not above 0 where the tail is on the other side."""
+    """Return the skewness towards lower values that other items may have; not above 0 where the tail is on the other
+    side.
+    """
     values = np.asarray(influences, dtype=np.float64)
     return float(_UNSEEN * np.sqrt(6 / len(values)) - _SHRUNK * skewness(values))

@@ -1,7 +1,8 @@
 """Errors of a statistic whose items are crossed with templates, both of which are samples.
 
-A suite puts the same occupations into the same few templates. Other occupations would give another value, and so would other templates.
-``docs/evidence/coverage-two-way.md`` has the measured coverage; a small version is recomputed by ``tests/statistics/inference/test_two_way.py``.
+A suite puts the same occupations into the same few templates. Other occupations would give another value, and so would
+other templates. ``docs/evidence/coverage-two-way.md`` has the measured coverage; a small version is recomputed by
+``tests/statistics/inference/test_two_way.py``.
 """
 
 from __future__ import annotations
@@ -69,18 +70,21 @@ class TwoWayError:
 def two_way_error(items: ArrayLike, cells: ArrayLike) -> TwoWayError:
     """Return the error of a statistic from the influences of its items, and of its cells.
 
-    The variance over items crossed with templates is V(items) + V(templates) - V(cells), the two one-way cluster variances minus that of
-    single cells, which both contain (Cameron, Gelbach and Miller 2011, Robust Inference with Multiway Clustering, section 2.2). Items
-    and templates are taken out of the cells first: with few templates, V(cells) would otherwise hold a good part of V(items). For a full
-    table of scores that is (MS(items) + MS(templates) - MS(rest)) / n, unbiased for independent effects of items and templates.
+    The variance over items crossed with templates is V(items) + V(templates) - V(cells), the two one-way cluster
+    variances minus that of single cells, which both contain (Cameron, Gelbach and Miller 2011, Robust Inference with
+    Multiway Clustering, section 2.2). Items and templates are taken out of the cells first: with few templates,
+    V(cells) would otherwise hold a good part of V(items). For a full table of scores that is (MS(items) + MS(templates)
+    - MS(rest)) / n, unbiased for independent effects of items and templates.
 
     Args:
         items: derivative of the statistic by the weight of each item, shape (G,), in units of the statistic.
-        cells: derivative of the statistic along "this template instead of the others", for each item, shape (G, T); each row sums to 0.
+        cells: derivative of the statistic along "this template instead of the others", for each item, shape (G, T);
+            each row sums to 0.
 
     Example:
-        The mean of three items in two templates, 1 2; 3 4; 5 9. Means of items 1.5, 3.5 and 7, of templates 3 and 5: the variances of
-        the mean are 7.75 / 3 and 2 / 2. What remains is .5, .5 and -1 with opposite signs in the other template: 3 / 2 / 6.
+        The mean of three items in two templates, 1 2; 3 4; 5 9. Means of items 1.5, 3.5 and 7, of templates 3 and 5:
+        the variances of the mean are 7.75 / 3 and 2 / 2. What remains is .5, .5 and -1 with opposite signs in the other
+        template: 3 / 2 / 6.
 
         >>> scores = np.array([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]])
         >>> of_items = scores.mean(axis=1)
@@ -109,7 +113,8 @@ def is_crossed(sums: ItemSums) -> bool:
 
 
 def template_groups(*sides: ItemSums) -> Groups | None:
-    """Return groups of templates that have the same sums in every item, on all sides: the model reads the same text in them.
+    """Return groups of templates that have the same sums in every item, on all sides: the model reads the same text in
+    them.
 
     "He is" and "he is" are one template to a model that knows no capitals, and say nothing of others.
 
@@ -117,8 +122,8 @@ def template_groups(*sides: ItemSums) -> Groups | None:
         sides: sums of one statistic, with the same items and templates.
 
     Returns:
-        The number of each template's group, from 0 in the order of their first templates, shape (T,). ``None`` where sums are not known
-        by template; other words that items are crossed with differ, even if their scores do not.
+        The number of each template's group, from 0 in the order of their first templates, shape (T,). ``None`` where
+        sums are not known by template; other words that items are crossed with differ, even if their scores do not.
 
     >>> table = np.array([[1.0, 2.0, 1.0], [3.0, 5.0, 3.0]])[..., None]
     >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
@@ -140,13 +145,16 @@ def template_groups(*sides: ItemSums) -> Groups | None:
 
 
 def different_templates(*sides: ItemSums) -> Groups | None:
-    """Return the groups of :func:`template_groups` if sums are known by template, of enough different ones for an error over others."""
+    """Return the groups of :func:`template_groups` if sums are known by template, of enough different ones for an error
+    over others.
+    """
     groups = template_groups(*sides) if all(map(is_crossed, sides)) else None
     return None if groups is None or int(groups.max()) + 1 < FEWEST_TEMPLATES else groups
 
 
 def merge_templates(cells: FloatArray, groups: Groups) -> FloatArray:
-    """Return the influences of cells, as :func:`two_way_error` takes them, with one column a group of templates, shape (G, T) to (G, T').
+    """Return the influences of cells, as :func:`two_way_error` takes them, with one column a group of templates, shape
+    (G, T) to (G, T').
 
     >>> merge_templates(np.array([[1.0, -2.0, 1.0]]), np.array([0, 1, 0])).round(3).tolist()
     [[1.333, -1.333]]
@@ -158,7 +166,8 @@ def merge_templates(cells: FloatArray, groups: Groups) -> FloatArray:
 
 
 def with_fixed(sums: ItemSums) -> str:
-    """Return what one-way bounds are over, and how many templates (or whatever items are crossed with) they take as they are.
+    """Return what one-way bounds are over, and how many templates (or whatever items are crossed with) they take as
+    they are.
 
     >>> table = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 4.0]])[..., None]
     >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
@@ -175,10 +184,12 @@ def with_fixed(sums: ItemSums) -> str:
 
 
 def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of a function of a statistic by the weights of items and of cells, as :func:`two_way_error` takes them.
+    """Return the derivatives of a function of a statistic by the weights of items and of cells, as
+    :func:`two_way_error` takes them.
 
-    An item's influence is the derivative of the statistic along its sums (Efron 1982, The Jackknife, section 6.3), and a template's along
-    its weight in the sums of every item. An item that has no case in some templates has no influence there.
+    An item's influence is the derivative of the statistic along its sums (Efron 1982, The Jackknife, section 6.3), and
+    a template's along its weight in the sums of every item. An item that has no case in some templates has no influence
+    there.
 
     Args:
         sums: by item and template.
@@ -208,7 +219,9 @@ def influences(sums: ItemSums, of: Of) -> tuple[FloatArray, FloatArray]:
 
 
 def _rows_of(sums: ItemSums, means: FloatArray) -> FloatArray:
-    """Return sums by item from means over templates, (n, 1, K) to (n', K'): no statistic depends on the scale of all sums."""
+    """Return sums by item from means over templates, (n, 1, K) to (n', K'): no statistic depends on the scale of all
+    sums.
+    """
     by_unit = find_combiner(sums.combiner, sums.parameters).by_unit
     assert by_unit is not None  # as is_crossed and score_table tell
     return by_unit(np.arange(len(means)).astype(np.str_), means)[1]
@@ -249,9 +262,9 @@ def two_way_interval(
 ) -> Interval | None:
     """Return the interval of a statistic for other items and other templates of the same kinds.
 
-    Student's t with the two-way error, on Fisher's z for correlations, and never within the interval over items alone, which follows
-    skewed items. With fewer than four different templates it is the interval over items, and ``over`` says how many templates it takes
-    as fixed. Templates that a model reads alike are one.
+    Student's t with the two-way error, on Fisher's z for correlations, and never within the interval over items alone,
+    which follows skewed items. With fewer than four different templates it is the interval over items, and ``over``
+    says how many templates it takes as fixed. Templates that a model reads alike are one.
 
     Args:
         sums: of the statistic, by item and template.
@@ -262,7 +275,8 @@ def two_way_interval(
         The interval. ``None`` where there is none over items.
 
     Example:
-        Items do not differ, four templates do: 1, 2, 3 and 6 have a standard error of 1.08, and 3.18 times that is 3.44.
+        Items do not differ, four templates do: 1, 2, 3 and 6 have a standard error of 1.08, and 3.18 times that is
+            3.44.
 
         >>> table = np.tile([1.0, 2.0, 3.0, 6.0], (5, 1))[..., None]
         >>> sums = ItemSums(np.array(list("abcde")), table, "mean_of_template_means", "words", templates=np.array(list("wxyz")))

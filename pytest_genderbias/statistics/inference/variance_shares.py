@@ -29,9 +29,10 @@ class VarianceShare:
         levels: number of items, templates or restarts; of cells, for the rest.
         variance: the component of variance, in squared units of the statistic; 0 if its estimate is below 0.
         share: of the variance of a single cell, 0 to 1.
-        share_of_value: of the variance of the value, a mean over all levels, 0 to 1: what the value would change by with other items, other
-            templates or other seeds.
-        below_zero: whether the estimate is below 0, as it is in about half of the cases where the source has no variance.
+        share_of_value: of the variance of the value, a mean over all levels, 0 to 1: what the value would change by
+            with other items, other templates or other seeds.
+        below_zero: whether the estimate is below 0, as it is in about half of the cases where the source has no
+            variance.
     """
 
     source: str
@@ -45,9 +46,10 @@ class VarianceShare:
 def variance_shares(table: ArrayLike, sources: Sequence[str]) -> list[VarianceShare]:
     """Return the components of variance of a full table of scores whose factors are all samples.
 
-    These are the estimates of the analysis of variance with random effects: expected mean squares are solved for the components (Searle,
-    Casella and McCulloch 1992, Variance Components, chapter 4). The component of factors A is the sum of (-1)^(|B| - |A|) MS(B) over the
-    sets B that contain A, divided by the number of scores of each combination of their levels. The rest is made of all interactions.
+    These are the estimates of the analysis of variance with random effects: expected mean squares are solved for the
+    components (Searle, Casella and McCulloch 1992, Variance Components, chapter 4). The component of factors A is the
+    sum of (-1)^(|B| - |A|) MS(B) over the sets B that contain A, divided by the number of scores of each combination of
+    their levels. The rest is made of all interactions.
 
     Args:
         table: one score a cell, one axis a factor, each with at least two levels.
@@ -57,8 +59,8 @@ def variance_shares(table: ArrayLike, sources: Sequence[str]) -> list[VarianceSh
         UndefinedError: a factor has one level only, a score is missing, or all scores are the same.
 
     Example:
-        Three items in two templates, 1 2; 3 4; 5 9: the mean squares are 15.5, 6 and 1.5, so the components are (15.5 - 1.5) / 2,
-        (6 - 1.5) / 3 and 1.5. The variance of the mean is 7 / 3 + 1.5 / 2 + 1.5 / 6.
+        Three items in two templates, 1 2; 3 4; 5 9: the mean squares are 15.5, 6 and 1.5, so the components are (15.5 -
+        1.5) / 2, (6 - 1.5) / 3 and 1.5. The variance of the mean is 7 / 3 + 1.5 / 2 + 1.5 / 6.
 
         >>> for one in variance_shares([[1.0, 2.0], [3.0, 4.0], [5.0, 9.0]], ["items", "templates"]):
         ...     print(one.source, one.levels, round(one.variance, 3), round(one.share, 3), round(one.share_of_value, 3))
@@ -124,11 +126,13 @@ def _component(group: _Group, squares: dict[_Group, float], shape: tuple[int, ..
 def score_table(sums: ItemSums) -> FloatArray:
     """Return one score a cell whose mean is the statistic, shape (G, T), from sums by item and template.
 
-    The score of a mean is that of the cell. For other statistics it is the value plus the influences of the item and of the cell (pseudo-values:
-    Efron 1982, The Jackknife, section 6.3): for mean absolute scores, the score with the sign of its item's mean.
+    The score of a mean is that of the cell. For other statistics it is the value plus the influences of the item and of
+    the cell (pseudo-values: Efron 1982, The Jackknife, section 6.3): for mean absolute scores, the score with the sign
+    of its item's mean.
 
     Raises:
-        UndefinedError: sums are not known by template, the statistic is not smooth, or some items have no case in some templates.
+        UndefinedError: sums are not known by template, the statistic is not smooth, or some items have no case in some
+            templates.
 
     >>> table = np.array([[1.0, 2.0], [-3.0, -4.0]])[..., None]
     >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_absolute_template_mean", "words", templates=np.array(["x", "y"]))

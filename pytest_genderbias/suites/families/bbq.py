@@ -77,7 +77,9 @@ def _accuracy_sums(options: Options, arrays: Arrays, ambiguous: bool) -> ItemSum
 
 
 def _gap_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return right answers and questions where the right one fits the stereotype, and where it does not, by template."""
+    """Return right answers and questions where the right one fits the stereotype, and where it does not, by
+    template.
+    """
     refuse_unable(arrays)
     labels, hits, n = _gap_table(arrays)
     if not n.any(axis=0).all():
@@ -107,8 +109,8 @@ class BbqOptions(TypedDict):
 class Bbq(Family[None, BbqOptions]):
     """Answers to BBQ's questions, picked from three options in all six orders.
 
-    Gender: ``Gender_identity.jsonl`` if it is there, else questions that are made from BBQ's templates with a fixed seed, which the
-    notes say. Other categories are read as published.
+    Gender: ``Gender_identity.jsonl`` if it is there, else questions that are made from BBQ's templates with a fixed
+    seed, which the notes say. Other categories are read as published.
     """
 
     name: ClassVar[str] = "bbq"
@@ -312,8 +314,8 @@ def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.g
 def _unable(items: Arrays, floor: float) -> str:
     """Return why no bias has a value, or an empty text: the text has to be read, and not only a person be named.
 
-    Naming either person at random is right in half of the disambiguated contexts, and so is following the stereotype alone. The reason has
-    the accuracy on both sides.
+    Naming either person at random is right in half of the disambiguated contexts, and so is following the stereotype
+    alone. The reason has the accuracy on both sides.
     """
     unclear, right, named, mass = take_arrays(items, "ambiguous", "right", "chosen", "mass")
     _, (hits, persons, n) = _totals(items, ~unclear.astype(bool), right, named, np.ones(len(right)))
@@ -353,7 +355,8 @@ def _interval(name: str, statistic: FamilyStatistic, options: Options, items: Ar
 
 
 def _records(items: Mapping[str, NDArray[np.generic]]) -> list[Record]:
-    """Return lean and accuracy of each template and of each group, in ambiguous and in disambiguated contexts, the worst first.
+    """Return lean and accuracy of each template and of each group, in ambiguous and in disambiguated contexts, the
+    worst first.
 
     A model that cannot do the task has no lean, here as in the values.
     """

@@ -1,4 +1,6 @@
-"""The family ``bios``: rates of a classifier for women and men, by class (orgad2022, section 3; webster2020, section 3.1)."""
+"""The family ``bios``: rates of a classifier for women and men, by class (orgad2022, section 3; webster2020, section
+3.1).
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def _balanced_persons(options: Options, role: str) -> str:
 
 
 def _tables(arrays: Arrays, prefix: str = "") -> tuple[BlockTables, FloatArray]:
-    """Return the tables by block, of the compared persons or (``prefix``) of all, and the share of the first group by class."""
+    """Return the tables by block, of the compared persons or (``prefix``) of all, and the share of the first group by
+    class.
+    """
     classes, shares, cells, counts = take_arrays(arrays, "class", "share", f"{prefix}cell", f"{prefix}count")
     return BlockTables.unpacked(classes, cells, counts), np.where(shares < 0, np.nan, shares)
 
@@ -181,7 +185,9 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 
 def _unit_accuracy(options: Options, answer: Answer) -> FloatArray | None:
-    """Return whether each person is classified correctly; None with balancing, which draws other persons in another sample."""
+    """Return whether each person is classified correctly; None with balancing, which draws other persons in another
+    sample.
+    """
     if options["balanced"] or answer.cases is None:
         return None
     predicted = np.asarray(answer.cases.labels)[answer.values[:, 0].argmax(axis=1)]
@@ -354,7 +360,9 @@ def _balanced(persons: Persons, options: BiosOptions, seed: int) -> tuple[IntArr
 
 
 def _items(persons: Persons, tables: IntArray, whole: bool) -> Items:
-    """Return hits and trials by rate, group and class; after a complete scoring, also the ids, for a comparison with a baseline."""
+    """Return hits and trials by rate, group and class; after a complete scoring, also the ids, for a comparison with a
+    baseline.
+    """
     hits, trials = zip(*(hits_and_trials(tables, rate) for rate in _RATES.values()), strict=True)
     items: Items = {
         "class": np.asarray(persons.labels),
@@ -367,7 +375,9 @@ def _items(persons: Persons, tables: IntArray, whole: bool) -> Items:
 
 
 def _block_items(persons: Persons, chosen: IntArray, balanced: bool) -> Items:
-    """Return tables by block of persons, of the compared ones and, with balancing, of all; and shares, -1 if unknown."""
+    """Return tables by block of persons, of the compared ones and, with balancing, of all; and shares, -1 if
+    unknown.
+    """
     block = block_of(persons.ids.tolist())
 
     def packed(rows: IntArray | slice) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
@@ -462,7 +472,9 @@ def _take_accuracy(figures: SummaryBuilder, tables: IntArray) -> None:
 def _null_lines(
     tables: IntArray, everybody: IntArray, shares: FloatArray, repeats: int, seed: int
 ) -> dict[str, FloatArray]:
-    """Return root mean squares and correlations, and slopes over all persons, with groups shuffled as :func:`_shuffled` does."""
+    """Return root mean squares and correlations, and slopes over all persons, with groups shuffled as :func:`_shuffled`
+    does.
+    """
     null = {}
     for figure, counts in (("rms", tables), ("pearson", tables), ("slope", everybody)):
         shuffled = _shuffled(counts, repeats, seed)

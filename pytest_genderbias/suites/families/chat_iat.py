@@ -102,7 +102,8 @@ def _attributes(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, NDArray[n
 
 
 def _counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray, NDArray[np.bool_]]:
-    """Return the attributes, their sampled answers with the first group's word and with either, and whether each belongs to that group.
+    """Return the attributes, their sampled answers with the first group's word and with either, and whether each
+    belongs to that group.
 
     Raises:
         UndefinedError: the model cannot do the task.
@@ -115,7 +116,9 @@ def _counts(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray, N
 
 
 def _score_table(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
-    """Return the attributes, and what goes to the first group and to either, apart for its own attributes and those of the second group."""
+    """Return the attributes, and what goes to the first group and to either, apart for its own attributes and those of
+    the second group.
+    """
     if "counted" in arrays:
         labels, hits, n, own = _counts(arrays)
     else:
@@ -135,16 +138,18 @@ def _score(arrays: Arrays) -> float:
 
 
 def _score_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the probability of the first group by attribute, apart for its own attributes and those of the second group."""
+    """Return the probability of the first group by attribute, apart for its own attributes and those of the second
+    group.
+    """
     return accuracy_gap_sums(*_score_table(arrays), _OVER)
 
 
 class ChatIat(Family[ChatIatBody, ChatIatOptions]):
     """Which of two groups' words a chat model puts to an attribute, by probability and in both orders.
 
-    The paper asks for a list of attributes with a word written after each, and counts. Here each attribute is asked alone, with every
-    pair of words at the same place of the two lists, and gives its probability to both; with the option ``by=counts``, the numbers of
-    answers that are sampled by these probabilities.
+    The paper asks for a list of attributes with a word written after each, and counts. Here each attribute is asked
+    alone, with every pair of words at the same place of the two lists, and gives its probability to both; with the
+    option ``by=counts``, the numbers of answers that are sampled by these probabilities.
     """
 
     name: ClassVar[str] = "chat-iat"
@@ -301,7 +306,9 @@ def _picked(answer: Answer) -> Picked:
 
 
 def _first_shares(answer: Answer) -> FloatArray:
-    """Return the probability of the first group's word against both words, by unit, also where both are next to nothing."""
+    """Return the probability of the first group's word against both words, by unit, also where both are next to
+    nothing.
+    """
     log_probs = np.asarray(answer.values, dtype=np.float64)
     p = option_probabilities(log_probs - log_probs.max(axis=(1, 2), keepdims=True))
     return np.asarray(p[:, 0] / p.sum(axis=1))
@@ -357,7 +364,9 @@ def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatAr
 
 
 def _records(items: Arrays) -> list[Record]:
-    """Return the score of each test, the worst first, and what each attribute gives; none where the model cannot do the task."""
+    """Return the score of each test, the worst first, and what each attribute gives; none where the model cannot do the
+    task.
+    """
     if str(items["undefined"][0]):
         return []
     tests: list[Record] = []

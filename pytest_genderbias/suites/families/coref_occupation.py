@@ -1,4 +1,6 @@
-"""The family ``coref-occupation``: coreference score of an occupation with "he" minus that with "she" (lu2018, section 3)."""
+"""The family ``coref-occupation``: coreference score of an occupation with "he" minus that with "she" (lu2018, section
+3).
+"""
 
 from __future__ import annotations
 
@@ -61,7 +63,9 @@ class CorefOccupationOptions(CoreferenceOptions):
 
 
 class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
-    """Score of (occupation, pronoun) with the pronoun of the first group minus that of the second, in sentences of lu2018."""
+    """Score of (occupation, pronoun) with the pronoun of the first group minus that of the second, in sentences of
+    lu2018.
+    """
 
     name: ClassVar[str] = "coref-occupation"
     definition: ClassVar[str] = "coref-occupation/1"

@@ -1,4 +1,6 @@
-"""The family ``coref-winobias``: F1 on pro-stereotypical minus F1 on anti-stereotypical sentences (Zhao et al. 2018, orgad2022)."""
+"""The family ``coref-winobias``: F1 on pro-stereotypical minus F1 on anti-stereotypical sentences (Zhao et al. 2018,
+orgad2022).
+"""
 
 from __future__ import annotations
 
@@ -98,7 +100,9 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
     def summarise(
         self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int
     ) -> Summary:
-        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over professions."""
+        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
+        professions.
+        """
         answer = answers["cases"]
         facts, verdicts = _facts(answer), verdicts_of(answer)
         figures = SummaryBuilder(self.statistics)

@@ -1,4 +1,6 @@
-"""The family ``coref-winogender``: likelihood that "she" refers to an occupation, by its share of women (webster2020, 3.1)."""
+"""The family ``coref-winogender``: likelihood that "she" refers to an occupation, by its share of women (webster2020,
+3.1).
+"""
 
 from __future__ import annotations
 
@@ -52,9 +54,9 @@ class WinogenderOptions(CoreferenceOptions):
 class CorefWinogender(Family[None, WinogenderOptions]):
     """Likelihood that the pronoun refers to the occupation, by occupation and gender of the pronoun.
 
-    The likelihood is the probability of edge-probe, also that of a checkpoint with its head, or the softmax of the two scores of other
-    scorers; the option ``likelihood`` changes it for log-odds and probabilities. For a system with clusters only, it is 1 if only the occupation is
-    linked, one half if both are, otherwise 0.
+    The likelihood is the probability of edge-probe, also that of a checkpoint with its head, or the softmax of the two
+    scores of other scorers; the option ``likelihood`` changes it for log-odds and probabilities. For a system with
+    clusters only, it is 1 if only the occupation is linked, one half if both are, otherwise 0.
     """
 
     name: ClassVar[str] = "coref-winogender"
@@ -113,7 +115,9 @@ class CorefWinogender(Family[None, WinogenderOptions]):
     def shuffle(
         self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray] | None:
-        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
+        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
+        template.
+        """
         answer = answers["cases"]
         facts = _facts(answer)
         judged = _judged(facts, verdicts_of(answer), _how(options, answer.cases))

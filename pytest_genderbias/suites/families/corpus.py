@@ -1,4 +1,6 @@
-"""The family ``corpus``: co-occurrence of words with gendered words, in a text or in generated texts (bordia2019, section 3.3)."""
+"""The family ``corpus``: co-occurrence of words with gendered words, in a text or in generated texts (bordia2019,
+section 3.3).
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 
 class Corpus(Family[CorpusBody, CorpusOptions]):
-    """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and its reproduction by a model."""
+    """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and its reproduction by a
+    model.
+    """
 
     name: ClassVar[str] = "corpus"
     definition: ClassVar[str] = "corpus/2"
@@ -230,7 +234,9 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
     def shuffle(
         self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
-        """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not there)."""
+        """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not
+        there).
+        """
         counting = Counting(body, options)
         generated, beside = _texts(answers)
         if "texts" in answers:

@@ -1,4 +1,6 @@
-"""The family ``decisions``: yes-or-no decisions about a person whose gender changes (the form of Tamkin et al. 2023)."""
+"""The family ``decisions``: yes-or-no decisions about a person whose gender changes (the form of Tamkin et al.
+2023).
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,9 @@ def _difference_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 
 def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return mean P(yes) of the first group and of the reference group, by scenario: the totals' ratio is the statistic."""
+    """Return mean P(yes) of the first group and of the reference group, by scenario: the totals' ratio is the
+    statistic.
+    """
     scenario, first, reference = _able(arrays, "scenario", "yes_first", "yes_reference")
     return mean_sums(scenario, first, reference, _OVER)
 
@@ -109,7 +113,8 @@ def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
 class Decisions(Family[DecisionsBody, DecisionsOptions]):
     """How likely a chat model says yes in a decision about a person of the first group, against the second group.
 
-    Yes favours the person in every scenario. Each is asked about several persons of both groups, and with both orders of yes and no.
+    Yes favours the person in every scenario. Each is asked about several persons of both groups, and with both orders
+    of yes and no.
     """
 
     name: ClassVar[str] = "decisions"
@@ -179,7 +184,9 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         return [list(body.groups), body.names.content(), list(body.described), *scenarios]
 
     def questions(self, body: DecisionsBody, options: DecisionsOptions, context: Context) -> dict[str, Question]:
-        """Ask for each decision about each person, in both orders of yes and no, and for the tokens of the names; a unit is a scenario."""
+        """Ask for each decision about each person, in both orders of yes and no, and for the tokens of the names; a
+        unit is a scenario.
+        """
         persons = _persons(body, options["person"])
         query = ChatAnswers(_ANSWERS)
         balanced = options["person"] == "names" and options["balance"] == "tokens" and context.role == _WITH_TOKENIZER
@@ -277,7 +284,9 @@ def _cases(scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], tuple[
 
 @dataclass(frozen=True)
 class _Decided:
-    """Decisions in n scenarios: log-odds and probability of yes by group, person and order, shape (n, 2, persons, 2); ``mass``, shape (n,)."""
+    """Decisions in n scenarios: log-odds and probability of yes by group, person and order, shape (n, 2, persons, 2);
+    ``mass``, shape (n,).
+    """
 
     logits: FloatArray
     yes: FloatArray
@@ -295,7 +304,9 @@ def _decided(answer: Answer) -> _Decided:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights of the names of both groups, each of shape (names,), and why there are none; they are equal where nothing is balanced."""
+    """Weights of the names of both groups, each of shape (names,), and why there are none; they are equal where nothing
+    is balanced.
+    """
 
     by_group: tuple[FloatArray, FloatArray] | None = None
     reason: str = ""

@@ -1,4 +1,6 @@
-"""The family ``disco``: correlations of a masked LM's fills with groups of persons (webster2020, section 3.1 and appendix A)."""
+"""The family ``disco``: correlations of a masked LM's fills with groups of persons (webster2020, section 3.1 and
+appendix A).
+"""
 
 from __future__ import annotations
 
@@ -57,7 +59,9 @@ def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 
 def _smallest_effect(body: DiscoBody, options: DiscoOptions, scores: Answer, sizes: IntArray) -> str:
-    """Return a note on the smallest effect that the test can find with so many persons, in the template with the fewest fills."""
+    """Return a note on the smallest effect that the test can find with so many persons, in the template with the fewest
+    fills.
+    """
     fills = [len(count_fills(scores.values[:, t]).fills) for t in range(scores.values.shape[1])]
     tests = min(fills) if options["family"] == "template" else sum(fills)
     fewest = fewest_significant(sizes, options["level"] / tests, options["test"])
@@ -107,7 +111,9 @@ def _parse(rows: LocatedList) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
 
 
 def _by_name(names: NDArray[np.str_], group_of: IntArray) -> NDArray[np.intp]:
-    """Return the positions of the persons in alphabetical order, so that shuffles do not depend on the order of the word list."""
+    """Return the positions of the persons in alphabetical order, so that shuffles do not depend on the order of the
+    word list.
+    """
     return np.lexsort((group_of, names))
 
 

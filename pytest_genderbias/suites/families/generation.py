@@ -1,4 +1,6 @@
-"""The family ``generation``: texts that a model writes after a prompt, and after the same prompt with its gendered words swapped."""
+"""The family ``generation``: texts that a model writes after a prompt, and after the same prompt with its gendered
+words swapped.
+"""
 
 from __future__ import annotations
 
@@ -129,7 +131,8 @@ def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
 class Generation(Family[GenerationBody, GenerationOptions]):
     """What a model writes after a prompt about the first group, against the same prompt about the second group.
 
-    Both prompts are continued several times with the same random numbers. The texts are compared by word lists; no other model judges them.
+    Both prompts are continued several times with the same random numbers. The texts are compared by word lists; no
+    other model judges them.
     """
 
     name: ClassVar[str] = "generation"
@@ -414,7 +417,9 @@ def _examples(answer: Answer, items: Arrays, body: GenerationBody) -> Examples:
 
 
 def _records(items: Arrays, groups: tuple[str, str]) -> list[Record]:
-    """Return the figures of each group, then the differences by field and by prompt, the largest difference of sentiment first."""
+    """Return the figures of each group, then the differences by field and by prompt, the largest difference of
+    sentiment first.
+    """
     figures = {name: [np.asarray(items[f"{name}_{side}"], dtype=np.float64) for side in _SIDES] for name in _FIGURES}
     records: list[Record] = [
         {"slice": "group", "value": group, **{name: float(np.mean(sides[place])) for name, sides in figures.items()}}

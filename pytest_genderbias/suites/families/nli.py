@@ -86,7 +86,9 @@ class Sentences:
 
 @dataclass(frozen=True)
 class NliBody:
-    """Premise and hypothesis in other words each time, their slots, and the combinations of words in the shared slots."""
+    """Premise and hypothesis in other words each time, their slots, and the combinations of words in the shared
+    slots.
+    """
 
     templates: TemplateSets[Sentences]
     slots: Mapping[str, SlotWords]
@@ -109,7 +111,9 @@ def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
 
 
 def _above(name: str) -> FamilyStatistic:
-    """Return the share with a probability of neutral above a threshold: of pairs, or of pairs of words (option ``unit``)."""
+    """Return the share with a probability of neutral above a threshold: of pairs, or of pairs of words (option
+    ``unit``).
+    """
 
     def sums(options: Options, arrays: Arrays) -> ItemSums:
         return (_word_pair_sums if options["unit"] == "word_pair" else _pair_sums)(options, arrays, name)
@@ -174,7 +178,9 @@ def _by_words(arrays: Arrays, sums: NDArray[Any], n: NDArray[Any]) -> ItemSums:
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the number of correct answers by block of consecutive pairs; of a chat model, by premise of the controls."""
+    """Return the number of correct answers by block of consecutive pairs; of a chat model, by premise of the
+    controls.
+    """
     labels, right, n = take_arrays(arrays, "accuracy_pairs", "accuracy_right", "accuracy_n")
     return mean_sums(labels, right, n, PREMISES if "undefined" in arrays else "blocks of sentence pairs")
 
@@ -195,11 +201,11 @@ class NliOptions(TypedDict):
 class Nli(Family[NliBody, NliOptions]):
     """Neutrality of a model on sentence pairs (premise, hypothesis) with different subjects.
 
-    A chat model is asked through its chat template, with the three labels as options in all six orders, and its options are
-    normalised. It has no value where it does not do this task: its options have too little mass, or it does not label controls better
-    than guessing. With the option ``verbaliser``, a causal LM answers a question in words; the probability of a label is that of its answer
-    among the three. These values depend on the wording and on the prior probabilities of the answers, so use them only to
-    compare checkpoints of one model.
+    A chat model is asked through its chat template, with the three labels as options in all six orders, and its options
+    are normalised. It has no value where it does not do this task: its options have too little mass, or it does not
+    label controls better than guessing. With the option ``verbaliser``, a causal LM answers a question in words; the
+    probability of a label is that of its answer among the three. These values depend on the wording and on the prior
+    probabilities of the answers, so use them only to compare checkpoints of one model.
     """
 
     name: ClassVar[str] = "nli"
@@ -277,7 +283,9 @@ class Nli(Family[NliBody, NliOptions]):
         return [*sentences.texts, {k: v.content() for k, v in body.slots.items()}, combine]
 
     def space(self, body: NliBody, options: NliOptions) -> CaseSpace:
-        """Return the cases, premise subject x hypothesis subject x combinations x templates; a unit is a sentence pair."""
+        """Return the cases, premise subject x hypothesis subject x combinations x templates; a unit is a sentence
+        pair.
+        """
         words = {name: slot.words(options["as_printed"]) for name, slot in body.slots.items()}
         axes = [Axis.whole(name, len(words[name])) for name in body.subjects]
         if body.shared:
@@ -293,7 +301,9 @@ class Nli(Family[NliBody, NliOptions]):
         return CaseSpace(templates, words, tuple(axes), unit_axes=len(axes))
 
     def questions(self, body: NliBody, options: NliOptions, context: Context) -> dict[str, Question]:
-        """Ask for the probabilities of every pair and, if SNLI is available, of its pairs; a chat model in words, also about controls."""
+        """Ask for the probabilities of every pair and, if SNLI is available, of its pairs; a chat model in words, also
+        about controls.
+        """
         if context.role != "causal-lm" and options["verbaliser"] is not None:
             raise NotApplicableError("the option verbaliser is for causal LMs; remove it for a classifier")
         if context.role in CHAT_ROLES and options["verbaliser"] is None:
@@ -378,7 +388,9 @@ class Nli(Family[NliBody, NliOptions]):
 
 
 def _of_chat(summary: Summary, scores: Answer, controls: Answer, floor: float) -> Summary:
-    """Return the summary of a chat model: without values where it cannot do the task, and with what is known of that."""
+    """Return the summary of a chat model: without values where it cannot do the task, and with what is known of
+    that.
+    """
     mass = label_probabilities(scores)[1]
     reason = why_not(mass, controls, floor)
     task = {
@@ -530,7 +542,9 @@ def _extremes(top: int, space: CaseSpace, scores: Answer, p: FloatArray) -> list
 
 
 def _verbaliser(text: object) -> VerbalisedProbabilities | None:
-    """Parse ``QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION``, or the name of a packaged one; None if it is neither."""
+    """Parse ``QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION``, or the name of a packaged one; None if it is
+    neither.
+    """
     parts = [part.strip() for part in _VERBALISERS.get(str(text), str(text)).split(" | ")]
     if len(parts) != 4 or not all(parts) or len(set(parts[1:])) != 3:
         return None
@@ -585,7 +599,9 @@ def _parse_slices(text: str | None, body: NliBody) -> list[tuple[str, ...]]:
 def _read_combine(
     data: LocatedMap, shared: tuple[str, ...], slots: Mapping[str, SlotWords]
 ) -> dict[str, tuple[Mapping[str, Mapping[str, object]], ...]]:
-    """Read ``combine: {typed: [{verb: {class: eating}, object: {class: food}}, ...]}``; a slot without a rule keeps all words."""
+    """Read ``combine: {typed: [{verb: {class: eating}, object: {class: food}}, ...]}``; a slot without a rule keeps all
+    words.
+    """
     if not shared or "combine" not in data:
         return {"typed": ({},)}
     sets = take(data, "combine", LocatedMap, "the suite")

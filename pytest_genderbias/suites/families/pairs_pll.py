@@ -1,4 +1,6 @@
-"""The family ``pairs-pll``: preference of an LM for one sentence of a pair (Nangia et al. 2020, CrowS-Pairs, section 4)."""
+"""The family ``pairs-pll``: preference of an LM for one sentence of a pair (Nangia et al. 2020, CrowS-Pairs, section
+4).
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ _FEW = "the {} that vary are too few among those scored"
 
 
 def _unit_choices(options: Options, answer: Answer) -> FloatArray | None:
-    """Return the choice in each pair, NaN without a token to score; None if a pair has no stereotype or shares no word."""
+    """Return the choice in each pair, NaN without a token to score; None if a pair has no stereotype or shares no
+    word.
+    """
     known = answer.cases.facts
     if not (np.asarray(known["comparable"]).all() and np.asarray(known["stereotypical"]).all()):
         return None
@@ -87,10 +91,11 @@ class PairsOptions(TypedDict):
 class PairsPll(Family[None, PairsOptions]):
     """Score of the stereotypical sentence of each pair minus that of the other.
 
-    The score of Nangia et al. is the sum of ln P over the tokens that both sentences share, each masked alone and conditioned
-    on the tokens that differ. The tokens shared are the longest matching blocks of token ids, as in their code. A causal LM is
-    scored over the whole sentence, by the chain rule. All data sets use this score. The original measure of StereoSet (Nadeem et
-    al. 2021) scores the word that differs, that of BEC-Pro (Bartl et al. 2020) the person with and without the profession masked.
+    The score of Nangia et al. is the sum of ln P over the tokens that both sentences share, each masked alone and
+    conditioned on the tokens that differ. The tokens shared are the longest matching blocks of token ids, as in their
+    code. A causal LM is scored over the whole sentence, by the chain rule. All data sets use this score. The original
+    measure of StereoSet (Nadeem et al. 2021) scores the word that differs, that of BEC-Pro (Bartl et al. 2020) the
+    person with and without the profession masked.
     """
 
     name: ClassVar[str] = "pairs-pll"
@@ -247,8 +252,8 @@ def _cluster(name: str, of_professions: bool) -> str:
 def shared_spans(more: str, less: str) -> tuple[Spans, Spans]:
     """Return the character ranges of the words that two sentences share, in order, for each of them.
 
-    The longest runs of equal words are matched first (Ratcliff and Obershelp). This is the option ``match=words``; by default the
-    scorer matches token ids.
+    The longest runs of equal words are matched first (Ratcliff and Obershelp). This is the option ``match=words``; by
+    default the scorer matches token ids.
     A range starts after the previous word, so that it includes the leading space.
 
     >>> shared_spans("He sings, too.", "She sings, too.")
@@ -289,7 +294,9 @@ def _interval(
 
 
 def _by(labels: NDArray[np.str_], what: str, difference: FloatArray, judged: NDArray[np.bool_]) -> Iterable[Record]:
-    """Return both statistics of each group, the least neutral first; without a stereotype, the mean of male minus female."""
+    """Return both statistics of each group, the least neutral first; without a stereotype, the mean of male minus
+    female.
+    """
     records: list[Record] = []
     for label in np.unique(labels[labels != ""]):
         d, known = difference[labels == label], bool(judged[labels == label].all())

@@ -148,7 +148,9 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         return [body.data, body.professions]
 
     def questions(self, body: ProbeBody, options: ProbeOptions, context: Context) -> dict[str, Question]:
-        """Ask for the vector of each text, or of each profession in its sentence, of the network and of an untrained one."""
+        """Ask for the vector of each text, or of each profession in its sentence, of the network and of an untrained
+        one.
+        """
         name = options["texts"] or body.data
         if name == "winobias":
             self._refuse_options_of_tables(options)
@@ -210,7 +212,9 @@ class Probe(Family[ProbeBody, ProbeOptions]):
     def shuffle(
         self, body: ProbeBody, options: ProbeOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
-        """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as measured."""
+        """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as
+        measured.
+        """
         answer = answers["cases"]
         facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
         labels, groups, vectors = facts["label"], facts.get("order"), answer.values[:, 0]
@@ -284,7 +288,9 @@ def _texts(name: str, options: ProbeOptions, context: Context) -> TextCases:
 
 
 def _sentences(context: Context, professions: str) -> TextCases:
-    """Return both professions of each sentence. Only the pro-stereotypical version is used: the pronouns, which differ, are masked."""
+    """Return both professions of each sentence. Only the pro-stereotypical version is used: the pronouns, which differ,
+    are masked.
+    """
     group = {entry.word: str(entry.attributes["group"]) for entry in load_wordlist(professions).entries}
     texts, spans, names = [], [], []
     for path in context.data.find_all("winobias"):

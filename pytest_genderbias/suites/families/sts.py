@@ -1,4 +1,6 @@
-"""The family ``sts``: similarity of "A nurse is walking" to "A woman is walking" and to "A man is walking" (webster2020, 3)."""
+"""The family ``sts``: similarity of "A nurse is walking" to "A woman is walking" and to "A man is walking"
+(webster2020, 3).
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ class StsBody:
 
 
 def _line_sums(options: Options, arrays: Arrays, figure: LineFigure) -> ItemSums:
-    """Return the sums of a figure of the difference against the share of women, by profession and, if that is known, by template."""
+    """Return the sums of a figure of the difference against the share of women, by profession and, if that is known, by
+    template.
+    """
     profession, share, bias = take_arrays(arrays, "profession", "share", "difference")
     if "template_difference" in arrays:
         templates, sums, n = take_arrays(arrays, "template", "template_difference", "template_n")
@@ -98,7 +102,9 @@ class StsOptions(TypedDict):
 
 
 class Sts(Family[StsBody, StsOptions]):
-    """Similarity to the sentence with a woman minus that to the sentence with a man, correlated with the share of women."""
+    """Similarity to the sentence with a woman minus that to the sentence with a man, correlated with the share of
+    women.
+    """
 
     name: ClassVar[str] = "sts"
     definition: ClassVar[str] = "sts/1"
@@ -278,7 +284,9 @@ class Sts(Family[StsBody, StsOptions]):
 
 
 def _professions(body: StsBody, answer: Answer) -> tuple[IntArray, IntArray, FloatArray]:
-    """Return the scored professions, the position of each unit's profession in them, and their share of women (0 to 1)."""
+    """Return the scored professions, the position of each unit's profession in them, and their share of women (0 to
+    1).
+    """
     space: CaseSpace = answer.cases
     of_cases = space.columns(space.cases_of(answer.units))[PROFESSION].reshape(-1, 2)[:, 0]
     seen, of_units = np.unique(of_cases, return_inverse=True)

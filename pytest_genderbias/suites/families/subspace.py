@@ -1,4 +1,5 @@
-"""The family ``subspace``: whether one direction explains the differences of words, and its cosine with the learned direction.
+"""The family ``subspace``: whether one direction explains the differences of words, and its cosine with the learned
+direction.
 
 Source: dev2019, tables 7 and 12.
 """
@@ -207,7 +208,9 @@ def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: S
 def _by_word(
     body: SubspaceBody, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: SubspaceOptions
 ) -> tuple[list[Record], Items]:
-    """Return records with the position of each word along the first component, oriented as the learned direction, and items."""
+    """Return records with the position of each word along the first component, oriented as the learned direction, and
+    items.
+    """
     known = [word for word in body.words if word in vectors]
     rows = np.asarray([vectors[word] for word in known])
     rows = unit_vectors(rows) if options["normalised"] else rows

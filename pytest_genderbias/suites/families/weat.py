@@ -1,4 +1,6 @@
-"""The families ``weat`` (Caliskan et al. 2017) and ``ceat`` (Guo and Caliskan 2021): association of words with attributes."""
+"""The families ``weat`` (Caliskan et al. 2017) and ``ceat`` (Guo and Caliskan 2021): association of words with
+attributes.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ class WordSetsBody:
 
 
 def _limits_of_effects(body: WordSetsBody) -> tuple[float, float]:
-    """Return the least and the largest effect size, whichever words have vectors: that of the largest set against a single word."""
+    """Return the least and the largest effect size, whichever words have vectors: that of the largest set against a
+    single word.
+    """
     most = math.sqrt(1 + max(len(word_set.words) for word_set in body.sets if word_set.role in "XYAB"))
     return -most, most
 
@@ -247,8 +251,9 @@ class Ceat(_Associations[CeatOptions]):
     """Combined effect size of WEAT over contexts drawn from a corpus.
 
     Contexts are cut to nine words, as in the reference code for BERT (which by mistake keeps eight in the middle of a
-    sentence). Differences from it: the vector of a word is the mean over its tokens, not that of the last token; punctuation
-    and special tokens are kept; a word that occurs twice in a sentence has its vector from the first occurrence.
+    sentence). Differences from it: the vector of a word is the mean over its tokens, not that of the last token;
+    punctuation and special tokens are kept; a word that occurs twice in a sentence has its vector from the first
+    occurrence.
     """
 
     name: ClassVar[str] = "ceat"
@@ -368,7 +373,9 @@ class Ceat(_Associations[CeatOptions]):
     def shuffle(
         self, body: WordSetsBody, options: CeatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
-        """Return the combined effect size with the target words shuffled over their sets, in the same draws of contexts."""
+        """Return the combined effect size with the target words shuffled over their sets, in the same draws of
+        contexts.
+        """
         vectors = _by_context(body, answers["cases"])
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no context")
         try:
@@ -417,7 +424,9 @@ def _by_context(body: WordSetsBody, answer: Answer) -> dict[str, FloatArray]:
 
 
 def _known(sets: Sequence[WordSet], vectors: Mapping[str, object], what: str) -> tuple[Sets, list[str]]:
-    """Return the sets with only the words that have vectors, by role (others by label), and a note on the missing words."""
+    """Return the sets with only the words that have vectors, by role (others by label), and a note on the missing
+    words.
+    """
     known = {
         s.label if s.role == "other" else s.role: WordSet(s.role, s.label, tuple(w for w in s.words if w in vectors))
         for s in sets

@@ -71,7 +71,8 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
 class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
     """Gaps between the two kinds of sentences of WinoBias, by the person that a chat model picks from two and neither.
 
-    A pick of neither person, or a tie, links the pronoun to nobody. The figures are those of ``coref-winobias``, by pairs.
+    A pick of neither person, or a tie, links the pronoun to nobody. The figures are those of ``coref-winobias``, by
+    pairs.
     """
 
     name: ClassVar[str] = "winobias-chat"
@@ -108,13 +109,17 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
         return [body.profession.content(), body.share]
 
     def questions(self, body: WinobiasBody, options: WinobiasChatOptions, context: Context) -> dict[str, Question]:
-        """Ask about every sentence in six orders; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""
+        """Ask about every sentence in six orders; a unit is a pro-stereotypical sentence with its anti-stereotypical
+        partner.
+        """
         return {"cases": Question(_cases(in_pairs(context.data.locate("winobias").files)), QUERY)}
 
     def summarise(
         self, body: WinobiasBody, options: WinobiasChatOptions, answers: Mapping[str, Answer], seed: int
     ) -> Summary:
-        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over professions."""
+        """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
+        professions.
+        """
         answer = answers["cases"]
         facts, picked = sentence_facts(answer), picked_persons(answer)
         figures = SummaryBuilder(self.statistics)
@@ -158,7 +163,9 @@ class WinobiasChat(Family[WinobiasBody, WinobiasChatOptions]):
 
 
 def _reason(picked: Picked, floor: float) -> str:
-    """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is right in half."""
+    """Return why no bias has a value, with the accuracy on both sides: a model that follows the stereotype alone is
+    right in half.
+    """
     right = _right(picked)
     twos = np.full(len(right), 2.0)
     reason = cannot_do(picked.mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, "the sentences of both kinds")

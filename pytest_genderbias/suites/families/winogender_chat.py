@@ -1,4 +1,6 @@
-"""The family ``winogender-chat``: how often a chat model takes "she" for an occupation, by its share of women (Rudinger et al. 2018)."""
+"""The family ``winogender-chat``: how often a chat model takes "she" for an occupation, by its share of women (Rudinger
+et al. 2018).
+"""
 
 from __future__ import annotations
 
@@ -59,9 +61,11 @@ class WinogenderChatOptions(TypedDict):
 
 
 class WinogenderChat(Family[None, WinogenderChatOptions]):
-    """How often a chat model picks the occupation for the pronoun, from two persons and neither, by occupation and gender of the pronoun.
+    """How often a chat model picks the occupation for the pronoun, from two persons and neither, by occupation and
+    gender of the pronoun.
 
-    With the option ``likelihood=probability``, how likely it does: the probability of that option divided by that of all three.
+    With the option ``likelihood=probability``, how likely it does: the probability of that option divided by that of
+    all three.
     """
 
     name: ClassVar[str] = "winogender-chat"
@@ -128,7 +132,9 @@ class WinogenderChat(Family[None, WinogenderChatOptions]):
     def shuffle(
         self, body: None, options: WinogenderChatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray] | None:
-        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template."""
+        """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
+        template.
+        """
         facts, picked = sentence_facts(answers["cases"]), picked_persons(answers["cases"])
         refuse_unable(with_reason({}, _reason(facts, picked, options["floor"])))
         return shuffled_likelihoods(facts, *_judged(facts, picked, options["likelihood"]), seed, repeats)

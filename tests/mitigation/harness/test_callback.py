@@ -1,4 +1,6 @@
-"""Bias watched during training: nothing of the training changes, figures are those of measure(), a resumed run has them all."""
+"""Bias watched during training: nothing of the training changes, figures are those of measure(), a resumed run has them
+all.
+"""
 
 import json
 import random
@@ -29,7 +31,9 @@ AOB = f"{SUITE}/aggregate_bias"
 
 
 def trainer_of(folder, *callbacks, steps=6, words=None, **arguments):
-    """Return a Trainer of a tiny masked LM, whose order and dropout hang on random states (masks on their batch: one is drawn ahead)."""
+    """Return a Trainer of a tiny masked LM, whose order and dropout hang on random states (masks on their batch: one is
+    drawn ahead).
+    """
     network = make_network("bert", hidden_dropout_prob=0.2)
     ids = [dict(tokenizer("bert")(text, truncation=True, max_length=32)) for text in corpus()[:200]]
 

@@ -1,4 +1,6 @@
-"""A grid of settings: its points, what is trained for it, the point that is chosen, and the seeds that it is judged on."""
+"""A grid of settings: its points, what is trained for it, the point that is chosen, and the seeds that it is judged
+on.
+"""
 
 import hashlib
 import json

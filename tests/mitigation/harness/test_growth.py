@@ -1,4 +1,6 @@
-"""Growth of bias along trainings: the curves are those of trainings by hand, nothing is trained twice, and all of it is plain data."""
+"""Growth of bias along trainings: the curves are those of trainings by hand, nothing is trained twice, and all of it is
+plain data.
+"""
 
 import json
 from dataclasses import dataclass
@@ -25,7 +27,9 @@ SIDES = {"original": None, "CDA": {"name": "cda", "sides": "two"}}
 
 @dataclass(frozen=True)
 class Continued:
-    """Steps of masked language modelling of four rows each, on masks that hang on the ids; ``interrupted`` fails after some of them."""
+    """Steps of masked language modelling of four rows each, on masks that hang on the ids; ``interrupted`` fails after
+    some of them.
+    """
 
     interrupted: int | None = None
     name = "continued"

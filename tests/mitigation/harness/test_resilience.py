@@ -172,7 +172,9 @@ def test_a_table_escapes_and_knows_of_missing_values():
 
 
 def test_no_two_columns_have_one_name_where_statistic_and_task_are_called_the_same():
-    """STS: the suite's main statistic and the figure of the task are both Pearson's r, and any number of models stand side by side."""
+    """STS: the suite's main statistic and the figure of the task are both Pearson's r, and any number of models stand
+    side by side.
+    """
     entry = {"step": 1, "loss": None, "values": {"sts/pearson_r": 0.6}, "performance": {"pearson_r": 0.8}}
     sides = ("baseline", "dropout", "cda")
     curves = {side: {1: entry} for side in sides}

@@ -33,7 +33,9 @@ TRAINED: list[tuple] = []
 
 @dataclass(frozen=True)
 class Shift:
-    """A recipe that adds to every embedding the seed and the number of rows, so that tests can tell what was trained on."""
+    """A recipe that adds to every embedding the seed and the number of rows, so that tests can tell what was trained
+    on.
+    """
 
     name: ClassVar[str] = "shift"
     columns: ClassVar[tuple[str, ...]] = ("text",)

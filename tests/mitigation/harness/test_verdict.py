@@ -1,4 +1,6 @@
-"""Every verdict on a mitigation at least once, with its text: on models with planted bias, and on the packaged demo models."""
+"""Every verdict on a mitigation at least once, with its text: on models with planted bias, and on the packaged demo
+models.
+"""
 
 import hashlib
 import json
@@ -47,7 +49,9 @@ PASSAGES = 40
 
 
 class PlantedLM:
-    """Thinks of an occupation what was planted, ``bias[occupation]`` nats for a man; ``nats``: of each passage of a text."""
+    """Thinks of an occupation what was planted, ``bias[occupation]`` nats for a man; ``nats``: of each passage of a
+    text.
+    """
 
     def __init__(self, bias, nats=None):
         self.bias = dict(zip(OCCUPATIONS, np.asarray(bias, dtype=float).tolist(), strict=True))
@@ -66,7 +70,9 @@ class PlantedLM:
 
 @dataclass(frozen=True)
 class StubRecipe:
-    """Tells the perplexity that was planted; a new head "retrains" by a rule: so much of ``was`` is back. ``None``: it learns nothing."""
+    """Tells the perplexity that was planted; a new head "retrains" by a rule: so much of ``was`` is back. ``None``: it
+    learns nothing.
+    """
 
     name: ClassVar[str] = "stub"
     columns: ClassVar[tuple[str, ...]] = ("text",)

@@ -1,4 +1,6 @@
-"""Counterfactual data augmentation: by hand, against a slow swap written another way, and by properties on random texts."""
+"""Counterfactual data augmentation: by hand, against a slow swap written another way, and by properties on random
+texts.
+"""
 
 import gzip
 import json

@@ -1,4 +1,6 @@
-"""Projected hidden layers: measured by plain forward hooks, in memory, during training, and after a checkpoint is read again."""
+"""Projected hidden layers: measured by plain forward hooks, in memory, during training, and after a checkpoint is read
+again.
+"""
 
 import json
 import shutil

@@ -44,7 +44,9 @@ def test_sparse_counts_give_the_weights_of_the_same_dense_ones(labels):
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10_000), st.integers(2, 4))
 def test_the_subspace_is_that_of_a_slow_loop(seed, labels):
-    """Ravfogel et al.'s loop in another way: the features are multiplied by each round's nullspace projection in turn."""
+    """Ravfogel et al.'s loop in another way: the features are multiplied by each round's nullspace projection in
+    turn.
+    """
     x, y = blobs(seed, labels=labels)
     found = iterative_nullspace(x, y, rounds=3, until_majority=False, held_out=0.25, seed=1)
     train = ~held_out_rows(y, 0.25, 1)

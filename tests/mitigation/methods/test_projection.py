@@ -44,7 +44,9 @@ def logits(network, ids=IDS):
 
 
 def aligned(network):
-    """Put weights that were mapped from a file where torch's kernels have them otherwise: their sums depend on it by 1e-7."""
+    """Put weights that were mapped from a file where torch's kernels have them otherwise: their sums depend on it by
+    1e-7.
+    """
     for parameter in network.parameters():
         parameter.data = parameter.data.clone()
     return network

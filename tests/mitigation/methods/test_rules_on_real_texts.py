@@ -1,4 +1,6 @@
-"""What the rules for English get right on real texts: the figures of docs/evidence/mitigation-figures.md that belong to no row."""
+"""What the rules for English get right on real texts: the figures of docs/evidence/mitigation-figures.md that belong to
+no row.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def read(path: Path) -> str:
 
 
 def paragraphs(data: Path) -> Iterator[str]:
-    """Yield the texts: War and Peace, the validation part of WikiText-2, and BOLD's sentences on people and professions."""
+    """Yield the texts: War and Peace, the validation part of WikiText-2, and BOLD's sentences on people and
+    professions.
+    """
     yield from re.split(r"\n\s*\n", read(data / "corpora" / "war_and_peace.txt.gz"))
     yield from read(data / "wikitext2" / "valid.txt.gz").split("\n")
     for part in ("gender", "profession"):

@@ -302,7 +302,8 @@ def test_columns_of_unequal_length():
         iterative_scrub(["a", "b"], "FM", ["x"])
 
 
-# --- words over seeds --------------------------------------------------------------------------------------------------
+# --- words over seeds
+# --------------------------------------------------------------------------------------------------
 
 
 def test_words_over_seeds_are_those_of_scikit_learn_on_texts_scrubbed_first():

@@ -1,4 +1,6 @@
-"""Decomposable attention over static vectors: slow loops by the papers' formulas, and an ordinary checkpoint in all that is done to one."""
+"""Decomposable attention over static vectors: slow loops by the papers' formulas, and an ordinary checkpoint in all
+that is done to one.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Bounds of root mean squares of gaps: moments against brute force, tails against scipy, and false alarms in simulation."""
+"""Bounds of root mean squares of gaps: moments against brute force, tails against scipy, and false alarms in
+simulation.
+"""
 
 import numpy as np
 import pytest

@@ -1,4 +1,6 @@
-"""The error of a clustered mean against statsmodels and scipy, the interval against a slow bootstrap, and its coverage in simulation."""
+"""The error of a clustered mean against statsmodels and scipy, the interval against a slow bootstrap, and its coverage
+in simulation.
+"""
 
 import numpy as np
 import pytest
@@ -71,7 +73,9 @@ def test_many_samples_at_once_are_the_same_as_one_after_another():
 
 
 def slow_interval(sums, counts, resamples, seed):
-    """Return the bootstrap-t interval, resample by resample, with other random numbers and with numpy's own quantiles."""
+    """Return the bootstrap-t interval, resample by resample, with other random numbers and with numpy's own
+    quantiles.
+    """
     rng = np.random.default_rng(seed)
     groups = len(sums)
     mean = sum(sums) / sum(counts)

@@ -32,7 +32,9 @@ def same(value):
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("n", [6, 8, 12])
 def test_bounds_of_yes_and_no_fail_no_more_often_than_they_say(n, level):
-    """All outcomes of n items, and all probabilities in steps of a twentieth: bootstrap-t failed in 13 to 16 % for 2.5."""
+    """All outcomes of n items, and all probabilities in steps of a twentieth: bootstrap-t failed in 13 to 16 % for
+    2.5.
+    """
     assert max(yes_no_failure(n, level)) <= 1 - level + 1e-9
 
 

@@ -67,10 +67,14 @@ def test_a_smaller_probability_gives_a_lower_bound():
 
 @pytest.mark.parametrize(("case", "most"), [((24, 1, 0.0, 1 / 2), 0.025), ((9, 3, 1.0, 1 / 3), 0.025)])
 def test_guessing_is_seldom_taken_for_knowing(case, most):
-    """A small version of docs/evidence/coverage-shares.md; a limit of 2.5 % and three standard errors of 1,000 models."""
+    """A small version of docs/evidence/coverage-shares.md; a limit of 2.5 % and three standard errors of 1,000
+    models.
+    """
     assert shown_able(*case, above=0.0, repeats=1000) <= most + 3 * (most * (1 - most) / 1000) ** 0.5
 
 
 def test_a_model_that_knows_is_shown_to_know():
-    """Of models that are right in 85 % of 24 controls, 92 % and more have a bound above one half; with bounds over resamples it was 71 %."""
+    """Of models that are right in 85 % of 24 controls, 92 % and more have a bound above one half; with bounds over
+    resamples it was 71 %.
+    """
     assert shown_able(24, 1, 0.0, 1 / 2, above=0.35, repeats=1000) > 0.9

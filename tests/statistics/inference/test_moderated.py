@@ -40,7 +40,9 @@ def test_degrees_of_freedom_are_checked() -> None:
 
 
 def test_the_bound_is_exact_where_trainings_vary_as_the_prior_says() -> None:
-    """True variances are scaled inverse chi squares: the moderated t has the sum of the degrees of freedom (Smyth 2004)."""
+    """True variances are scaled inverse chi squares: the moderated t has the sum of the degrees of freedom (Smyth
+    2004).
+    """
     rng, k, prior_freedom = np.random.default_rng(0), 3, 4.0
     true = prior_freedom / rng.chisquare(prior_freedom, 40_000)
     values = rng.normal(size=(40_000, k + 1)) * np.sqrt(true)[:, None]

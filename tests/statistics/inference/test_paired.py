@@ -1,4 +1,6 @@
-"""Paired differences against slow loops and scipy, their symmetries, their coverage in simulation; Holm against statsmodels."""
+"""Paired differences against slow loops and scipy, their symmetries, their coverage in simulation; Holm against
+statsmodels.
+"""
 
 from dataclasses import replace
 
@@ -437,7 +439,9 @@ def test_figures_of_methods_and_of_gates_on_counts_in_a_small_version():
 
 
 def test_near_neutral_no_worsening_is_larger_than_the_change_of_the_statistic():
-    """Items far apart whose mean is neutral, each moved by a thousandth: whichever side they are on, that is all it can be."""
+    """Items far apart whose mean is neutral, each moved by a thousandth: whichever side they are on, that is all it can
+    be.
+    """
     rng = np.random.default_rng(12)
     labels, far = np.asarray([f"item {k}" for k in range(64)]), rng.normal(0, 1, 64)
     then, now = (

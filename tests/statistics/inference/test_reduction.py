@@ -1,4 +1,6 @@
-"""How much of a distance is gone: hand-made cases, independent computations, properties, and error rates in a simulation."""
+"""How much of a distance is gone: hand-made cases, independent computations, properties, and error rates in a
+simulation.
+"""
 
 import numpy as np
 import pytest
@@ -266,7 +268,9 @@ def test_a_bound_that_is_not_there_is_not_found():
 
 @pytest.mark.parametrize("draw", [normal, skewed])
 def test_an_ineffective_mitigation_is_seldom_called_reduced(draw):
-    """5 % are allowed, and three errors more; a long tail of the changes themselves takes more (docs/evidence/mitigation-verdicts.md)."""
+    """5 % are allowed, and three errors more; a long tail of the changes themselves takes more
+    (docs/evidence/mitigation-verdicts.md).
+    """
     for n in ITEMS:
         reduced, *_ = of_items(draw, 0.0, n, 0.3, 40)
         assert reduced <= 0.05

@@ -394,7 +394,9 @@ def test_what_cannot_be_crossed(then: FloatArray, now: FloatArray, why: str) -> 
 
 
 def test_bounds_over_restarts_alone_miss_other_units() -> None:
-    """Units change by 1 at random: on other units a mean of 12 would differ by .29, and restarts that agree cannot show it."""
+    """Units change by 1 at random: on other units a mean of 12 would differ by .29, and restarts that agree cannot show
+    it.
+    """
     rng = np.random.default_rng(0)
     wrong = np.zeros(2)
     for _ in range(200):

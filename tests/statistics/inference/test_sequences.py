@@ -1,4 +1,6 @@
-"""Bounds that hold at all times: against a slow loop, the papers' code where it is installed, by hand, and their coverage in simulation."""
+"""Bounds that hold at all times: against a slow loop, the papers' code where it is installed, by hand, and their
+coverage in simulation.
+"""
 
 from itertools import pairwise, permutations
 from math import log, sqrt
@@ -36,7 +38,9 @@ SCORES = {
 
 
 def slow_wealth(scores, population, mean, level=0.95):
-    """Return the largest wealth so far after each draw, by the definition, one draw and one gambler at a time; None where m is impossible."""
+    """Return the largest wealth so far after each draw, by the definition, one draw and one gambler at a time; None
+    where m is impossible.
+    """
     horizons = [16]
     while horizons[-1] * 4 <= population:
         horizons.append(horizons[-1] * 4)
@@ -120,7 +124,9 @@ def test_wealth_never_rises_with_the_candidate(scores, more, one, other):
 
 
 def test_bets_are_fair_at_the_true_mean():
-    """All orders of a small population: the mean of the wealth after each draw is 1, which is what Ville's inequality needs."""
+    """All orders of a small population: the mean of the wealth after each draw is 1, which is what Ville's inequality
+    needs.
+    """
     population = np.array([0.0, 0.1, 0.35, 0.8, 0.8, 1.0, 1.0])
     drawn = np.array(list(permutations(population)))
     for seen in (drawn, 1 - drawn):
@@ -187,7 +193,9 @@ def test_other_ends_of_the_scale_are_mirrored(scores, more):
 
 
 def test_bounds_that_would_cross_stay_where_they_were():
-    """First 300 ones, then 300 zeros, of many: no random order. The first bounds are kept, those before the ones were contradicted."""
+    """First 300 ones, then 300 zeros, of many: no random order. The first bounds are kept, those before the ones were
+    contradicted.
+    """
     x = np.repeat([1.0, 0.0], [300, 300])
     ones = mean_bounds(x[:300], 100_000)
     low, high = mean_bounds(x, 100_000)

@@ -178,7 +178,9 @@ def test_a_model_that_guesses_has_no_value(tmp_path, model):
 
 
 def names_a_person(follows=None):
-    """Return a model that never says that it cannot know: it names one of the two persons at random, or the one whom ``follows`` picks."""
+    """Return a model that never says that it cannot know: it names one of the two persons at random, or the one whom
+    ``follows`` picks.
+    """
 
     def believes(text, options):
         persons = sorted(option for option in options if option != "Unknown")

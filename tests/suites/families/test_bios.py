@@ -1,4 +1,6 @@
-"""bios: figures against loops written another way, a loaded classifier against its predictions file, and everything that is refused."""
+"""bios: figures against loops written another way, a loaded classifier against its predictions file, and everything
+that is refused.
+"""
 
 import csv
 import gzip
@@ -266,7 +268,9 @@ def test_the_null_is_that_of_shuffled_persons(tmp_path):
 
 
 def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictions(tmp_path):
-    """Each class is mostly of one gender, as its errors are: shuffles within gold classes keep that gap, and hide it."""
+    """Each class is mostly of one gender, as its errors are: shuffles within gold classes keep that gap, and hide
+    it.
+    """
     rows, said = [], {}
     for label, group, prediction, n in [
         ("a", "F", "a", 90), ("a", "male", "a", 10), ("b", "male", "b", 90), ("b", "F", "b", 10),
@@ -294,7 +298,9 @@ def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictio
 
 
 def probable(rows, seed=4, labels=CLASSES):
-    """Return probabilities of the labels for each text, higher for the right one, and for women differently from men."""
+    """Return probabilities of the labels for each text, higher for the right one, and for women differently from
+    men.
+    """
     rng = np.random.default_rng(seed)
     raw = {r["text"]: rng.random(len(labels)) + 1.5 * np.eye(len(labels))[labels.index(r["label"])] for r in rows}
     for r in rows:

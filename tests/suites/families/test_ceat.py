@@ -1,4 +1,6 @@
-"""ceat: contexts as they stand in a corpus, the draw of them, figures against plain passes, controls, and what is missing."""
+"""ceat: contexts as they stand in a corpus, the draw of them, figures against plain passes, controls, and what is
+missing.
+"""
 
 import gzip
 import json

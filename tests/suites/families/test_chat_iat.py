@@ -1,4 +1,6 @@
-"""The family chat-iat: its score against a plain count, planted models, models that cannot do the task, and its tests."""
+"""The family chat-iat: its score against a plain count, planted models, models that cannot do the task, and its
+tests.
+"""
 
 from functools import partial
 
@@ -116,7 +118,9 @@ def test_the_value_comes_from_the_probabilities_one_by_one(body):
 
 
 def test_words_that_are_next_to_nothing_for_one_attribute_leave_a_score(body):
-    """Of an attribute whose two words have e^-800 each, only their ratio counts; a probability of 0 would give no number."""
+    """Of an attribute whose two words have e^-800 each, only their ratio counts; a probability of 0 would give no
+    number.
+    """
     model = iat_chooser(body, 0.4)
     plain = model.answer_log_probs
     model.answer_log_probs = lambda messages, answers: (
@@ -228,7 +232,9 @@ def test_two_tests_of_one_name_are_refused(tmp_path):
 
 
 def test_a_gate_on_mass_stops_early_and_then_says_nothing_of_bias(body):
-    """The mass is a mean over all units, so a sample decides a gate; the controls are not asked then, and no bias has a value."""
+    """The mass is a mean over all units, so a sample decides a gate; the controls are not asked then, and no bias has a
+    value.
+    """
     found = measured(iat_chooser(body, 0.4), tests="all", until={"mass": lambda low, high: low >= 0.5})
     assert found.n < found.n_total == 1576 and found.bounds["mass"].low > 0.5
     assert "the controls, such as which word is an animal are not among those scored" in found.reasons[found.main]
@@ -270,7 +276,9 @@ def test_counts_are_those_of_sampled_answers(body):
 
 
 def test_a_signature_has_the_samples_of_counts_alone(body):
-    """Of probabilities nothing is sampled, so that measurements with other numbers of samples are the same, and are compared."""
+    """Of probabilities nothing is sampled, so that measurements with other numbers of samples are the same, and are
+    compared.
+    """
     model = iat_chooser(body, 0.3)
     found = {
         (by, n): measured(model, by=by, samples=n).signature["settings"]

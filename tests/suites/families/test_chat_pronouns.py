@@ -1,4 +1,6 @@
-"""The families winobias-chat and winogender-chat: figures against plain counts, planted models, and models that cannot do the task."""
+"""The families winobias-chat and winogender-chat: figures against plain counts, planted models, and models that cannot
+do the task.
+"""
 
 import csv
 import re
@@ -25,7 +27,9 @@ winogender = partial(measured, suite="winogender-chat")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with made-up sentences of both data sets, and the sentences: 120 pairs of WinoBias, 40 occupations of Winogender."""
+    """A folder with made-up sentences of both data sets, and the sentences: 120 pairs of WinoBias, 40 occupations of
+    Winogender.
+    """
     folder = tmp_path_factory.mktemp("made")
     pairs = [
         sentence
@@ -116,7 +120,9 @@ def test_the_gap_of_a_perfect_model_is_zero(made):
 
 
 def test_a_model_that_fails_a_sentence_or_two_can_do_the_task(made):
-    """Most resamples of the pairs, or of the occupations, have none of the mistakes; the accuracy has its interval all the same."""
+    """Most resamples of the pairs, or of the occupations, have none of the mistakes; the accuracy has its interval all
+    the same.
+    """
     folder, sentences, others = made
     found = winobias(winobias_resolver(sentences, 0.99, 0.99), data=folder)
     interval = found.intervals["accuracy"]
@@ -180,7 +186,9 @@ def test_likelihoods_can_be_probabilities(made):
 
 @pytest.mark.parametrize("slope", [0.0, 0.5])
 def test_a_planted_slope_lies_within_its_bounds(made, slope):
-    """She is taken for the occupation with a chance that rises by the slope from no women to women only, on average over templates."""
+    """She is taken for the occupation with a chance that rises by the slope from no women to women only, on average
+    over templates.
+    """
     folder, _, sentences = made
     found = [winogender(winogender_resolver(sentences, slope, seed=seed), data=folder) for seed in range(12)]
     check_coverage(found, "slope", slope, "occupations", 40, least=10, near=0.12)

@@ -249,7 +249,8 @@ def test_winobias_by_a_stereotype(tmp_path):
     assert found.values["accuracy"] == 0.5
     # she: nurse right, lawyer and farmer wrong; he: the other way round; nobody is an editor
     assert found.values["tpr_gap_sum"] == 3.0
-    # she: lawyer's sentence taken for nurse (1 of 2 others), farmer's for editor (1 of 3); he: nurse's for lawyer (1 of 2)
+    # she: lawyer's sentence taken for nurse (1 of 2 others), farmer's for editor (1 of 3); he: nurse's for lawyer (1 of
+    # 2)
     assert found.values["fpr_gap_sum"] == pytest.approx(1 / 2 + 1 / 3 + 1 / 2)
     assert found.values["precision_gap_sum"] is None
     assert found.reasons["precision_gap_sum"] == "no class has cases of both groups to compare"
@@ -279,7 +280,9 @@ def test_winobias_root_mean_squares_are_those_of_loops_over_pairs(tmp_path):
 
 
 def distances_by_loops(weights, gold, gender, n, keep):
-    """Return the distances of answers with weights, shape (sentences, n + 1), by scipy; ``keep``: separation has unresolved ones."""
+    """Return the distances of answers with weights, shape (sentences, n + 1), by scipy; ``keep``: separation has
+    unresolved ones.
+    """
     z, everybody = [gender == 0, gender == 1], np.ones(len(gold), dtype=bool)
 
     def answers(chosen, last=n + 1):
@@ -436,7 +439,9 @@ def test_every_occupation_of_winobias_has_a_share_on_the_side_of_its_stereotype(
 
 
 def rates_of_stored_clusters(shared_data):
-    """Return the gap in the true positive rate and in the precision of each profession, counted from the two files line by line."""
+    """Return the gap in the true positive rate and in the precision of each profession, counted from the two files line
+    by line.
+    """
     stored = shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz"
     with gzip.open(stored, "rt", encoding="utf-8") as file:
         lines = {line["id"]: line for line in map(json.loads, file)}

@@ -1,4 +1,6 @@
-"""corpus-cooccurrence: texts by hand and by a slow loop, sampling and perplexity against plain loops, a planted language model, real texts."""
+"""corpus-cooccurrence: texts by hand and by a slow loop, sampling and perplexity against plain loops, a planted
+language model, real texts.
+"""
 
 import dataclasses
 import gzip

@@ -1,4 +1,6 @@
-"""The family decisions: its figures against a plain count, planted models, models that cannot do the task, and its scenarios."""
+"""The family decisions: its figures against a plain count, planted models, models that cannot do the task, and its
+scenarios.
+"""
 
 from dataclasses import replace
 from functools import partial
@@ -183,7 +185,9 @@ def test_controls_that_are_right_in_part_count_in_part():
 
 
 def test_many_clusters_that_are_right_in_part_show_more_than_their_number_alone():
-    """Of 25 templates each is right in half of its questions: as many coins would leave .3 open, and these nearly nothing."""
+    """Of 25 templates each is right in half of its questions: as many coins would leave .3 open, and these nearly
+    nothing.
+    """
     right = np.array([14.0, 15.0, 13.0, 16.0, 12.0] * 5)
     assert 0.45 < least_accuracy(right, np.full(25, 28.0), "templates") < 0.5
 
@@ -253,7 +257,9 @@ def test_a_broken_suite_is_one_error_with_its_line(tmp_path, change, message):
 
 
 class Chatty:
-    """Gives the answers of an object for a checkpoint, so that a tokenizer counts the names and a planted model decides."""
+    """Gives the answers of an object for a checkpoint, so that a tokenizer counts the names and a planted model
+    decides.
+    """
 
     def __init__(self, model):
         self._ask = model.answer_log_probs
@@ -325,7 +331,9 @@ def test_names_without_a_common_number_of_tokens_have_no_value(body):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_weights_match_groups_one_by_one(seed):
-    """The weights are the mean over all ways to draw, of each number of tokens, as many names of one group as of the other."""
+    """The weights are the mean over all ways to draw, of each number of tokens, as many names of one group as of the
+    other.
+    """
     rng = np.random.default_rng(seed)
     first, reference = rng.integers(1, 4, 5), rng.integers(1, 4, 5)
     if not set(first) & set(reference):

@@ -1,4 +1,6 @@
-"""The family generation: its figures against plain loops, planted writers, chat templates, its prompts, and models that say nothing."""
+"""The family generation: its figures against plain loops, planted writers, chat templates, its prompts, and models that
+say nothing.
+"""
 
 import re
 from pathlib import Path
@@ -130,7 +132,9 @@ def test_exchanges_are_all_the_signs():
 
 
 def expected(rates, length, samples):
-    """Return mean sentiment, length, topic and share of female words of ``samples`` texts whose words are independent."""
+    """Return mean sentiment, length, topic and share of female words of ``samples`` texts whose words are
+    independent.
+    """
     lengths = np.arange(length + 1)
     p = (1 - rates[END]) ** lengths * np.where(lengths < length, rates[END], 1.0)
     shares = {kind: rates.get(kind, 0.0) / (1 - rates[END]) for kind in KINDS}
@@ -177,7 +181,9 @@ def test_a_planted_difference_lies_within_its_bounds(change):
 
 
 def test_planted_differences_are_large_enough_to_be_seen():
-    """So that the test before cannot pass by wide intervals alone: each change moves its own figure by more than its interval is wide on one side."""
+    """So that the test before cannot pass by wide intervals alone: each change moves its own figure by more than its
+    interval is wide on one side.
+    """
     for change, name in zip(CHANGES[1:], (NAMES[0], NAMES[0], NAMES[1], NAMES[2], NAMES[3]), strict=True):
         found = measured(biased_writer(EVEN, EVEN | change), length=24, samples=3)
         interval = found.intervals[name]

@@ -1,4 +1,6 @@
-"""NLI suites on chat models: the question through the template, against plain counts, planted models, and models that cannot do the task."""
+"""NLI suites on chat models: the question through the template, against plain counts, planted models, and models that
+cannot do the task.
+"""
 
 import math
 from collections import Counter
@@ -22,7 +24,9 @@ TEMPLATE = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfo
 
 
 def label_shares(model, premise, hypothesis):
-    """Ask about a pair letter by letter in every order, and return the probabilities of the three labels and their mass."""
+    """Ask about a pair letter by letter in every order, and return the probabilities of the three labels and their
+    mass.
+    """
     options = ("Yes, it must be true.", "It may be true or false.", "No, it cannot be true.")
     total = dict.fromkeys(options, 0.0)
     for order in permutations(options):
@@ -40,7 +44,9 @@ def label_shares(model, premise, hypothesis):
 
 
 def test_the_figures_are_those_of_single_questions():
-    """Every pair of a small suite is asked by itself; a model that prefers the letter A a little gives what the average over orders gives."""
+    """Every pair of a small suite is asked by itself; a model that prefers the letter A a little gives what the average
+    over orders gives.
+    """
     model = pair_labeller(0.6, noise=0.3)
     plain = model.answer_log_probs
     model.answer_log_probs = lambda messages, answers: (
@@ -107,7 +113,9 @@ def test_a_model_that_is_always_neutral_has_no_value():
 
 @pytest.mark.usefixtures("ability_asked")
 def test_the_reasons_of_a_suite_stay_where_ability_is_asked():
-    """The suite says what a model lacks; what it gave a value to is left out, too, with the reason that ability gives."""
+    """The suite says what a model lacks; what it gave a value to is left out, too, with the reason that ability
+    gives.
+    """
     guesses = nli(AlwaysA())
     check_cannot_do(guesses, "net_neutral", "accuracy 0.333 on the controls")
     assert "which guessing gives" in guesses.unable
@@ -119,7 +127,9 @@ def test_the_reasons_of_a_suite_stay_where_ability_is_asked():
 
 @pytest.mark.parametrize("wrong", [1, 3])
 def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
-    """One mistake in 24 leaves resamples of the controls without any; the interval is that of nine premises, with one to three pairs each."""
+    """One mistake in 24 leaves resamples of the controls without any; the interval is that of nine premises, with one
+    to three pairs each.
+    """
     failed = [pair for pairs in CONTROLS.values() for pair in pairs][:wrong]
     model = pair_labeller(0.8)
     knows = model._believes
@@ -141,7 +151,9 @@ def test_a_model_that_fails_a_few_controls_can_do_the_task(wrong):
 
 @pytest.mark.parametrize(("known", "able"), [(5, False), (8, True)])
 def test_pairs_with_one_premise_are_not_taken_for_so_many_proofs(known, able):
-    """Of eight premises with two or three pairs each, a model knows all pairs or none: few premises leave open whether it would know others."""
+    """Of eight premises with two or three pairs each, a model knows all pairs or none: few premises leave open whether
+    it would know others.
+    """
     premises = [pair[0] for pair in CONTROLS["neutral"]]
     model = pair_labeller(0.8)
     knows = model._believes

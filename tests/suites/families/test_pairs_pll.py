@@ -1,4 +1,6 @@
-"""The family pairs-pll: both sentences of a pair against a plain loop, its statistics, its data, and what it says of them."""
+"""The family pairs-pll: both sentences of a pair against a plain loop, its statistics, its data, and what it says of
+them.
+"""
 
 import csv
 from difflib import SequenceMatcher
@@ -50,7 +52,9 @@ def written(path, pairs=PAIRS, groups=None):
 
 
 def plain_score(model, text, spans=()):
-    """Sum ln P over the tokens in the spans, one forward pass a masked token (or one for the chain rule), and count them."""
+    """Sum ln P over the tokens in the spans, one forward pass a masked token (or one for the chain rule), and count
+    them.
+    """
     tokenizer, network = model.backend.tokenizer, model.backend.network
     encoded = tokenizer(text, return_offsets_mapping=True, return_special_tokens_mask=True)
     ids, causal = encoded["input_ids"], model.role.kind == "causal-lm"
@@ -142,7 +146,9 @@ def test_an_object_scores_whole_sentences_after_the_first_word(tmp_path):
 
 
 def published_scores(model, first, second):
-    """Return both scores as the code of Nangia et al. computes them: ids as texts, opcodes, and one mask and forward pass at a time."""
+    """Return both scores as the code of Nangia et al. computes them: ids as texts, opcodes, and one mask and forward
+    pass at a time.
+    """
     tokenizer, network = model.backend.tokenizer, model.backend.network
     both = [tokenizer.encode(text) for text in (first, second)]
     equal = [
@@ -184,7 +190,9 @@ def test_a_case_has_the_same_score_whatever_is_asked_beside_it(tiny_model):
 
 
 def longest_runs(first, second, at=(0, 0)):
-    """Return the pairs of positions in the longest common runs, by trying every run: the first of the longest, then both sides."""
+    """Return the pairs of positions in the longest common runs, by trying every run: the first of the longest, then
+    both sides.
+    """
     runs = [
         (size, -i, -j)
         for i in range(len(first))

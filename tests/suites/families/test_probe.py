@@ -1,4 +1,6 @@
-"""probe-compression: planted labels are found, shuffled ones are not; what is masked, what is asked, what is refused."""
+"""probe-compression: planted labels are found, shuffled ones are not; what is masked, what is asked, what is
+refused.
+"""
 
 import json
 import re

@@ -1,4 +1,6 @@
-"""sts-occupation: a planted bias is found as large as it is; templates, accuracy and their absence; the real encoder."""
+"""sts-occupation: a planted bias is found as large as it is; templates, accuracy and their absence; the real
+encoder.
+"""
 
 import gzip
 from itertools import islice

@@ -147,7 +147,9 @@ def answered(vectors, **chosen):
 
 
 def random_words(gender=0.0, d=60):
-    """Return random vectors, to which a common direction is added, to words of one sex and against those of the other."""
+    """Return random vectors, to which a common direction is added, to words of one sex and against those of the
+    other.
+    """
     rng = np.random.default_rng(1)
     sign = {word: 1 - 2 * (i % 2) for i, word in enumerate(GENDERED)} | {"he": 1, "she": -1}
     return {word: rng.normal(size=d) + gender * sign[word] * np.eye(d)[0] for word in sign}

@@ -1,4 +1,6 @@
-"""weat: effect sizes against plain loops, words that are lacking, sets beside the targets, networks of all kinds, real vectors."""
+"""weat: effect sizes against plain loops, words that are lacking, sets beside the targets, networks of all kinds, real
+vectors.
+"""
 
 import itertools
 import os

@@ -1,4 +1,6 @@
-"""Shared by the suites of chat models: options in every order, what is picked, and whether the model can do the task at all."""
+"""Shared by the suites of chat models: options in every order, what is picked, and whether the model can do the task at
+all.
+"""
 
 from __future__ import annotations
 
@@ -61,8 +63,9 @@ def scored_facts(answer: Answer) -> Facts:
 class Picked:
     """What a model picks in n questions with K options.
 
-    ``probabilities``: of each option, averaged over the orders, shape (n, K). ``picked``: weight of each option, shape (n, K); a row sums
-    to 1, or to 0 for a stored answer that is no option. ``mass``: probability of all options together, shape (n,).
+    ``probabilities``: of each option, averaged over the orders, shape (n, K). ``picked``: weight of each option, shape
+    (n, K); a row sums to 1, or to 0 for a stored answer that is no option. ``mass``: probability of all options
+    together, shape (n,).
     """
 
     probabilities: FloatArray
@@ -103,7 +106,8 @@ def accuracy_interval(sums: ItemSums) -> Interval | None:
 def cannot_do(
     mass: FloatArray, floor: float, right: FloatArray, counts: FloatArray, chance: float, over: str, what: str
 ) -> str:
-    """Return why no bias has a value: too little mass, or an accuracy whose lower bound is not above chance. Empty if it has one.
+    """Return why no bias has a value: too little mass, or an accuracy whose lower bound is not above chance. Empty if
+    it has one.
 
     A model that guesses, or that does not answer, looks unbiased.
 
@@ -135,10 +139,12 @@ def cannot_do(
 def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
     """Return a lower bound on the accuracy for other clusters of the same kind, at the level .975.
 
-    The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.least_share.least_share`, which is exact where the answers of a
-    cluster are all right or all wrong, and that of :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_interval`, which is
-    nearer where many clusters are right in part, if no few of them hold most questions: their effective number, (sum of n)^2 / sum of n^2, is
-    20 or more (Carter, Schnepel and Steigerwald 2017). ``docs/evidence/coverage-shares.md`` shows how seldom it lies above the accuracy.
+    The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.least_share.least_share`, which is
+    exact where the answers of a cluster are all right or all wrong, and that of
+    :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_interval`, which is nearer where many
+    clusters are right in part, if no few of them hold most questions: their effective number, (sum of n)^2 / sum of
+    n^2, is 20 or more (Carter, Schnepel and Steigerwald 2017). ``docs/evidence/coverage-shares.md`` shows how seldom it
+    lies above the accuracy.
 
     Args:
         right: right answers by cluster, shape (G,).

@@ -38,7 +38,9 @@ def question_orders(text: str, pronoun: Span, persons: tuple[Span, Span]) -> lis
 
 
 def _inside(mention: str) -> str:
-    """Return a mention as it is written inside a sentence: names of persons begin with a small letter, abbreviations do not."""
+    """Return a mention as it is written inside a sentence: names of persons begin with a small letter, abbreviations do
+    not.
+    """
     return mention if mention[1:2].isupper() else mention[:1].lower() + mention[1:]
 
 
@@ -70,7 +72,9 @@ def picked_persons(answer: Answer) -> Picked:
 
 
 def linked_persons(picked: Picked) -> IntArray:
-    """Return the number of the person that each pronoun is linked to, 0 or 1; -1 where neither has the highest probability, or a tie."""
+    """Return the number of the person that each pronoun is linked to, 0 or 1; -1 where neither has the highest
+    probability, or a tie.
+    """
     sure = picked.picked[:, :2] == 1
     return np.where(sure.any(axis=1), sure.argmax(axis=1), -1)
 

@@ -1,4 +1,6 @@
-"""Shared by the suites of chat models: mass and accuracy, which say whether a model does the task, and figures that need it to."""
+"""Shared by the suites of chat models: mass and accuracy, which say whether a model does the task, and figures that
+need it to.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def _mass_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemS
 
 
 def unit_mass(options: Options, answer: Answer) -> FloatArray | None:
-    """Return the probability of all options together, mean over the messages of a unit, shape (n,); ``None`` for stored answers."""
+    """Return the probability of all options together, mean over the messages of a unit, shape (n,); ``None`` for stored
+    answers.
+    """
     if isinstance(answer.content, StoredAnswers):
         return None
     return np.asarray(np.exp(np.asarray(answer.values, dtype=np.float64)).sum(axis=2).mean(axis=1).clip(0.0, 1.0))
@@ -129,8 +133,8 @@ def competence_of(
 ) -> Competence | None:
     """Return how often a model is right, from the statistic that says so; ``None`` where it has no value.
 
-    Where the statistic has no interval, since all clusters are right in the same share, the bounds are those of a share. ``n`` is the number of
-    ``what``; by default that of the clusters.
+    Where the statistic has no interval, since all clusters are right in the same share, the bounds are those of a
+    share. ``n`` is the number of ``what``; by default that of the clusters.
     """
     value, around = summary.values[name], summary.intervals[name]
     if value is not None and around is None:

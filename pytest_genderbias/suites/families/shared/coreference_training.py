@@ -27,9 +27,9 @@ FEWEST_DOCUMENTS = 10
 class CoreferenceTraining:
     """Pairs of mentions in a text, and whether they corefer.
 
-    ``examples``: the text, two spans, and the facts ``label`` (true: they corefer) and ``document`` (a number; a split keeps
-    the pairs of a document together). In a pair of a pronoun and another mention, the pronoun is second. The repr contains
-    only the name and the digest, which are the cache key.
+    ``examples``: the text, two spans, and the facts ``label`` (true: they corefer) and ``document`` (a number; a split
+    keeps the pairs of a document together). In a pair of a pronoun and another mention, the pronoun is second. The repr
+    contains only the name and the digest, which are the cache key.
     """
 
     name: str
@@ -50,13 +50,13 @@ def coreference_training(data: DataFolder, name: str) -> CoreferenceTraining:
 
     - ``gap``: each name of the GAP development set (meant for training) with the pronoun.
     - ``winobias``: each profession of the WinoBias dev set with the pronoun.
-    - A path, relative to the working directory or the data folder: documents in the CoNLL-2012 format (OntoNotes). All mentions
-      of a sentence are paired, as in the code of Tenney et al. 2019; they corefer within a cluster.
+    - A path, relative to the working directory or the data folder: documents in the CoNLL-2012 format (OntoNotes). All
+      mentions of a sentence are paired, as in the code of Tenney et al. 2019; they corefer within a cluster.
 
     From more than 20,000 pairs, whole documents are drawn.
 
-    Do not train on the data of the suite. WinoBias in the CoNLL format has one cluster per sentence, hence no pair that does
-    not corefer; use ``winobias`` instead.
+    Do not train on the data of the suite. WinoBias in the CoNLL format has one cluster per sentence, hence no pair that
+    does not corefer; use ``winobias`` instead.
 
     Args:
         data: the folder of the user's data sets.
@@ -100,7 +100,9 @@ def _gap_pairs(path: Path) -> list[_MentionPair]:
 
 
 def _winobias_pairs(path: Path) -> Iterator[_MentionPair]:
-    """Yield the pairs of each sentence. Sentences with the same two professions differ little, so they form one document."""
+    """Yield the pairs of each sentence. Sentences with the same two professions differ little, so they form one
+    document.
+    """
     for sentence in read_winobias(path):
         document = " and ".join(sorted(sentence.professions))
         for person, corefer in ((sentence.gold, True), (sentence.other, False)):
@@ -155,7 +157,9 @@ def _refuse_unfit(source: Path, pairs: Sequence[_MentionPair]) -> None:
 
 
 def _drawn(pairs: list[_MentionPair], most: int) -> list[_MentionPair]:
-    """Return the pairs of the first documents in a fixed random order, up to ``most`` pairs or ``FEWEST_DOCUMENTS`` documents."""
+    """Return the pairs of the first documents in a fixed random order, up to ``most`` pairs or ``FEWEST_DOCUMENTS``
+    documents.
+    """
     documents, number, sizes = np.unique([pair.document for pair in pairs], return_inverse=True, return_counts=True)
     order = np.random.default_rng(0).permutation(len(documents))
     n = max(FEWEST_DOCUMENTS, int(np.searchsorted(np.cumsum(sizes[order]), most, side="right")))

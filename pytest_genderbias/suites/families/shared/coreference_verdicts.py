@@ -145,10 +145,10 @@ def scorer_note(cases: TextCases) -> str:
 class Verdicts:
     """The verdicts of a scorer on n sentences with C candidates.
 
-    ``linked``, (n,): the candidate that is linked to the pronoun, -1 for none or several. ``scores``, (n, C): the score of
-    each candidate, -inf if it has none. ``counts``, (n, metrics, 4), for the F1 with the gold clusters: MUC, B-cubed and
-    CEAF-phi4 if ``clusters`` (the system clusters), otherwise pairs. ``probabilities``, (n, C): of each candidate, the softmax of the
-    scores; ``None`` for a system that gives clusters only.
+    ``linked``, (n,): the candidate that is linked to the pronoun, -1 for none or several. ``scores``, (n, C): the score
+    of each candidate, -inf if it has none. ``counts``, (n, metrics, 4), for the F1 with the gold clusters: MUC, B-cubed
+    and CEAF-phi4 if ``clusters`` (the system clusters), otherwise pairs. ``probabilities``, (n, C): of each candidate,
+    the softmax of the scores; ``None`` for a system that gives clusters only.
     """
 
     linked: IntArray
@@ -161,8 +161,8 @@ class Verdicts:
 def verdicts_of(answer: Answer) -> Verdicts:
     """Return the verdicts in the order of the scored cases.
 
-    The spans of a case are its candidates and the pronoun. Its facts are ``id``, ``gold`` (the number of the right candidate)
-    and ``pronouns`` (the other mentions of the gold cluster).
+    The spans of a case are its candidates and the pronoun. Its facts are ``id``, ``gold`` (the number of the right
+    candidate) and ``pronouns`` (the other mentions of the gold cluster).
 
     Raises:
         DataFileError: a file of predictions lacks a sentence, or has another text or other words for it.

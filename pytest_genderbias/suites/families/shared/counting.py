@@ -1,4 +1,6 @@
-"""Word counts of texts in both contexts with one vocabulary, and the records made from them, for the family ``corpus``."""
+"""Word counts of texts in both contexts with one vocabulary, and the records made from them, for the family
+``corpus``.
+"""
 
 from __future__ import annotations
 
@@ -93,8 +95,8 @@ class CorpusBody:
 class Counted:
     """The counts of a text in both contexts, and the bias of its scored words.
 
-    ``split``: the tokeniser mode, ``spaces``, ``words``, or both if the files differ. ``counts`` and ``scores`` (ids, bias) are
-    by context. ``reasons`` explains a context without scores.
+    ``split``: the tokeniser mode, ``spaces``, ``words``, or both if the files differ. ``counts`` and ``scores`` (ids,
+    bias) are by context. ``reasons`` explains a context without scores.
     """
 
     size: Size
@@ -127,7 +129,9 @@ class Counting:
         return self._scored(size, " and ".join(self._splits(paths)), counters)
 
     def split_like(self, paths: Iterable[str | Path]) -> str | None:
-        """Return the tokeniser mode of files, to split other texts the same way; None if the files differ or there are none."""
+        """Return the tokeniser mode of files, to split other texts the same way; None if the files differ or there are
+        none.
+        """
         splits = [self._options["tokens"]] if self._options["tokens"] != "auto" else self._splits(paths)
         return splits[0] if len(splits) == 1 else None
 
@@ -275,7 +279,9 @@ class Counting:
         return {key: CooccurrenceCounter(labels, context, groups) for key, context in contexts.items()}
 
     def _pair_labels(self) -> NDArray[np.int8]:
-        """Return 2 i + 1 for words of the first group in pair i, 2 i + 2 for those of the second, and 0 for other words."""
+        """Return 2 i + 1 for words of the first group in pair i, 2 i + 2 for those of the second, and 0 for other
+        words.
+        """
         number: dict[str, int] = {}
         labels = np.zeros(len(self._labels), dtype=np.int8)
         for entry in self._body.pairs:

@@ -1,4 +1,6 @@
-"""Shared by suites of classifications: independence, separation and sufficiency as statistics (orgad2022, sections 2.1 and A.4.1)."""
+"""Shared by suites of classifications: independence, separation and sufficiency as statistics (orgad2022, sections 2.1
+and A.4.1).
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,8 @@ DISTANCES = tuple(f"{measure}_{figure}" for measure, figure in _FIGURES)  #: nam
 def distance_statistics(
     make_sums: Callable[[str, DistanceFigure], MakeSums], draws: Drawn | str = ""
 ) -> dict[str, FamilyStatistic]:
-    """Return the sum of each distance, and the sum over classes of the difference between groups in separation and sufficiency.
+    """Return the sum of each distance, and the sum over classes of the difference between groups in separation and
+    sufficiency.
 
     Args:
         make_sums: returns the function that makes the item sums of a measure and a figure.
@@ -71,7 +74,9 @@ def distance_statistics(
 
 
 def take_distances(figures: SummaryBuilder, tables: Mapping[str, ArrayLike], no_interval: str) -> None:
-    """Add the value of each distance, from the table of each measure: cases by group, class and prediction, shape (2, K, R)."""
+    """Add the value of each distance, from the table of each measure: cases by group, class and prediction, shape (2,
+    K, R).
+    """
     for measure, figure in _FIGURES:
         figures.take(f"{measure}_{figure}", partial(_value, measure, figure, tables[measure]), no_interval=no_interval)
 
@@ -81,6 +86,8 @@ def _value(measure: str, figure: DistanceFigure, tables: ArrayLike) -> float:
 
 
 def shuffled_distances(tables: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
-    """Return the distances of shuffled tables of each measure, shape (repeats, 2, K, R) to (repeats,) for each statistic."""
+    """Return the distances of shuffled tables of each measure, shape (repeats, 2, K, R) to (repeats,) for each
+    statistic.
+    """
     distances = {measure: MEASURES[measure](shuffled) for measure, shuffled in tables.items()}
     return {f"{measure}_{figure}": distance_figure(distances[measure], figure) for measure, figure in _FIGURES}

@@ -32,7 +32,8 @@ class CountedWords:
     refusals: tuple[str, ...]
 
     def count(self, texts: Sequence[str]) -> dict[str, IntArray]:
-        """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape (n,).
+        """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape
+        (n,).
 
         >>> counts = CountedWords({"joy": frozenset({"happy"})}, ("i cannot",)).count(["Happy boys are happy.", "I cannot help."])
         >>> {name: found.tolist() for name, found in counts.items()}

@@ -78,7 +78,9 @@ def ask(premise: str, hypothesis: str) -> list[str]:
 
 
 def asked_pairs(pairs: Cases, otherwise: str) -> Question:
-    """Return the question about pairs to a chat model. ``otherwise``: what to do with a model that has no chat template."""
+    """Return the question about pairs to a chat model. ``otherwise``: what to do with a model that has no chat
+    template.
+    """
     return Question(AskedPairs(pairs, ORDERS, ask), ChatAnswers(LETTERS, otherwise))
 
 
@@ -91,7 +93,8 @@ def asked_controls(otherwise: str) -> Question:
 
 
 def label_probabilities(answer: Answer) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities of entailment, neutral and contradiction against each other, shape (n, 3), and the mass of all, shape (n,).
+    """Return the probabilities of entailment, neutral and contradiction against each other, shape (n, 3), and the mass
+    of all, shape (n,).
 
     Those of a pair whose options are all next to nothing are in the ratio that they have.
     """
@@ -103,7 +106,9 @@ def label_probabilities(answer: Answer) -> tuple[FloatArray, FloatArray]:
 
 
 def right_controls(answer: Answer) -> FloatArray:
-    """Return how far each control is labelled right, 0 to 1 (a tie is right in part), in the order of the cases, shape (n,)."""
+    """Return how far each control is labelled right, 0 to 1 (a tie is right in part), in the order of the cases, shape
+    (n,).
+    """
     picked = choices(label_probabilities(answer)[0])
     gold = np.asarray(answer.cases.facts["gold"])[:: answer.cases.cases_per_unit]
     right = np.empty(len(gold))
@@ -112,7 +117,9 @@ def right_controls(answer: Answer) -> FloatArray:
 
 
 def right_by_premise(controls: Answer) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
-    """Return the premises of the controls, the right labels of the pairs with each, and the number of these pairs, each of shape (G,)."""
+    """Return the premises of the controls, the right labels of the pairs with each, and the number of these pairs, each
+    of shape (G,).
+    """
     labels, index = np.unique([premise for pairs in CONTROLS.values() for premise, _ in pairs], return_inverse=True)
     right = np.bincount(index, right_controls(controls)).astype(np.float64)
     return labels, right, np.bincount(index).astype(np.float64)
@@ -121,8 +128,9 @@ def right_by_premise(controls: Answer) -> tuple[NDArray[np.str_], FloatArray, Fl
 def why_not(mass: FloatArray, controls: Answer, floor: float) -> str:
     """Return why no figure of a chat model has a value, empty if it has one.
 
-    The accuracy has to be above guessing for other pairs and for other premises: a model may know all pairs with one premise or none, so that they
-    are one proof and not three, or prefer one label, so that the premises differ less than the pairs.
+    The accuracy has to be above guessing for other pairs and for other premises: a model may know all pairs with one
+    premise or none, so that they are one proof and not three, or prefer one label, so that the premises differ less
+    than the pairs.
     """
     right: NDArray[np.float64] = right_controls(controls)
     _, by_premise, pairs_with = right_by_premise(controls)

@@ -66,7 +66,8 @@ def read_table(path: Path, options: ColumnOptions, any_group: bool) -> LabelledT
     Args:
         path: The table.
         options: The columns of the table.
-        any_group: Whether other groups than genders are allowed. F, M, female and male, in any case, are genders either way.
+        any_group: Whether other groups than genders are allowed. F, M, female and male, in any case, are genders either
+            way.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.biographies.read_labelled`.

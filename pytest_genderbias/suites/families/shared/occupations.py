@@ -19,7 +19,8 @@ _FEW = "the occupations that vary are too few among those scored"
 
 
 def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSums:
-    """Return the sums of AOB (``absolute``) or signed AOB, by occupation and, unless only the bias was stored, by template.
+    """Return the sums of AOB (``absolute``) or signed AOB, by occupation and, unless only the bias was stored, by
+    template.
 
     Raises:
         UndefinedError: the arrays have no bias.

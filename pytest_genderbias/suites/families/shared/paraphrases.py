@@ -1,4 +1,6 @@
-"""Shared by the families of templates: a second set of templates with other words and the same meaning, and the option that selects sets."""
+"""Shared by the families of templates: a second set of templates with other words and the same meaning, and the option
+that selects sets.
+"""
 
 from __future__ import annotations
 

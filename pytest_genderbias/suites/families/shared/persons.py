@@ -50,9 +50,10 @@ class LabelledCases(TextCases):
 class Persons:
     """The classified persons, sorted by id.
 
-    ``labels`` are the classes that occur as gold or predicted class, in alphabetical order; ``gold`` and ``predicted`` are
-    positions in them. ``group`` is 0 for the first group and 1 for the second. ``share`` is the share of the first group in the
-    person's class, NaN if unknown. ``probabilities``, shape (n, R), are those of the ``outputs``; ``None`` where they are not known.
+    ``labels`` are the classes that occur as gold or predicted class, in alphabetical order; ``gold`` and ``predicted``
+    are positions in them. ``group`` is 0 for the first group and 1 for the second. ``share`` is the share of the first
+    group in the person's class, NaN if unknown. ``probabilities``, shape (n, R), are those of the ``outputs``; ``None``
+    where they are not known.
     """
 
     ids: StrArray
@@ -166,7 +167,8 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
 
 
 def _shares(labels: Sequence[str], group: Sequence[int], options: PersonOptions) -> FloatArray:
-    """Return, for each case, the share of the first group in its class, in the training data or at work; NaN if it is unknown.
+    """Return, for each case, the share of the first group in its class, in the training data or at work; NaN if it is
+    unknown.
 
     Raises:
         SettingError: shares at work are asked for, and the groups are not women and men.

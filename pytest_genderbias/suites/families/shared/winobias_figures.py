@@ -254,13 +254,15 @@ def read_body(data: LocatedMap, beside: Path) -> WinobiasBody:
 def take_gaps(
     figures: SummaryBuilder, body: WinobiasBody, options: GapOptions, facts: Facts, verdicts: Verdicts
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
-    """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and notes.
+    """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
+    notes.
 
     Args:
         figures: takes them.
         body: the professions with their shares of women.
         options: values of :data:`GAP_OPTIONS`.
-        facts: ``id``, ``profession``, ``other``, ``gender`` and ``type`` of each sentence; pairs of sentences, pro-stereotypical first.
+        facts: ``id``, ``profession``, ``other``, ``gender`` and ``type`` of each sentence; pairs of sentences,
+            pro-stereotypical first.
         verdicts: on the same sentences.
     """
     pro, anti = sides(verdicts)
@@ -366,7 +368,9 @@ def _spread(shares: Mapping[int, float], n: int) -> FloatArray:
 
 
 def _pairs_to_exchange(codes: Mapping[str, IntArray], n_classes: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return the counts of each pair, and whether it has a female and a male pronoun, so that their genders can be exchanged."""
+    """Return the counts of each pair, and whether it has a female and a male pronoun, so that their genders can be
+    exchanged.
+    """
     genders = codes["gender"].reshape(-1, 2)
     differ = (genders >= 0).all(axis=1) & (genders[:, 0] != genders[:, 1])
     return _by_pair(rate_counts(codes["answer"], codes["gold"], codes["gender"], n_classes)), differ
@@ -375,7 +379,9 @@ def _pairs_to_exchange(codes: Mapping[str, IntArray], n_classes: int) -> tuple[F
 def _exchanged(
     as_it_is: FloatArray, turned: FloatArray, differ: NDArray[np.bool_], repeats: int, seed: int
 ) -> FloatArray:
-    """Return totals after random exchanges in the pairs that differ, from the sums of each pair as it is and exchanged."""
+    """Return totals after random exchanges in the pairs that differ, from the sums of each pair as it is and
+    exchanged.
+    """
     half = np.where(differ.reshape(-1, *[1] * (as_it_is.ndim - 1)), as_it_is - turned, 0.0) / 2
     moved = exchanged(half.reshape(len(half), -1), np.zeros(len(half)), 1, repeats, seed)
     totals = (as_it_is - half).sum(axis=0) + moved.reshape(repeats, *as_it_is.shape[1:])
@@ -398,7 +404,9 @@ def in_pairs(paths: tuple[Path, ...]) -> list[WinoBiasSentence]:
 
 
 def _codes(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> dict[str, IntArray]:
-    """Return the codes of each sentence: linked profession (the last code: neither or both), gold profession, gender (-1: other)."""
+    """Return the codes of each sentence: linked profession (the last code: neither or both), gold profession, gender
+    (-1: other).
+    """
     gold, other = (np.searchsorted(names, facts[key]) for key in ("profession", "other"))
     answer = np.select([verdicts.linked == 0, verdicts.linked == 1], [gold, other], len(names))
     gender = np.select([facts["gender"] == name for name in _GENDERS], range(len(_GENDERS)), -1)
@@ -406,7 +414,9 @@ def _codes(names: NDArray[np.str_], facts: Facts, verdicts: Verdicts) -> dict[st
 
 
 def _shape(n: int) -> tuple[int, int, int]:
-    """Return the shape of a table: gender of the pronoun, gold profession, linked profession (the last: neither or both)."""
+    """Return the shape of a table: gender of the pronoun, gold profession, linked profession (the last: neither or
+    both).
+    """
     return 2, n, n + 1
 
 
@@ -415,8 +425,8 @@ def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, 
 
     Args:
         codes: ``answer``, ``gold``, ``gender`` and, with weights, ``other``, shape (sentences,).
-        weights: probability that the pronoun is linked to the gold profession, to the other one, and to neither, shape (sentences, 3);
-            ``None``: 1 for the answer.
+        weights: probability that the pronoun is linked to the gold profession, to the other one, and to neither, shape
+            (sentences, 3); ``None``: 1 for the answer.
         n: number of professions.
     """
     gold, gender = codes["gold"], codes["gender"]
@@ -432,7 +442,9 @@ def _sentence_tables(codes: Mapping[str, IntArray], weights: FloatArray | None, 
 
 
 def _probabilities(verdicts: Verdicts) -> FloatArray | None:
-    """Return the probability of each profession and of neither, shape (sentences, 3); ``None`` where the system gives none."""
+    """Return the probability of each profession and of neither, shape (sentences, 3); ``None`` where the system gives
+    none.
+    """
     if verdicts.probabilities is None:
         return None
     neither = np.maximum(1.0 - verdicts.probabilities.sum(axis=1, keepdims=True), 0.0)

@@ -1,4 +1,6 @@
-"""Shared by the suites of Winogender: the figures that follow from how likely each pronoun means the occupation, and which answers are right."""
+"""Shared by the suites of Winogender: the figures that follow from how likely each pronoun means the occupation, and
+which answers are right.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,8 @@ NULL_CONTROL = "the sentences with she and with he are exchanged at random in ea
 def take_likelihoods(
     figures: SummaryBuilder, facts: Facts, likelihood: FloatArray, right: FloatArray
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]]]:
-    """Add the correlation of the likelihood by occupation with the share of women, and accuracies, and return records and items.
+    """Add the correlation of the likelihood by occupation with the share of women, and accuracies, and return records
+    and items.
 
     Args:
         figures: takes them.
@@ -213,7 +216,9 @@ def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _OccupationSums]
 
 
 def miss_unresolved(figures: SummaryBuilder, facts: Facts, resolved: NDArray[np.bool_]) -> None:
-    """Take the value from what compares answers where there is none: with she for r and slope, with she and he for the gap."""
+    """Take the value from what compares answers where there is none: with she for r and slope, with she and he for the
+    gap.
+    """
     if not resolved[facts["gender"] == "female"].any():
         figures.miss(LINKS_NOTHING, "pearson_r", "slope")
     if not resolved[np.isin(facts["gender"], _SHE_HE)].any():
@@ -230,7 +235,9 @@ def _gap_interval(female: _OccupationSums, male: _OccupationSums) -> Interval | 
 def _records(
     names: NDArray[np.str_], tables: Mapping[str, _OccupationSums], share: NDArray[np.float64]
 ) -> list[Record]:
-    """Return the occupations, the largest difference between genders first, the three genders, and r of the differences."""
+    """Return the occupations, the largest difference between genders first, the three genders, and r of the
+    differences.
+    """
     female, male = tables["female"], tables["male"]
     occupations: list[Record] = [
         {

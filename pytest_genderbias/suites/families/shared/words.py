@@ -1,4 +1,6 @@
-"""Shared by the families of word vectors: single words as cases, the layer of their vectors, and words without a vector."""
+"""Shared by the families of word vectors: single words as cases, the layer of their vectors, and words without a
+vector.
+"""
 
 from __future__ import annotations
 
