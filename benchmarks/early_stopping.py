@@ -39,7 +39,8 @@ def main() -> None:
     assert value is not None
     print(f"{suite.name} on {model.name}: net_neutral {value:.4f} from {whole.n:,} of {total:,} pairs")
     print(
-        "| limit | side | wanted at most | median pairs | times fewer | worst seed | wrong | undecided | seconds, median | worst |"
+        "| limit | side | wanted at most | median pairs | times fewer | worst seed | wrong | undecided | seconds,"
+        " median | worst |"
     )
     print("|---|---|---|---|---|---|---|---|---|---|")
     for distance, wanted in DISTANCES.items():
@@ -55,8 +56,9 @@ def main() -> None:
             median = statistics.median(pairs)
             seconds = [s for _, _, s in rows]
             print(
-                f"| {limit:.4f} | {sign * distance:+g} | {total // wanted:,} | {median:,.0f} | {total / median:,.0f} x | "
-                f"{max(pairs):,} ({total / max(pairs):,.0f} x) | {wrong} | {undecided} | {statistics.median(seconds):.1f} | {max(seconds):.1f} |",
+                f"| {limit:.4f} | {sign * distance:+g} | {total // wanted:,} | {median:,.0f} | {total / median:,.0f} x"
+                f" | {max(pairs):,} ({total / max(pairs):,.0f} x) | {wrong} | {undecided} |"
+                f" {statistics.median(seconds):.1f} | {max(seconds):.1f} |",
                 flush=True,
             )
 

@@ -59,7 +59,8 @@ def false_alarms(p: np.ndarray) -> None:
     """Set limits exactly at the mean of all pairs, so that every early decision is due to chance."""
     print(f"Limits exactly at the value, {ORDERS} random orders, at most {BUDGET:,} pairs each")
     print(
-        "| statistic | value | decided 'at least' | wrongly over the limit | decided 'at most' | wrongly over the limit |"
+        "| statistic | value | decided 'at least' | wrongly over the limit | decided 'at most' | wrongly over the"
+        " limit |"
     )
     print("|---|---|---|---|---|---|")
     for statistic, scores in {

@@ -107,7 +107,8 @@ def kill_and_resume(arguments: argparse.Namespace, folder: Path) -> int:
         f"undisturbed: {total:,} cases in {span:.1f} s; a chunk takes at most {chunk:.1f} s (scores are written every"
     )
     print(
-        f"{expected['keep_every']:g} s, at the end of a window, which took at most {longest_step(whole.events):.1f} s)\n"
+        f"{expected['keep_every']:g} s, at the end of a window, which took at most {longest_step(whole.events):.1f}"
+        " s)\n"
     )
     moments = random.Random(arguments.seed)
     killed: list[tuple[Child, float]] = []
@@ -131,12 +132,14 @@ def kill_and_resume(arguments: argparse.Namespace, folder: Path) -> int:
         worst = max(worst, lost if cached < total else 0.0)
         began, scored = child.events[0], child.events[-1][1]
         print(
-            f"| {number} | {moment - began[0]:.1f} | {began[1]:,} | {scored:,} | {cached:,} | {scored - cached:,} | {lost:.1f} |"
+            f"| {number} | {moment - began[0]:.1f} | {began[1]:,} | {scored:,} | {cached:,} | {scored - cached:,} |"
+            f" {lost:.1f} |"
         )
     equal = result is not None and result["result"] == expected["result"]
     left = last.events[0][1] if last.events else total
     print(
-        f"\nthe last run found {left:,} of {total:,} cases in the cache; its result {'equals' if equal else 'DIFFERS FROM'} the undisturbed one;"
+        f"\nthe last run found {left:,} of {total:,} cases in the cache; its result"
+        f" {'equals' if equal else 'DIFFERS FROM'} the undisturbed one;"
     )
     print(f"most work lost at a kill: {worst:.1f} s")
     return 0 if equal and worst <= chunk + 1.0 else 1

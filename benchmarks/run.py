@@ -45,7 +45,9 @@ def main() -> int:
     parser.add_argument(
         "--processor-time",
         action="store_true",
-        help="count the processor's time of this process, with one thread: for a machine that does other things as well",
+        help=(
+            "count the processor's time of this process, with one thread: for a machine that does other things as well"
+        ),
     )
     arguments = parser.parse_args()
     if arguments.processor_time:

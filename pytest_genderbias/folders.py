@@ -62,7 +62,10 @@ def distrusted(folder: Path) -> str | None:
     except OSError:
         return None
     if about.st_uid not in (os.getuid(), 0):
-        return f"{folder} belongs to another user (number {about.st_uid}); give a folder of your own (--bias-cache=DIR), or take it over (chown)"
+        return (
+            f"{folder} belongs to another user (number {about.st_uid}); give a folder of your own (--bias-cache=DIR),"
+            " or take it over (chown)"
+        )
     if about.st_mode & stat.S_IWOTH:
         return f"every user can write to {folder}; run: chmod o-w {folder}"
     return None

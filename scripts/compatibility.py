@@ -61,7 +61,10 @@ PLUGINS = {
 
 PROJECT = {
     "pytest.ini": "[pytest]\n",
-    "gates.bias.yaml": "gates:\n  - suite: lm-occupation\n    at_most: 0.5\n  - suite: lm-occupation\n    name: strict\n    at_most: 0.01\n",
+    "gates.bias.yaml": (
+        "gates:\n  - suite: lm-occupation\n    at_most: 0.5\n  - suite: lm-occupation\n    name: strict\n    at_most:"
+        " 0.01\n"
+    ),
     "test_gates.py": (
         "from pytest_genderbias import assert_at_most\n\n\n"
         "def test_other():\n    assert 1 + 1 == 2\n\n\n"
@@ -174,8 +177,8 @@ def _python(*, oldest: bool) -> str:
 
 def _versions(python: Path) -> str:
     code = (
-        "import json, platform; from importlib.metadata import version;"
-        f"print(json.dumps({{name: platform.python_version() if name == 'python' else version(name) for name in {SHOWN!r}}}))"
+        "import json, platform; from importlib.metadata import version;print(json.dumps({name:"
+        f" platform.python_version() if name == 'python' else version(name) for name in {SHOWN!r}}}))"
     )
     versions = json.loads(_run([str(python), "-c", code], cwd=ROOT).stdout)
     return ", ".join(f"{name} {versions[name]}" for name in SHOWN)

@@ -60,7 +60,8 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     def made(match: re.Match[str]) -> str:
         if match[1] not in reference_pages.GENERATED:
             raise PluginError(
-                f"{page.file.src_uri}: nothing generates {match[1]!r}; expected one of {', '.join(reference_pages.GENERATED)}"
+                f"{page.file.src_uri}: nothing generates {match[1]!r}; expected one of"
+                f" {', '.join(reference_pages.GENERATED)}"
             )
         return reference_pages.GENERATED[match[1]]()
 

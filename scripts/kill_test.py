@@ -325,7 +325,8 @@ def show(kills: Sequence[Kill]) -> str:
     for kill in kills:
         for problem, details in kill.problems.items():
             lines.append(
-                f"{problem}: {kill.place}, {kill.signal} at {kill.how} {kill.when:g}: {'; '.join(dict.fromkeys(details))[:400]}"
+                f"{problem}: {kill.place}, {kill.signal} at {kill.how} {kill.when:g}:"
+                f" {'; '.join(dict.fromkeys(details))[:400]}"
             )
     return "\n".join(lines)
 

@@ -29,7 +29,10 @@ def results() -> list[dict[str, Any]]:
 def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the results as a markdown table with one line per judged statistic."""
     lines = [
-        "| method | suite | before | after | control | change (one-sided 95 % bounds) | accuracy before, after | seeds | seconds | verdict |",
+        (
+            "| method | suite | before | after | control | change (one-sided 95 % bounds) | accuracy before, after |"
+            " seeds | seconds | verdict |"
+        ),
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:

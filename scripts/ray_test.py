@@ -79,7 +79,8 @@ def equal(model: str, cases: int, workers: int) -> None:
         there, scoring = measure(model, cases, executor)
         total = time.perf_counter() - start
     print(
-        f"{cases:,} cases: equal bits {same_bits(here, there)}; {seconds:.1f} s here, {scoring:.1f} s with {workers} workers, {total - scoring:.1f} s to start"
+        f"{cases:,} cases: equal bits {same_bits(here, there)}; {seconds:.1f} s here, {scoring:.1f} s with {workers}"
+        f" workers, {total - scoring:.1f} s to start"
     )
     print(*there.notes, sep="\n")
 
@@ -391,7 +392,8 @@ def ratio(model: str, cases: int, rounds: int) -> None:
     for name, times in seconds.items():
         ratios = [one / other for one, other in zip(seconds["this process"], times, strict=True)]
         print(
-            f"{name:>12}: {cases / statistics.median(times):7.0f} cases/s, {statistics.median(ratios):.2f} of this process"
+            f"{name:>12}: {cases / statistics.median(times):7.0f} cases/s, {statistics.median(ratios):.2f} of this"
+            " process"
         )
     print(f"start-up: {statistics.median(starts):.1f} s")
 

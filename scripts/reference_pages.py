@@ -154,7 +154,8 @@ def suite_page(name: str) -> str:
         _picture(name) + escape(about.picture),
         "## Limits and criticisms",
         "\n".join(f"- {escape(str(criticism))}" for criticism in about.criticisms)
-        + "\n\n[What a pass does not say](../../guides/limits-and-margins.md#what-a-pass-does-not-say) holds for every suite.",
+        + "\n\n[What a pass does not say](../../guides/limits-and-margins.md#what-a-pass-does-not-say) holds for every"
+        " suite.",
         "## Options",
         _options(family.options) if family.options else "It has none.",
         "## Sentences and words",
@@ -199,7 +200,8 @@ def colours() -> str:
     """Return the colours of pictures for the two schemes of the site, as CSS variables."""
     schemes = (("default", 0), ("slate", 1))
     return "\n".join(
-        f'[data-md-color-scheme="{scheme}"] {{ {" ".join(f"--figure-{role}: {pair[place]};" for role, pair in PALETTE.items())} }}'
+        f'[data-md-color-scheme="{scheme}"] {{'
+        f" {' '.join(f'--figure-{role}: {pair[place]};' for role, pair in PALETTE.items())} }}"
         for scheme, place in schemes
     )
 

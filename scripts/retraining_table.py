@@ -390,7 +390,8 @@ def cost(runs: Path, data: Path) -> None:
             measure_one(kind, str(spec_of(Path(folder) / kind / "seed-0")), Path(folder) / kind / "seed-0.json", data)
             took = time.perf_counter() - start
             print(
-                f"{kind}: {took:.0f} s a training with its measurements, {took * TRAININGS / 60:.0f} minutes for {TRAININGS}"
+                f"{kind}: {took:.0f} s a training with its measurements, {took * TRAININGS / 60:.0f} minutes for"
+                f" {TRAININGS}"
             )
         shutil.rmtree(Path(folder) / kind)
 
@@ -528,7 +529,8 @@ def check(kind: str, runs: Path, first: int, count: int) -> None:
     equal = trainings_of(runs, kind, first, count)
     dosed = [load(file) for file in sorted((runs / kind).glob("dose-*-seed-*.json"))]
     print(
-        f"{len(equal)} equal trainings, {len(dosed)} with a dose\n\n| statistic | equal, items only | equal, with `beyond` | dose |\n|---|---|---|---|"
+        f"{len(equal)} equal trainings, {len(dosed)} with a dose\n\n| statistic | equal, items only | equal, with"
+        " `beyond` | dose |\n|---|---|---|---|"
     )
     for suite in RECIPES[kind].suites:
         both = [[one[suite] for one in side if suite in one and not one[suite].unable] for side in (equal, dosed)]
@@ -605,7 +607,8 @@ def shown() -> str:
                 if "absolute" not in row:
                     n = row.get("trainings", content["trainings"])
                     lines.append(
-                        f"| {kind} | `{suite}` `{name}` | {n} | {row['value']} | {_ratios(row)} | {row['unit'] or '-'} |"
+                        f"| {kind} | `{suite}` `{name}` | {n} | {row['value']} | {_ratios(row)} |"
+                        f" {row['unit'] or '-'} |"
                     )
         lines.append(f"| {kind} | default | {content['trainings']} | - | {_ratios(content['default'])} | - |")
     return "\n".join(lines)

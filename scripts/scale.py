@@ -367,9 +367,11 @@ def tables() -> str:
     )
     left = len(suite_names()) - len(works)
     about = (
-        f"The night: {fit}. Sizes: {', '.join(f'{share:.0%} {size.name}' for share, size in zip(SHARES, SIZES, strict=True))}. "
-        f"{left} of {len(suite_names())} suites are not in it, since their time is not that of a forward pass for each known case: they take more, train, generate, "
-        "read a corpus or need data. A worker has two cores where nothing else is said. A time of 16 cores is calculated."
+        f"The night: {fit}. Sizes:"
+        f" {', '.join(f'{share:.0%} {size.name}' for share, size in zip(SHARES, SIZES, strict=True))}. {left} of"
+        f" {len(suite_names())} suites are not in it, since their time is not that of a forward pass for each known"
+        " case: they take more, train, generate, read a corpus or need data. A worker has two cores where nothing else"
+        " is said. A time of 16 cores is calculated."
     )
     parts = (("What early stopping and the cache save", savings()), ("A model each, a window each, or crews", sharing()),
              ("Lost workers", losses()), ("A shared cache", shared_cache()))  # fmt: skip

@@ -185,7 +185,8 @@ def show(root: Call, rooms: tuple[str, ...], everything: bool) -> None:
     entered = Counter(call.module for call in once)
     often = [f"{module} {count}" for module, count in entered.most_common() if count > 2]
     print(
-        f"\n{len(once)} steps ({len(way)} with all turns of loops), {len(entered)} modules; entered more than twice: {', '.join(often) or 'none'}"
+        f"\n{len(once)} steps ({len(way)} with all turns of loops), {len(entered)} modules; entered more than twice:"
+        f" {', '.join(often) or 'none'}"
     )
     print(f"plain data and formatting, calls: {', '.join(f'{m} {n:,}' for m, n in leaves.most_common()) or 'none'}")
     print(f"below the road, calls: {', '.join(f'{m} {n:,}' for m, n in below.most_common()) or 'none'}")

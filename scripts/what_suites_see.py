@@ -32,9 +32,12 @@ MODELS: tuple[tuple[str, str, str], ...] = (
     (
         "bert-tiny",
         "models/bert-tiny-mlm",
-        "lm-occupation pronoun-occupation pairs-pll weat weat-occupation weat-names weat-math-arts weat-science-arts weat-demonym weat-religion subspace "
-        "subspace-demonym subspace-religion sts-occupation coref-occupation disco-terms disco-names ceat ceat-occupation ceat-math-arts "
-        "ceat-science-arts probe-compression",
+        (
+            "lm-occupation pronoun-occupation pairs-pll weat weat-occupation weat-names weat-math-arts"
+            " weat-science-arts weat-demonym weat-religion subspace subspace-demonym subspace-religion sts-occupation"
+            " coref-occupation disco-terms disco-names ceat ceat-occupation ceat-math-arts ceat-science-arts"
+            " probe-compression"
+        ),
     ),
     ("minilm-nli", "models/minilm-snli", "nli-occupation nli-demonym nli-religion"),
     ("stories260k", "models/stories260k", "lm-occupation pronoun-occupation pairs-pll"),

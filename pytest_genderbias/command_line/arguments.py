@@ -126,7 +126,10 @@ def make_parser() -> CommandParser:
     """Return the parser of all commands."""
     parser = CommandParser(
         prog="genderbias",
-        description="Measure the bias of language models, compare them, and judge releases.\nMeasuring commands run pytest with the same flags.",
+        description=(
+            "Measure the bias of language models, compare them, and judge releases.\nMeasuring commands run pytest with"
+            " the same flags."
+        ),
         epilog=_EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -295,7 +298,10 @@ def _add_papers(commands: _Commands) -> None:
     paper.add_argument(
         "--results",
         metavar="DIR",
-        help="folder of the results (default: results/ in that of --runs; without --runs, the results of the small runs that come with the package)",
+        help=(
+            "folder of the results (default: results/ in that of --runs; without --runs, the results of the small runs"
+            " that come with the package)"
+        ),
     )
     paper.add_argument("--only", metavar="RUN,...", help="only these runs")
     paper.add_argument(

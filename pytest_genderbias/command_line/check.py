@@ -83,12 +83,14 @@ def _yaml(path: Path) -> Iterator[str]:
         yield f"a word list: {_count(len(entries), 'word')}" + (f" with {', '.join(attributes)}" if attributes else "")
     elif "controls" in data:
         controls = read_controls(path)
-        yield f"control items of ability ({controls.name}, language {controls.language}): {_count(len(controls.content), 'item')}"
+        yield (
+            f"control items of ability ({controls.name}, language {controls.language}):"
+            f" {_count(len(controls.content), 'item')}"
+        )
     else:
         raise DataFileError(
-            f"{path}:1: expected a suite (with the key 'suite'), a word list ('list'), control items ('controls') or a gate file ('gates', "
-            "'mitigate'); got the keys "
-            f"{', '.join(map(str, data)) or 'none'}"
+            f"{path}:1: expected a suite (with the key 'suite'), a word list ('list'), control items ('controls') or a"
+            f" gate file ('gates', 'mitigate'); got the keys {', '.join(map(str, data)) or 'none'}"
         )
 
 
@@ -157,8 +159,8 @@ def _folder(path: Path) -> Iterator[str]:
             yield f"  {book.relative_to(path)}: {_book(book)}"
         return
     raise SettingError(
-        "expected a folder of data sets (docs/reference/data.md has their names), of baselines (NAME/MODULE.json) or audit packs (manifest.json), "
-        "or a checkpoint (config.json); it is none of them"
+        "expected a folder of data sets (docs/reference/data.md has their names), of baselines (NAME/MODULE.json) or"
+        " audit packs (manifest.json), or a checkpoint (config.json); it is none of them"
     )
 
 

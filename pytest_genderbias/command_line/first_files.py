@@ -177,7 +177,8 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
         if fitting := [fit for fit in fits if not fit.obstacle]:
             return fitting[:_MOST]
     raise SettingError(
-        f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list {shlex.quote(spec.spec)}"
+        f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list"
+        f" {shlex.quote(spec.spec)}"
     )
 
 
@@ -212,7 +213,8 @@ def _write(folder: Path, files: dict[str, str]) -> None:
     """
     if there := [name for name in files if (folder / name).exists()]:
         raise SettingError(
-            f"{folder / there[0]} exists, and is not overwritten; nothing was written. Move it, or name another --folder"
+            f"{folder / there[0]} exists, and is not overwritten; nothing was written. Move it, or name another"
+            " --folder"
         )
     for name, text in files.items():
         try:

@@ -58,7 +58,8 @@ def carry_out(typed: Typed) -> int:
     gates = list(stored_gates(folder))
     if not gates:
         raise SettingError(
-            f"{folder} has no gate on a baseline; store some with --bias-update-new, or name their folder: --baseline DIR"
+            f"{folder} has no gate on a baseline; store some with --bias-update-new, or name their folder:"
+            " --baseline DIR"
         )
     width = terminal_width()
     if typed.values["explain"]:

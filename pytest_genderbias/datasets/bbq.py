@@ -204,8 +204,8 @@ def _fills(
     if own or cells["Names"].strip():
         if own.keys() != set(_PERSONS):
             raise DataFileError(
-                f"{place(path, row[0])}: expected the words of {' and '.join(_PERSONS)} in column 'Names', as NAME1: [wife]; NAME2: "
-                f"[husband], got {brief(cells['Names'])}"
+                f"{place(path, row[0])}: expected the words of {' and '.join(_PERSONS)} in column 'Names', as NAME1:"
+                f" [wife]; NAME2: [husband], got {brief(cells['Names'])}"
             )
         persons = [{slot: (own[slot], cells[f"{slot}_info"]) for slot in _PERSONS}]
     else:

@@ -106,6 +106,7 @@ def _mapped(path: Path, row: Row, column: str, names: Mapping[str, str] | None) 
         return value
     if value.lower() not in names:
         raise DataFileError(
-            f"{place(path, row[0])}: expected one of {', '.join(names)} in column {brief(column)}, got {brief(row[1][column])}"
+            f"{place(path, row[0])}: expected one of {', '.join(names)} in column {brief(column)}, got"
+            f" {brief(row[1][column])}"
         )
     return names[value.lower()]

@@ -114,8 +114,8 @@ def outputs_for(output: CoreferenceOutput, texts: Iterable[tuple[str, str]]) -> 
     if missing and len(missing) == len(wanted):
         own = next(iter(output.sentences), None)
         raise NotApplicableError(
-            f"{output.path} is the output on another data set: it has none of these {len(wanted)} sentences, such as {brief(missing[0])}"
-            + ("" if own is None else f"; its own are such as {brief(own)}")
+            f"{output.path} is the output on another data set: it has none of these {len(wanted)} sentences, such as"
+            f" {brief(missing[0])}" + ("" if own is None else f"; its own are such as {brief(own)}")
         )
     if missing:
         raise DataFileError(

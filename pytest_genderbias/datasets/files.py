@@ -163,7 +163,8 @@ def refuse_repeats(path: Path, ids: Iterable[tuple[int, str]], what: str = "id")
     for line, name in ids:
         if name in first:
             raise DataFileError(
-                f"{place(path, line)}: duplicate {what} {brief(name)} (first on line {first[name]}); expected each {what} once"
+                f"{place(path, line)}: duplicate {what} {brief(name)} (first on line {first[name]}); expected each"
+                f" {what} once"
             )
         first[name] = line
 

@@ -119,7 +119,8 @@ DATA_SETS: Mapping[str, DataSet] = {
             {split: ((f"gap/gap-{split}.tsv",),) for split in ("test", "validation", "development")},
             "https://github.com/google-research-datasets/gap-coreference",
             "Apache-2.0",
-            "a masked or causal LM needs none (suite coref-occupation), and --bias-option training=PATH names CoNLL files",
+            "a masked or causal LM needs none (suite coref-occupation), and --bias-option training=PATH names CoNLL"
+            " files",
         ),
         DataSet(
             "bias_in_bios",
@@ -170,7 +171,8 @@ DATA_SETS: Mapping[str, DataSet] = {
             },
             "https://github.com/nyu-mll/BBQ",
             "CC BY 4.0",
-            "the questions on gender are also made from templates_gender_identity.csv and vocabulary_proper_names.csv there",
+            "the questions on gender are also made from templates_gender_identity.csv and vocabulary_proper_names.csv"
+            " there",
         ),
         DataSet("brown", "Brown corpus", {"all": (("corpora/brown.jsonl",),)}, _NLTK, "non-commercial use"),
         DataSet(
@@ -220,7 +222,8 @@ def data_set_of(value: str, names: Collection[str]) -> str | None:
     if not re.search(r"[/\\.~]", value):
         if os.path.exists(value):
             raise SettingError(
-                f"no data set is called {brief(value)}; a file or folder of this name is here: write ./{value} for it, or one of {', '.join(names)}"
+                f"no data set is called {brief(value)}; a file or folder of this name is here: write ./{value} for it,"
+                f" or one of {', '.join(names)}"
             )
         raise SettingError(
             f"no data set is called {brief(value)}; "
@@ -252,7 +255,8 @@ class DataFolder:
         """Check that the folder exists."""
         if self.root is not None and not self.root.is_dir():
             raise SettingError(
-                f"--bias-data={self.root}: no such folder; expected the folder that contains snli/, stsb/, ... (docs/reference/data.md)"
+                f"--bias-data={self.root}: no such folder; expected the folder that contains snli/, stsb/, ..."
+                " (docs/reference/data.md)"
             )
 
     def locate(self, name: str, split: str | None = None) -> SplitFiles:

@@ -45,7 +45,8 @@ def _read_example(path: Path, row: Row) -> GapExample:
     gender = gender_of_pronoun(words_of(text, pronoun))
     if gender is None:
         raise DataFileError(
-            f"{place(path, row[0])}: expected a third-person pronoun in column 'Pronoun', got {brief(row[1]['Pronoun'])}"
+            f"{place(path, row[0])}: expected a third-person pronoun in column 'Pronoun', got"
+            f" {brief(row[1]['Pronoun'])}"
         )
     labels = (_read_label(path, row, "A-coref"), _read_label(path, row, "B-coref"))
     return GapExample(read_text(path, row, "ID"), text, pronoun, gender, (a, b), labels)

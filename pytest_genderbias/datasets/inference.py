@@ -49,8 +49,8 @@ def read_inference(path: Path) -> InferencePairs:
             continue
         if value not in _BY_VALUE:
             raise DataFileError(
-                f"{place(path, line)}: expected one of {', '.join(LABELS)}, 0, 1, 2, or - for none, in column {brief(gold)}, "
-                f"got {brief(row[gold])}"
+                f"{place(path, line)}: expected one of {', '.join(LABELS)}, 0, 1, 2, or - for none, in column"
+                f" {brief(gold)}, got {brief(row[gold])}"
             )
         pairs.append(
             (read_text(path, (line, row), premise), read_text(path, (line, row), hypothesis), _BY_VALUE[value])

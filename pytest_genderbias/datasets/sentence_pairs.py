@@ -163,8 +163,8 @@ def _stereoset_pair(path: Path, row: Row) -> SentencePair:
     for kind, of_kind in sentences.items():
         if len(of_kind) != 1:
             raise DataFileError(
-                f"{place(path, row[0])}: expected one sentence with gold_label {brief(kind)} in entry {brief(row[1]['id'])}, "
-                f"got {len(of_kind)}"
+                f"{place(path, row[0])}: expected one sentence with gold_label {brief(kind)} in entry"
+                f" {brief(row[1]['id'])}, got {len(of_kind)}"
             )
     texts = {kind: of_kind[0] for kind, of_kind in sentences.items()}
     more, less = (read_text(path, (row[0], texts), kind) for kind in _KINDS)
@@ -178,7 +178,8 @@ def _bec_person(path: Path, row: Row) -> str:
     if gender not in by_gender or person not in by_gender[gender]:
         pairs = ", ".join(f"{male} - {female}" for male, female in BEC_PERSONS.items())
         raise DataFileError(
-            f"{place(path, row[0])}: expected a person ({pairs}) and its gender, got {brief(row[1]['Person'])}, {brief(gender)}"
+            f"{place(path, row[0])}: expected a person ({pairs}) and its gender, got {brief(row[1]['Person'])},"
+            f" {brief(gender)}"
         )
     return by_gender[gender][person]
 

@@ -68,8 +68,8 @@ def picked_options(stored: StoredAnswers, questions: Iterable[tuple[str, Sequenc
     missing = [name for name, _ in wanted if name not in stored.answers]
     if missing:
         raise DataFileError(
-            f"{stored.path}: expected an answer to each of {len(wanted)} questions, got none to {len(missing)} of them, the first being "
-            f"{brief(missing[0])}"
+            f"{stored.path}: expected an answer to each of {len(wanted)} questions, got none to {len(missing)} of them,"
+            f" the first being {brief(missing[0])}"
         )
     return np.asarray(
         [[float(_same(stored.answers[name], option)) for option in options] for name, options in wanted],

@@ -26,8 +26,8 @@ _NAME = re.compile(r"(pro|anti)_stereotyped_type([12])\.txt\.(\w+)")
 _LINE = re.compile(r"(?:(\d+)\s+)?(.*\S)")
 _THING = re.compile(r"\(\w[\w ]*\)")  #: how the first release marks what is no person: (documents)
 _FIRST_RELEASE = (
-    "the first release of WinoBias (2018), whose lines have no numbers, marks things in round brackets, misspells professions and "
-    "lacks some brackets; take the present files from https://github.com/uclanlp/corefBias"
+    "the first release of WinoBias (2018), whose lines have no numbers, marks things in round brackets, misspells"
+    " professions and lacks some brackets; take the present files from https://github.com/uclanlp/corefBias"
 )
 
 
@@ -78,7 +78,8 @@ def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
     name = _NAME.fullmatch(path.name.removesuffix(".gz"))
     if name is None:
         raise DataFileError(
-            f"{path}: expected a file named {{pro,anti}}_stereotyped_type{{1,2}}.txt.{{test,dev}}, as WinoBias publishes them"
+            f"{path}: expected a file named {{pro,anti}}_stereotyped_type{{1,2}}.txt.{{test,dev}}, as WinoBias"
+            " publishes them"
         )
     stereotype, kind, split = name.groups()
     sentences = []
@@ -92,7 +93,8 @@ def read_winobias(path: Path) -> tuple[WinoBiasSentence, ...]:
                 raise error if match[1] else DataFileError(f"{error}; {_FIRST_RELEASE}") from None
             if not match[1] and (thing := _THING.search(match[2])):
                 raise DataFileError(
-                    f"{place(path, line)}: expected a sentence, got {brief(thing[0])} in round brackets; {_FIRST_RELEASE}"
+                    f"{place(path, line)}: expected a sentence, got {brief(thing[0])} in round brackets;"
+                    f" {_FIRST_RELEASE}"
                 )
     if not sentences:
         raise DataFileError(f"{path}: expected sentences, got an empty file")

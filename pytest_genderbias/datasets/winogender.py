@@ -77,8 +77,8 @@ def _read_sentence(where: str, sentid: str, text: str) -> WinogenderSentence:
     parts = _ID.fullmatch(sentid)
     if parts is None:
         raise DataFileError(
-            f"{where}: expected a sentid such as nurse.patient.1.female.txt (occupation, participant, answer 0 or 1, gender "
-            f"{', '.join(GENDERS)}), got {brief(sentid)}"
+            f"{where}: expected a sentid such as nurse.patient.1.female.txt (occupation, participant, answer 0 or 1,"
+            f" gender {', '.join(GENDERS)}), got {brief(sentid)}"
         )
     occupation, participant, answer, gender = parts.groups()
     if occupation not in _women_shares():

@@ -49,16 +49,18 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
         raise SettingError(f"{spec.name} is an exported graph, which keeps its number format; use --bias-dtype=auto")
     if settings.device not in ("auto", "cpu"):
         raise ModelError(
-            f"{spec.name} is an exported graph, which runs on the CPU here, not on {settings.device!r}; use --bias-device=cpu"
+            f"{spec.name} is an exported graph, which runs on the CPU here, not on {settings.device!r}; use"
+            " --bias-device=cpu"
         )
     if config.is_encoder_decoder:
         raise ModelError(
-            f"{spec.name} has an encoder and a decoder; expected a graph of one: give the checkpoint that it was exported from"
+            f"{spec.name} has an encoder and a decoder; expected a graph of one: give the checkpoint that it was"
+            " exported from"
         )
     if projected_layers(config):
         raise ModelError(
-            f"the config of {spec.name} says that its hidden layers are projected, which an exported graph does not do; give the checkpoint "
-            "that it was exported from"
+            f"the config of {spec.name} says that its hidden layers are projected, which an exported graph does not do;"
+            " give the checkpoint that it was exported from"
         )
     tokenizer = load_tokenizer(spec, settings)
     check_mask_token(tokenizer, source.role, spec.name)

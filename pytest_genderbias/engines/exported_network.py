@@ -45,8 +45,8 @@ class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
         unknown = [port for port in names if port not in _FED and not port.startswith(_PAST)]
         if unknown or _IDS not in names:
             raise ModelError(
-                f"the graph of {name} has the inputs {', '.join(names)}; expected {_IDS} and any of {', '.join(_FED[1:])}, {_PAST}: export it "
-                "for its task, without an encoder or a tokenizer of its own"
+                f"the graph of {name} has the inputs {', '.join(names)}; expected {_IDS} and any of"
+                f" {', '.join(_FED[1:])}, {_PAST}: export it for its task, without an encoder or a tokenizer of its own"
             )
         fixed = [
             port for port in graph.inputs if port.name in _FED[:4] and any(size is not None for size in port.shape)
@@ -121,7 +121,8 @@ class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
         }
         if types is not None and bool(types.any()) and all(port.name != _TYPES for port in self.graph.inputs):
             raise ModelError(
-                f"the graph of {self._name} does not read {_TYPES}, which its tokenizer uses to tell two texts apart; export it with that input"
+                f"the graph of {self._name} does not read {_TYPES}, which its tokenizer uses to tell two texts apart;"
+                " export it with that input"
             )
         return {
             port.name: known[port.name].astype(port.dtype) if port.name in known else _no_past(port, n)
@@ -138,8 +139,8 @@ class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
         )
         if port is None or (port.shape and len(port.shape) != rank):
             raise ModelError(
-                f"the graph of {self._name} gives {', '.join(ports)}, not the {name} of {', '.join(self.config.architectures or [])}; export it "
-                "for the task that its config names"
+                f"the graph of {self._name} gives {', '.join(ports)}, not the {name} of"
+                f" {', '.join(self.config.architectures or [])}; export it for the task that its config names"
             )
         return port
 
@@ -152,7 +153,8 @@ class ExportedNetwork(PreTrainedModel):  # type: ignore[no-untyped-call]
             expected, what = len(labels_of(self.config)), "labels"
         if width != expected:
             raise ModelError(
-                f"the graph of {self._name} scores {width} {what}, its config.json has {expected}; they do not belong together: export it again"
+                f"the graph of {self._name} scores {width} {what}, its config.json has {expected}; they do not belong"
+                " together: export it again"
             )
 
 

@@ -77,7 +77,8 @@ def require_runtime(kind: str, name: str, graph: Path) -> None:
         raise ModelError(f"{name} is a graph that runs with {package}, not installed here: {installing(kind)}")
     if not (config_folder(graph) / "config.json").is_file():
         raise ModelError(
-            f"{graph} has no config.json beside it or in the folder above; expected the folder that the export wrote, with the tokenizer"
+            f"{graph} has no config.json beside it or in the folder above; expected the folder that the export wrote,"
+            " with the tokenizer"
         )
 
 

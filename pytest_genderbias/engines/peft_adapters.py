@@ -113,7 +113,8 @@ def _located(spec: ModelSpec) -> AdapterFiles:
     base = spec.base or _named_base(entries, path.parent if is_local else None, spec)
     if checkpoint_file(base, ADAPTER) is not None:
         raise ModelError(
-            f"the base of {spec.name}, {base.target}, has an adapter of its own; expected a checkpoint: merge that adapter first (merge_and_unload())"
+            f"the base of {spec.name}, {base.target}, has an adapter of its own; expected a checkpoint: merge that"
+            " adapter first (merge_and_unload())"
         )
     return AdapterFiles(place, base, entries)
 
@@ -128,12 +129,14 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     adapter = _located(spec)
     if find_spec("peft") is None:
         raise ModelError(
-            f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here: {installing('peft')}"
+            f"{spec.name} is an adapter ({ADAPTER}), which is applied with peft, not installed here:"
+            f" {installing('peft')}"
         )
     if adapter.base.kind == "hub" and checkpoint_file(adapter.base, "config.json") is None:
         raise ModelError(
-            f"the base of the adapter {spec.name}, {brief(adapter.base.target)}, is not in the local cache, and the hub does not give it; give its folder: "
-            f"--bias-model={spec.name}=adapter:{brief(adapter.place.target)}@/path/to/base"
+            f"the base of the adapter {spec.name}, {brief(adapter.base.target)}, is not in the local cache, and the hub"
+            " does not give it; give its folder:"
+            f" --bias-model={spec.name}=adapter:{brief(adapter.place.target)}@/path/to/base"
         )
     config = read_config(adapter.base, settings)
     _refuse_quantised(config, spec.name, adapter, brief(adapter.base.target), "")
@@ -141,8 +144,9 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         own = read_config(adapter.place, settings)
         if own.model_type != config.model_type:
             raise ModelError(
-                f"{spec.name} has a config.json of the type {own.model_type}, its base {adapter.base.target} is of the type {config.model_type}; "
-                f"give the base that it was trained on: adapter:{brief(adapter.place.target)}@BASE"
+                f"{spec.name} has a config.json of the type {own.model_type}, its base {adapter.base.target} is of the"
+                f" type {config.model_type}; give the base that it was trained on:"
+                f" adapter:{brief(adapter.place.target)}@BASE"
             )
         _refuse_quantised(
             own, spec.name, adapter, "config.json beside the adapter", ", and take quantization_config out of that file"
@@ -173,9 +177,9 @@ def _refuse_quantised(config: PreTrainedConfig, name: str, adapter: AdapterFiles
     method = quantisation_method(config)
     if method is not None:
         raise ModelError(
-            f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({says}); merging would round "
-            "the sum of both again, and the result is not what is served. Give the base with its full weights: "
-            f"adapter:{brief(adapter.place.target)}@BASE{remedy}"
+            f"{name} is an adapter of a base whose weights were quantised by {brief(method)} ({says}); merging would"
+            " round the sum of both again, and the result is not what is served. Give the base with its full weights:"
+            f" adapter:{brief(adapter.place.target)}@BASE{remedy}"
         )
 
 
@@ -202,8 +206,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     rows = network.get_input_embeddings().get_parameter("weight").shape[0]
     if len(tokenizer) > rows:
         raise ModelError(
-            f"{name} has a tokenizer of {len(tokenizer):,} tokens, its base has embeddings of {rows:,}; give the base with the resized embeddings, "
-            f"adapter:{brief(place.target)}@BASE, or a checkpoint that it was merged into"
+            f"{name} has a tokenizer of {len(tokenizer):,} tokens, its base has embeddings of {rows:,}; give the base"
+            f" with the resized embeddings, adapter:{brief(place.target)}@BASE, or a checkpoint that it was merged into"
         )
     model = checked_checkpoint(source, network, tokenizer, _place_of_sentence_files(adapter), settings.device)
     model.details["adapter"] = f"{adapter.entries.get('peft_type')}, merged"
@@ -230,7 +234,8 @@ def _read_entries(path: Path, name: str) -> Mapping[str, object]:
         )
     if entries.get("megatron_config") is not None:
         raise ModelError(
-            f"{path} has a megatron_config, for which peft would import the module that it names; expected an adapter without one"
+            f"{path} has a megatron_config, for which peft would import the module that it names; expected an adapter"
+            " without one"
         )
     return entries
 
@@ -247,7 +252,8 @@ def _named_base(entries: Mapping[str, object], folder: Path | None, spec: ModelS
     folders = list(dict.fromkeys(path.resolve() for path in places if path.is_dir()))
     if len(folders) > 1:
         raise ModelError(
-            f"the adapter {spec.name} names the base {brief(named)}, which is {folders[0]} or {folders[1]}; give one: {how}"
+            f"the adapter {spec.name} names the base {brief(named)}, which is {folders[0]} or {folders[1]}; give one:"
+            f" {how}"
         )
     if folders:
         return ModelSpec(spec.name, spec.spec, "directory", str(folders[0]))
@@ -257,7 +263,8 @@ def _named_base(entries: Mapping[str, object], folder: Path | None, spec: ModelS
         )
     if entries.get("revision") not in (None, "main"):
         raise ModelError(
-            f"the adapter {spec.name} names the revision {brief(entries['revision'])} of its base {named}; download that, and give the folder: {how}"
+            f"the adapter {spec.name} names the revision {brief(entries['revision'])} of its base {named}; download"
+            f" that, and give the folder: {how}"
         )
     return ModelSpec(spec.name, spec.spec, "hub", named)
 
@@ -281,13 +288,14 @@ def _architectures(config: PreTrainedConfig, entries: Mapping[str, object], name
     classes = by_task.get(str(task))
     if classes is None:
         raise ModelError(
-            f"{name} is an adapter for the task {brief(task)}, which no suite measures; expected one of SEQ_CLS, CAUSAL_LM, FEATURE_EXTRACTION, or "
-            "none of a masked LM"
+            f"{name} is an adapter for the task {brief(task)}, which no suite measures; expected one of SEQ_CLS,"
+            " CAUSAL_LM, FEATURE_EXTRACTION, or none of a masked LM"
         )
     found = classes.get(config.model_type)
     if found is None:
         raise ModelError(
-            f"{name} is an adapter for the task {task}, for which transformers has no class of the type {config.model_type}"
+            f"{name} is an adapter for the task {task}, for which transformers has no class of the type"
+            f" {config.model_type}"
         )
     return [found] if isinstance(found, str) else list(found[:1])
 
@@ -312,7 +320,8 @@ def _weights_folder(place: ModelSpec, name: str) -> Path:
         if (path := checkpoint_file(place, weights)) is not None:
             return path.parent
     raise ModelError(
-        f"the adapter {name} has no weights at {place.target}; expected {_WEIGHTS[0]}: save it again with peft's save_pretrained()"
+        f"the adapter {name} has no weights at {place.target}; expected {_WEIGHTS[0]}: save it again with peft's"
+        " save_pretrained()"
     )
 
 
@@ -353,7 +362,8 @@ def _merge(
             parameter.requires_grad_(True)
     if before == _digests(merged, before):
         raise ModelError(
-            f"the adapter of {name} changes no weight of its base: it was not trained; give the base itself, or the trained adapter"
+            f"the adapter of {name} changes no weight of its base: it was not trained; give the base itself, or the"
+            " trained adapter"
         )
     return merged, given
 
@@ -366,8 +376,8 @@ def _wrap(network: PreTrainedModel, folder: Path, entries: Mapping[str, object],
     kind = str(getattr(config.peft_type, "value", config.peft_type))
     if config.is_prompt_learning or config.is_adaption_prompt:
         raise ModelError(
-            f"{name} is an adapter of the type {kind}, which puts vectors before or between the tokens of each text and cannot be merged into "
-            "weights, so it is not measured; expected one that changes weights, as LORA or IA3"
+            f"{name} is an adapter of the type {kind}, which puts vectors before or between the tokens of each text and"
+            " cannot be merged into weights, so it is not measured; expected one that changes weights, as LORA or IA3"
         )
     _refuse_ignored(config, entries, name)
     config.inference_mode = True
@@ -384,8 +394,9 @@ def _refuse_ignored(config: PeftConfig, entries: Mapping[str, object], name: str
     if ignored:
         saved = entries.get("peft_version")
         raise ModelError(
-            f"the adapter of {name} has settings that peft {__version__} does not know and would leave out: {', '.join(map(brief, ignored[:3]))}"
-            f"{' ...' if len(ignored) > 3 else ''}; {f'it was saved with peft {brief(saved)}: ' if saved else ''}pip install -U peft"
+            f"the adapter of {name} has settings that peft {__version__} does not know and would leave out:"
+            f" {', '.join(map(brief, ignored[:3]))}{' ...' if len(ignored) > 3 else ''};"
+            f" {f'it was saved with peft {brief(saved)}: ' if saved else ''}pip install -U peft"
         )
 
 
@@ -413,8 +424,9 @@ def _refuse_unfit(wrapped: PeftModel, unexpected: Sequence[str], name: str) -> N
     ):
         if keys:
             raise ModelError(
-                f"the adapter of {name} {what} {type(wrapped.get_base_model()).__name__}: {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''} "
-                f"({len(keys)} in all); give the base that it was trained on, adapter:DIR@BASE, or save it again"
+                f"the adapter of {name} {what} {type(wrapped.get_base_model()).__name__}:"
+                f" {', '.join(keys[:3])}{' ...' if len(keys) > 3 else ''} ({len(keys)} in all); give the base that it"
+                " was trained on, adapter:DIR@BASE, or save it again"
             )
 
 

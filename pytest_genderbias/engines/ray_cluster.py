@@ -62,7 +62,8 @@ def check_address(address: str) -> str:
         return address
     if address.startswith("ray://"):
         raise SettingError(
-            f"{address} is an address for Ray's client, which this does not use; {_EXPECTED}, and run this on a machine of the cluster"
+            f"{address} is an address for Ray's client, which this does not use; {_EXPECTED}, and run this on a machine"
+            " of the cluster"
         )
     raise SettingError(f"{address!r} does not say which cluster is meant; {_EXPECTED}")
 
@@ -77,7 +78,8 @@ def import_ray() -> ModuleType:
         return importlib.import_module("ray")
     except ImportError as error:
         raise ExecutorError(
-            f"scoring with Ray needs the package ray, which cannot be imported ({error}); install it with: {installing('ray')}"
+            f"scoring with Ray needs the package ray, which cannot be imported ({error}); install it with:"
+            f" {installing('ray')}"
         ) from None
 
 
@@ -110,7 +112,8 @@ class Cluster:
             ray = import_ray()
             if ray.is_initialized():
                 raise ExecutorError(
-                    "this process is already connected to a Ray cluster that something else started; call ray.shutdown() before the run"
+                    "this process is already connected to a Ray cluster that something else started; call"
+                    " ray.shutdown() before the run"
                 )
             if self.address == LOCAL:
                 self._start(ray)
@@ -146,13 +149,15 @@ class Cluster:
             )  # fmt: skip
         except Exception as error:  # Ray raises errors of many kinds
             raise ExecutorError(
-                f"a local Ray cluster cannot be started ({_in_short(error)}); score without --bias-executor, or name a cluster with -o bias_ray=HOST:PORT"
+                f"a local Ray cluster cannot be started ({_in_short(error)}); score without --bias-executor, or name a"
+                " cluster with -o bias_ray=HOST:PORT"
             ) from None
         host = ray.util.get_node_ip_address()
         if host not in ("127.0.0.1", "::1"):
             raise ExecutorError(
-                f"the local Ray cluster would listen on {host}, where others could run code on it, and was stopped; "
-                f"set {_ONLY_THIS_MACHINE}=0 in the environment before the run, or use another version of ray ({ray.__version__})"
+                f"the local Ray cluster would listen on {host}, where others could run code on it, and was stopped; set"
+                f" {_ONLY_THIS_MACHINE}=0 in the environment before the run, or use another version of ray"
+                f" ({ray.__version__})"
             )
 
     def _join(self, ray: ModuleType) -> None:
@@ -193,8 +198,8 @@ def _probe(address: str) -> None:
         socket.create_connection((match["host"].strip("[]"), int(match["port"])), timeout=_PROBE_SECONDS).close()
     except OSError as error:
         raise ExecutorError(
-            f"no Ray cluster answers at {address} ({error.strerror or error}); it may have ended, or its address is an old one: 'ray status' on its head "
-            "node shows a cluster that runs, 'ray start --head' starts one"
+            f"no Ray cluster answers at {address} ({error.strerror or error}); it may have ended, or its address is an"
+            " old one: 'ray status' on its head node shows a cluster that runs, 'ray start --head' starts one"
         ) from None
 
 
@@ -203,14 +208,19 @@ def _not_joined(address: str, error: Exception) -> str:
     text = " ".join(str(error).split())
     if type(error).__name__ == "AuthenticationError" or "auth" in text.lower():
         return (
-            f"the Ray cluster at {address} asks for a token, and this process has none or a wrong one; set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE "
-            "to the file with the cluster's token, which only you should be able to read"
+            f"the Ray cluster at {address} asks for a token, and this process has none or a wrong one; set"
+            " RAY_AUTH_MODE=token and RAY_AUTH_TOKEN_PATH=FILE to the file with the cluster's token, which only you"
+            " should be able to read"
         )
     if "ersion mismatch" in text:
-        return f"the Ray cluster at {address} has other versions than this process: {text:.300}; install the same ones here and on every node"
+        return (
+            f"the Ray cluster at {address} has other versions than this process: {text:.300}; install the same ones"
+            " here and on every node"
+        )
     return (
-        f"the Ray cluster at {address} cannot be joined ({type(error).__name__}: {text:.300}); run this on a machine of the cluster ('ray start "
-        f"--address={address}' makes it one), with the cluster's version of ray ({sys.modules['ray'].__version__} here)"
+        f"the Ray cluster at {address} cannot be joined ({type(error).__name__}: {text:.300}); run this on a machine of"
+        f" the cluster ('ray start --address={address}' makes it one), with the cluster's version of ray"
+        f" ({sys.modules['ray'].__version__} here)"
     )
 
 

@@ -196,7 +196,8 @@ class Crew:
         ]
         if len(self._processors) > 1:
             notes.append(
-                f"the workers' processors differ ({', '.join(sorted(self._processors))}), and scores with them by rounding"
+                f"the workers' processors differ ({', '.join(sorted(self._processors))}), and scores with them by"
+                " rounding"
             )
         if self._restarts:
             notes.append(
@@ -341,8 +342,9 @@ class Crew:
             self._failed_starts += 1
         if self._failed_starts >= _MOST_FAILED_STARTS:
             raise ExecutorError(
-                f"{self._failed_starts} workers ended one after another before they could score, the last one so: {reason}; this package has to be installed "
-                "on every node, and a model that does not fit into memory needs fewer workers (bias_workers)"
+                f"{self._failed_starts} workers ended one after another before they could score, the last one so:"
+                f" {reason}; this package has to be installed on every node, and a model that does not fit into memory"
+                " needs fewer workers (bias_workers)"
             )
         self._take_back(worker, reason)
         self._restarts += 1
@@ -375,8 +377,9 @@ class Crew:
         return ExecutorError(
             f"no worker could begin within {force.wait:,.0f} seconds: each asks for {_counted(force.threads, 'CPU')}"
             + (" and a GPU" if force.on_gpu else "")
-            + f", and {cpus} CPUs and {gpus} GPUs of the cluster are free; loading the model may take longer, or another run may hold the rest, as one that pytest-xdist started beside this one: wait "
-            "for it, ask for fewer (bias_workers), or let one process measure (without -n)"
+            + f", and {cpus} CPUs and {gpus} GPUs of the cluster are free; loading the model may take longer, or"
+            " another run may hold the rest, as one that pytest-xdist started beside this one: wait for it, ask for"
+            " fewer (bias_workers), or let one process measure (without -n)"
         )
 
 

@@ -189,7 +189,8 @@ class RayExecutor:
             return wanted
         each = f"{self.threads} thread{'s'[: self.threads - 1]}" + (" and a GPU each" if on_gpu else "")
         raise ExecutorError(
-            f"{wanted} worker{'s'[: wanted - 1]} of {each} do not fit into the Ray cluster {self.address}, which has {cpus} CPUs and {gpus} GPUs in all; "
+            f"{wanted} worker{'s'[: wanted - 1]} of {each} do not fit into the Ray cluster {self.address}, which has"
+            f" {cpus} CPUs and {gpus} GPUs in all; "
             + _what_fits(room, cpus, gpus, on_gpu)
             + ", or add machines to the cluster"
         )
@@ -227,7 +228,8 @@ def _of_files(model: Model) -> Model:
     """
     if model.origin is None or model.fingerprint is None:
         raise SettingError(
-            f"{model.name} is an object in memory, and workers load a model by its path or hub id; save it (save_pretrained(), or save_model() for one "
-            "that this package trained) and name the folder, or score it in this process, without an executor"
+            f"{model.name} is an object in memory, and workers load a model by its path or hub id; save it"
+            " (save_pretrained(), or save_model() for one that this package trained) and name the folder, or score it"
+            " in this process, without an executor"
         )
     return model

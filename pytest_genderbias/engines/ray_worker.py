@@ -174,8 +174,8 @@ def _load(wanted: WantedModel) -> Model:
         )
     if spec.kind not in ("hub", "object") and not Path(spec.target).exists():
         raise ExecutorError(
-            f"{wanted.name}: there is no {spec.target} {where}; workers load a model by its path or hub id, so put it into a folder that every node "
-            "sees under the same path"
+            f"{wanted.name}: there is no {spec.target} {where}; workers load a model by its path or hub id, so put it"
+            " into a folder that every node sees under the same path"
         )
     try:
         model = load(inspect(spec, wanted.origin.settings), wanted.origin.settings)
@@ -184,18 +184,21 @@ def _load(wanted: WantedModel) -> Model:
     details = model.details
     if (details.get("device"), details.get("dtype")) != (wanted.device, wanted.dtype):
         raise ExecutorError(
-            f"{wanted.name} is on {details.get('device')} in {details.get('dtype')} {where}, and on {wanted.device} in {wanted.dtype} where the run was started; "
-            "their scores differ, so name a device that every node has: --bias-device=cpu"
+            f"{wanted.name} is on {details.get('device')} in {details.get('dtype')} {where}, and on {wanted.device} in"
+            f" {wanted.dtype} where the run was started; their scores differ, so name a device that every node has:"
+            " --bias-device=cpu"
         )
     if model.fingerprint != wanted.fingerprint or model.role != wanted.role:
         raise ExecutorError(
-            f"{wanted.name} is another model {where}: the fingerprint of {spec.target} is {str(model.fingerprint)[:12]} there and {wanted.fingerprint[:12]} "
-            "where the run was started; copy the same checkpoint to every node (and leave it as it is while a run goes on)"
+            f"{wanted.name} is another model {where}: the fingerprint of {spec.target} is {str(model.fingerprint)[:12]}"
+            f" there and {wanted.fingerprint[:12]} where the run was started; copy the same checkpoint to every node"
+            " (and leave it as it is while a run goes on)"
         )
     if _reading(model) != wanted.reading:
         raise ExecutorError(
-            f"{wanted.name} reads texts in another way {where} than where the run was started: the tokenizer's length, sides or chat template, the "
-            f"pooling, or code beside the checkpoint; copy all files of {spec.target} to every node"
+            f"{wanted.name} reads texts in another way {where} than where the run was started: the tokenizer's length,"
+            f" sides or chat template, the pooling, or code beside the checkpoint; copy all files of {spec.target} to"
+            " every node"
         )
     return replace(model, name=wanted.name)
 
@@ -240,7 +243,10 @@ def _processor() -> str:
     names = re.search(
         r"^model name\s*:\s*(.+)$", facts.read_text(errors="replace") if facts.is_file() else "", re.MULTILINE
     )
-    return f"{names[1].strip() if names else platform.processor() or platform.machine()}, {torch.backends.cpu.get_cpu_capability()}"
+    return (
+        f"{names[1].strip() if names else platform.processor() or platform.machine()},"
+        f" {torch.backends.cpu.get_cpu_capability()}"
+    )
 
 
 def versions_here() -> dict[str, str]:

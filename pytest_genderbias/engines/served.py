@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 _FORM = "expected http://HOST:PORT/v1#MODEL, with MODEL as GET /v1/models of an OpenAI-compatible server names it"
 ROLE = Role(CAUSAL_LM, "a causal LM behind a server", only_prompts=True)
-_NO_TOKENIZER = "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: -o bias_tokenizer={0}=DIR (tokenizer=... in Python)"
+_NO_TOKENIZER = (
+    "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: -o bias_tokenizer={0}=DIR"
+    " (tokenizer=... in Python)"
+)
 DETAIL = "server"  #: of a model's details, by which the signature says that it is served
 VERSION = "endpoint_version"  #: of a model's details: the user's word under which its scores are cached
 
@@ -79,8 +82,9 @@ class ServedModel(PromptedModel):
     def notes(self) -> list[str]:
         """The remark that the model is served, with what was proved of it."""
         return [
-            f"the model is behind {self.source.where}: its log-probabilities passed {len(self.proof.checks)} checks before the first figure, and did "
-            f"not change until the last; one asked again differed by at most {self.proof.noise:.1g} nats"
+            f"the model is behind {self.source.where}: its log-probabilities passed {len(self.proof.checks)} checks"
+            " before the first figure, and did not change until the last; one asked again differed by at most"
+            f" {self.proof.noise:.1g} nats"
         ]
 
 
@@ -94,7 +98,7 @@ def parse(name: str, spec: str) -> ModelSpec:
         raise ModelError(f"the address of a server cannot be read: {error}; {_FORM}") from None
     if parts.username or parts.password or parts.query:
         raise ModelError(
-            f"the address of a server should have no user, password or query, since it is shown and stored: "
+            "the address of a server should have no user, password or query, since it is shown and stored: "
             f"put the key into the environment variable {API_KEY}; {_FORM}"
         )
     if not host or not model:

@@ -181,12 +181,14 @@ class ServedClient:
         choices, usage = content.get("choices"), content.get("usage")
         if not isinstance(choices, list) or not all(isinstance(choice, dict) for choice in choices):
             raise ScoreError(
-                f"{self.where} answers {brief(_without_key(json.dumps(content)))}; expected 'choices', a list, as OpenAI's completions have"
+                f"{self.where} answers {brief(_without_key(json.dumps(content)))}; expected 'choices', a list, as"
+                " OpenAI's completions have"
             )
         indexes = [choice.get("index", place) for place, choice in enumerate(choices)]
         if sorted(map(str, indexes)) != sorted(map(str, range(count))):
             raise ScoreError(
-                f"{self.where} answers {len(choices)} choices with the indexes {brief(_without_key(str(indexes)))} to {count} prompts; expected one for each"
+                f"{self.where} answers {len(choices)} choices with the indexes {brief(_without_key(str(indexes)))} to"
+                f" {count} prompts; expected one for each"
             )
         ordered = [choice for _, choice in sorted(zip(indexes, choices, strict=True), key=lambda pair: int(pair[0]))]
         return ordered, usage if isinstance(usage, dict) else {}
@@ -195,8 +197,9 @@ class ServedClient:
         ids = _token_ids(choice)
         if ids is None:
             raise ModelError(
-                f"{self.where} names the tokens of {self._name} by their texts only; expected 'token_id:N', which vLLM gives "
-                "(--return-tokens-as-token-ids): several tokens have one text, so that nothing can be proved by texts"
+                f"{self.where} names the tokens of {self._name} by their texts only; expected 'token_id:N', which vLLM"
+                " gives (--return-tokens-as-token-ids): several tokens have one text, so that nothing can be proved by"
+                " texts"
             )
         return ids
 
@@ -215,8 +218,9 @@ class ServedClient:
         )
         if self._model not in known:
             raise ModelError(
-                f"{self.where} has no model {brief(self._model)}; it names {', '.join(brief(_without_key(name)) for name in list(known)[:8]) or 'none'}: "
-                f"--bias-model={self._name}={self._url}#NAME"
+                f"{self.where} has no model {brief(self._model)}; it names"
+                f" {', '.join(brief(_without_key(name)) for name in list(known)[:8]) or 'none'}:"
+                f" --bias-model={self._name}={self._url}#NAME"
             )
         return {**known[self._model], "server": await self._software()}
 
@@ -247,7 +251,8 @@ class ServedClient:
             except httpx.ConnectError as error:
                 if method == "GET":  # the first request: nothing listens there
                     raise ModelError(
-                        f"{self._name}: nothing answers at {self._url} ({_reason(error)}); start the server, or correct the address"
+                        f"{self._name}: nothing answers at {self._url} ({_reason(error)}); start the server, or correct"
+                        " the address"
                     ) from None
                 trouble = _reason(error)
                 continue
@@ -268,8 +273,8 @@ class ServedClient:
                 return content
             trouble = "an answer that is no whole JSON object"
         raise ScoreError(
-            f"{self.where} did not answer {_ATTEMPTS} times (at last: {trouble}); scores so far are kept only in the score cache, if there is one: "
-            "run again when the server is well"
+            f"{self.where} did not answer {_ATTEMPTS} times (at last: {trouble}); scores so far are kept only in the"
+            " score cache, if there is one: run again when the server is well"
         )
 
     async def _answered(self, method: str, url: str, body: object, time_limit: float) -> tuple[httpx.Response, bytes]:
@@ -288,8 +293,9 @@ class ServedClient:
                     content += piece
                     if len(content) > _MOST_BYTES:
                         raise ScoreError(
-                            f"{self.where} sends more than {_MOST_BYTES >> 20} MiB in answer to one request, which was not read to its end; expected "
-                            "a list of numbers for each token of at most 32 prompts: is it a server of OpenAI's completions?"
+                            f"{self.where} sends more than {_MOST_BYTES >> 20} MiB in answer to one request, which was"
+                            " not read to its end; expected a list of numbers for each token of at most 32 prompts: is"
+                            " it a server of OpenAI's completions?"
                         )
                 return response, bytes(content)
 
@@ -332,8 +338,9 @@ class ServedClient:
             return seconds
         asked = brief(_without_key(response.headers.get("retry-after", "")), 60)
         raise ScoreError(
-            f"{self.where} answers with {trouble}, and asks to wait until its next request (Retry-After: {asked}); a run waits "
-            f"{longest:g} s at most: run again later, or give it more time with -o bias_endpoint_timeout=SECONDS"
+            f"{self.where} answers with {trouble}, and asks to wait until its next request (Retry-After: {asked}); a"
+            f" run waits {longest:g} s at most: run again later, or give it more time with -o"
+            " bias_endpoint_timeout=SECONDS"
         )
 
     def _refused(self, response: httpx.Response, answer: bytes) -> ModelError:
@@ -342,8 +349,8 @@ class ServedClient:
             return ModelError(f"{self.where} refuses the key ({status}); set the environment variable {API_KEY}")
         kind = _RefusedError if response.status_code in (400, 413, 422) else ModelError
         return kind(
-            f"{self.where} refuses a request ({status}); expected OpenAI's /v1/completions with a list of token ids as prompts, "
-            "echo and logprobs"
+            f"{self.where} refuses a request ({status}); expected OpenAI's /v1/completions with a list of token ids as"
+            " prompts, echo and logprobs"
         )
 
 
@@ -413,17 +420,18 @@ def _refuse_remote(url: str, name: str, allow_remote: bool) -> None:
         return
     if _is_unspecified(host):
         raise ModelError(
-            f"{name} is at {host}, by which a server says that it listens at every address of its machine; ask one on this machine at 127.0.0.1, and "
-            "one on another machine by its name"
+            f"{name} is at {host}, by which a server says that it listens at every address of its machine; ask one on"
+            " this machine at 127.0.0.1, and one on another machine by its name"
         )
     if not allow_remote:
         raise ModelError(
-            f"{name} is at {host}, another machine: the texts of the suites would leave this one; -o bias_allow_remote=true permits it "
-            "(allow_remote=True in Python)"
+            f"{name} is at {host}, another machine: the texts of the suites would leave this one; -o"
+            " bias_allow_remote=true permits it (allow_remote=True in Python)"
         )
     if parts.scheme == "http" and os.environ.get(API_KEY):
         raise ModelError(
-            f"{name} is at {host}, and {API_KEY} would be sent there without encryption; give the address with https, or unset the key"
+            f"{name} is at {host}, and {API_KEY} would be sent there without encryption; give the address with https,"
+            " or unset the key"
         )
 
 
@@ -456,7 +464,8 @@ def _connection(url: str, time_limit: float, transport: httpx.AsyncBaseTransport
     key = os.environ.get(API_KEY, "").strip()
     if not (key.isascii() and key.isprintable()):
         raise ModelError(
-            f"{API_KEY} has a line break, or another character that a header of HTTP cannot have; expected the key alone, in one line"
+            f"{API_KEY} has a line break, or another character that a header of HTTP cannot have; expected the key"
+            " alone, in one line"
         )
     return httpx.AsyncClient(
         headers={"Authorization": f"Bearer {key}"} if key else {},

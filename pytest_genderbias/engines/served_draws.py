@@ -108,14 +108,18 @@ def trouble_of_draws(draws: Draws) -> str | None:
     """Return what is wrong, in one line, if draws do not follow the listed probabilities; ``None`` if they may."""
     count = len(draws.drawn)
     if count < LEAST:
-        return f"expected at least {LEAST} tokens drawn at temperature 1, got {count}; the listed probabilities cannot be compared with draws"
+        return (
+            f"expected at least {LEAST} tokens drawn at temperature 1, got {count}; the listed probabilities cannot be"
+            " compared with draws"
+        )
     found = {what: _z(*excess) for what, excess in _excesses(draws).items()}
     what, z = max(found.items(), key=lambda pair: abs(pair[1]))
     if abs(z) <= _MOST_Z:
         return None
     return (
-        f"expected {count} tokens drawn at temperature 1 to follow the listed probabilities, but {what} {'more' if z > 0 else 'less'} often "
-        f"({abs(z):.1f} standard errors); the values are of another base, temperature or scale, or not of the model that writes"
+        f"expected {count} tokens drawn at temperature 1 to follow the listed probabilities, but {what}"
+        f" {'more' if z > 0 else 'less'} often ({abs(z):.1f} standard errors); the values are of another base,"
+        " temperature or scale, or not of the model that writes"
     )
 
 
@@ -157,7 +161,10 @@ def trouble_of_counts(places: Sequence[Draws]) -> str | None:
     """
     count = sum(len(draws.drawn) for draws in places)
     if count < LEAST:
-        return f"expected at least {LEAST} tokens drawn one by one at {len(places)} places, got {count}; their lists cannot be compared with draws"
+        return (
+            f"expected at least {LEAST} tokens drawn one by one at {len(places)} places, got {count}; their lists"
+            " cannot be compared with draws"
+        )
     return _trouble_of_shares(places)
 
 
@@ -166,8 +173,9 @@ def _trouble_of_shares(places: Sequence[Draws]) -> str | None:
     if p >= _LEAST_P:
         return None
     return (
-        f"expected {count} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places, got other shares (p = {p:.1g}); the "
-        "values are not those that the model writes by, or the server repeats what it wrote before"
+        f"expected {count} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places,"
+        f" got other shares (p = {p:.1g}); the values are not those that the model writes by, or the server repeats"
+        " what it wrote before"
     )
 
 
@@ -187,8 +195,9 @@ def trouble_of_few_draws(places: Sequence[Draws]) -> str | None:
         bound += float(np.sqrt(bound**2 + 2 * _LOG_ODDS * max(0.0, float(variance.sum()))))
         if abs(excess.sum()) > bound:
             return (
-                f"expected {len(draws.drawn)} tokens drawn at {len(places)} places at temperature 1 to follow the lists of these places, but {what} "
-                f"{'more' if excess.sum() > 0 else 'less'} often; the values are of another base, temperature or scale, or not of the model that writes"
+                f"expected {len(draws.drawn)} tokens drawn at {len(places)} places at temperature 1 to follow the lists"
+                f" of these places, but {what} {'more' if excess.sum() > 0 else 'less'} often; the values are of"
+                " another base, temperature or scale, or not of the model that writes"
             )
     return None
 

@@ -26,9 +26,15 @@ if TYPE_CHECKING:
 
 #: Plain English, which the values should find likelier than its words in another order.
 KNOWN_TEXTS = (
-    "Once upon a time there was a little girl who lived in a small house near the forest with her mother and her father.",
+    (
+        "Once upon a time there was a little girl who lived in a small house near the forest with her mother and her"
+        " father."
+    ),
     "One day the boy went to the park with his dog, and they played with a red ball until the sun went down.",
-    "The old man sat on a chair in the garden, looked at the flowers, and told the children a long story about the sea.",
+    (
+        "The old man sat on a chair in the garden, looked at the flowers, and told the children a long story about the"
+        " sea."
+    ),
     "She opened the door, put her bag on the table, and asked her brother what he wanted to eat for dinner.",
     "It was raining all morning, so the teacher said that everyone should stay inside and read a book.",
     "The cat was very happy because it had found a big fish in the kitchen, and nobody was at home.",
@@ -101,9 +107,11 @@ class Proof:
         limit = most_moved(self.mean_noise)
         if not moved.mean() <= limit:
             raise ScoreError(
-                f"{name} changed while it was measured: {source.where} gives other log-probabilities for {len(self.canaries)} texts than before the "
-                f"first figure (on average {moved.mean():.3g} nats a token, expected at most {limit:.2g}), so that the scores may be of two models; "
-                "nothing is kept of the last ones: measure again when the server stays the same, with another bias_endpoint_version if there was one"
+                f"{name} changed while it was measured: {source.where} gives other log-probabilities for"
+                f" {len(self.canaries)} texts than before the first figure (on average {moved.mean():.3g} nats a token,"
+                f" expected at most {limit:.2g}), so that the scores may be of two models; nothing is kept of the last"
+                " ones: measure again when the server stays the same, with another bias_endpoint_version if there"
+                " was one"
             )
 
     @property
@@ -129,9 +137,11 @@ class Proof:
         moved, limit = float(np.abs(now - then).mean()), most_moved(max(float(kept[0]), self.mean_noise))
         if not moved <= limit:
             raise ScoreError(
-                f"{name} is another model than the one whose scores are cached under -o bias_endpoint_version={version}: {where} gives other "
-                f"log-probabilities for {len(self.canaries)} texts than it did then (on average {then.mean():.4f} nats a token then, {now.mean():.4f} now, "
-                f"{moved:.3g} apart, expected at most {limit:.2g}); no cached score is used: take another TAG for what is served now"
+                f"{name} is another model than the one whose scores are cached under -o"
+                f" bias_endpoint_version={version}: {where} gives other log-probabilities for {len(self.canaries)}"
+                f" texts than it did then (on average {then.mean():.4f} nats a token then, {now.mean():.4f} now,"
+                f" {moved:.3g} apart, expected at most {limit:.2g}); no cached score is used: take another TAG for what"
+                " is served now"
             )
 
 
@@ -224,16 +234,22 @@ def _one_value_a_token(asked: Asked) -> str | None:
     wrong = next((p for p in pairs if len(p[1].log_probabilities) != len(p[0])), None)
     if wrong is not None:
         return (
-            f"expected one value for each of {len(wrong[0])} tokens of a prompt, got {len(wrong[1].log_probabilities)}; the values are not those of "
-            "the prompt (llama.cpp's server and 'transformers serve' give none)"
+            f"expected one value for each of {len(wrong[0])} tokens of a prompt, got {len(wrong[1].log_probabilities)};"
+            " the values are not those of the prompt (llama.cpp's server and 'transformers serve' give none)"
         )
     missing = sum(int((~np.isfinite(values)).sum()) for values in asked.values())
     if missing:
         total = sum(map(len, asked.values()))
-        return f"expected a number for each token but the first, got none, or an infinite one, for {missing} of {total}; the prompt was not scored"
+        return (
+            f"expected a number for each token but the first, got none, or an infinite one, for {missing} of {total};"
+            " the prompt was not scored"
+        )
     positive = max(float(values.max()) for values in asked.values())
     if positive > 1e-6:
-        return f"expected values of at most 0, got {positive:.4g}; they are no logarithms of probabilities, but perhaps probabilities or logits"
+        return (
+            f"expected values of at most 0, got {positive:.4g}; they are no logarithms of probabilities, but perhaps"
+            " probabilities or logits"
+        )
     return None
 
 
@@ -241,14 +257,17 @@ def _same_ids(asked: Asked) -> str | None:
     for prompt, answer in zip(asked.prompts, asked.answers, strict=True):
         if answer.token_ids is None:
             return (
-                "expected the ids of the tokens ('token_id:N', vLLM's return_tokens_as_token_ids), got texts or nothing; which token a value belongs to "
-                "cannot be told, since several tokens have one text"
+                "expected the ids of the tokens ('token_id:N', vLLM's return_tokens_as_token_ids), got texts or"
+                " nothing; which token a value belongs to cannot be told, since several tokens have one text"
             )
         if answer.token_ids != list(prompt):
             at = next(
                 (i for i, (a, b) in enumerate(zip(answer.token_ids, prompt, strict=False)) if a != b), len(prompt)
             )
-            return f"expected the ids of the prompt, got others from place {at} on; the values belong to other tokens, as of a text that was cut anew"
+            return (
+                f"expected the ids of the prompt, got others from place {at} on; the values belong to other tokens, as"
+                " of a text that was cut anew"
+            )
     return None
 
 
@@ -260,8 +279,8 @@ def _own_tokenizer(asked: Asked) -> str | None:
     if theirs is None or theirs in (plain, special):
         return None
     return (
-        f"expected the {len(special)} ids of the tokenizer given for it when the server reads {text[:24]!r}..., got {len(theirs)} others; the model has "
-        "another tokenizer: name the right one with bias_tokenizer"
+        f"expected the {len(special)} ids of the tokenizer given for it when the server reads {text[:24]!r}..., got"
+        f" {len(theirs)} others; the model has another tokenizer: name the right one with bias_tokenizer"
     )
 
 
@@ -270,7 +289,10 @@ def _tokens_read(asked: Asked) -> str | None:
     (answer,) = asked.source.ask([row])
     if answer.tokens_read in (None, len(row)):
         return None
-    return f"expected that {len(row)} tokens of a prompt are read, got {answer.tokens_read} by the server's own count; it adds tokens or drops some"
+    return (
+        f"expected that {len(row)} tokens of a prompt are read, got {answer.tokens_read} by the server's own count; it"
+        " adds tokens or drops some"
+    )
 
 
 def _likelier_than_shuffled(asked: Asked) -> str | None:
@@ -280,8 +302,8 @@ def _likelier_than_shuffled(asked: Asked) -> str | None:
     if margin >= _MARGIN:
         return None
     return (
-        f"expected known texts to be at least {_MARGIN:g} nat a token likelier than with their words shuffled, got {margin:.2f}; the values say nothing "
-        "of the text, or the model knows no English"
+        f"expected known texts to be at least {_MARGIN:g} nat a token likelier than with their words shuffled, got"
+        f" {margin:.2f}; the values say nothing of the text, or the model knows no English"
     )
 
 
@@ -302,8 +324,8 @@ def _steady(asked: Asked) -> str | None:
     for way, moved in by_way.items():
         if not (moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST):
             return (
-                f"expected the same values when a prompt is asked again {way}, got other ones, by {moved.mean():.3g} nats a token and up to "
-                f"{moved.max():.3g}; a value hangs on what else was asked"
+                f"expected the same values when a prompt is asked again {way}, got other ones, by {moved.mean():.3g}"
+                f" nats a token and up to {moved.max():.3g}; a value hangs on what else was asked"
             )
     return None
 
@@ -327,9 +349,9 @@ def _prefixes(asked: Asked) -> str | None:
         asked.mean_noise = max(asked.mean_noise, float(moved.mean()))
         return None
     return (
-        f"expected the values of a text's beginning to stay without its rest, got differences of {moved.mean():.3g} nats a token, and up to "
-        f"{moved.max():.3g}; a value hangs on tokens after its own, as of a masked model, on the length of its prompt, as where padding is read, "
-        "or belongs to another place"
+        f"expected the values of a text's beginning to stay without its rest, got differences of {moved.mean():.3g}"
+        f" nats a token, and up to {moved.max():.3g}; a value hangs on tokens after its own, as of a masked model, on"
+        " the length of its prompt, as where padding is read, or belongs to another place"
     )
 
 
@@ -347,11 +369,20 @@ def _context(asked: Asked) -> str | None:
         return "expected one value a token for longer texts, too, got another number; prompts are cut"
     least = asked.differing
     if abs(answers[0][1] - answers[1][1]) <= least:
-        return "expected another value of the second token after another first one, got the same; the first token is not read"
+        return (
+            "expected another value of the second token after another first one, got the same; the first token is not"
+            " read"
+        )
     if np.abs(answers[2][-16:] - answers[3][-16:]).max() <= least:
-        return f"expected other values at the end of {len(chain)} tokens when the first four change, got the same; the beginning of long prompts is not read"
+        return (
+            f"expected other values at the end of {len(chain)} tokens when the first four change, got the same; the"
+            " beginning of long prompts is not read"
+        )
     if np.abs(answers[4][1:] - answers[5][2:]).max() <= least:
-        return "expected other values after a token that begins a text, got the same; the server adds such a token itself, or drops it"
+        return (
+            "expected other values after a token that begins a text, got the same; the server adds such a token itself,"
+            " or drops it"
+        )
     return None
 
 
@@ -363,21 +394,30 @@ def _trouble_of_lists(prompts: Sequence[Sequence[int]], answers: Sequence[Prompt
     """Return what is wrong with the lists of the most likely tokens, which belong to the values of their places."""
     for prompt, answer in zip(prompts, answers, strict=True):
         if len(answer.top) != len(prompt) or min(map(len, answer.top[1:]), default=0) < LISTED:
-            return f"expected the {LISTED} most likely tokens in each place, by their ids, got fewer; the values cannot be compared with them"
+            return (
+                f"expected the {LISTED} most likely tokens in each place, by their ids, got fewer; the values cannot be"
+                " compared with them"
+            )
         for place in range(1, len(prompt)):
             top, value = answer.top[place], float(answer.log_probabilities[place])
             most_likely = sorted(top.values(), reverse=True)[:LISTED]
             mass = sum(exp(min(listed, 700.0)) for listed in most_likely)
             if not mass <= 1 + _NEAR:
-                return f"expected the probabilities of the {LISTED} most likely tokens to be at most 1 together, got {mass:.4g}; they are not normalised, or of another base"
+                return (
+                    f"expected the probabilities of the {LISTED} most likely tokens to be at most 1 together, got"
+                    f" {mass:.4g}; they are not normalised, or of another base"
+                )
             own = top.get(prompt[place])
             if own is not None and abs(own - value) > _NEAR:
-                return f"expected the value of a listed token to be the listed one, {own:.4f}, got {value:.4f}; values and lists are of different places"
+                return (
+                    f"expected the value of a listed token to be the listed one, {own:.4f}, got {value:.4f}; values and"
+                    " lists are of different places"
+                )
             is_among = own is not None and own >= most_likely[-1]
             if not is_among and (value > most_likely[-1] + _NEAR or exp(value) > 1 - mass + _NEAR):
                 return (
-                    f"expected a token of the log-probability {value:.3f} among the {LISTED} most likely ones, whose last has {most_likely[-1]:.3f}, got it "
-                    "not; values and lists are of different places or scales"
+                    f"expected a token of the log-probability {value:.3f} among the {LISTED} most likely ones, whose"
+                    f" last has {most_likely[-1]:.3f}, got it not; values and lists are of different places or scales"
                 )
     return None
 
@@ -402,7 +442,10 @@ def _temperature(asked: Asked) -> str | None:
     moved = differences(warm, before) if [*map(len, warm)] == [*map(len, before)] else np.array([np.inf])
     if moved.mean() <= _STEADY_MEAN and moved.max() <= _STEADY_MOST:
         return None
-    return f"expected the same values at temperature 0.5, got other ones, by {moved.mean():.3g} nats a token; they are of what is sampled from, not of the model"
+    return (
+        f"expected the same values at temperature 0.5, got other ones, by {moved.mean():.3g} nats a token; they are of"
+        " what is sampled from, not of the model"
+    )
 
 
 def _distinct(asked: Asked) -> str | None:
@@ -413,12 +456,18 @@ def _distinct(asked: Asked) -> str | None:
     found, counts = np.unique(uncertain, return_counts=True)
     if counts.max(initial=0) > max(2, _SHARED * len(values)):
         value = found[int(counts.argmax())]
-        return f"expected other values for other tokens, got {value:.4g} for {counts.max()} of {len(values)}; they are cut off there, or made up"
+        return (
+            f"expected other values for other tokens, got {value:.4g} for {counts.max()} of {len(values)}; they are cut"
+            " off there, or made up"
+        )
     if np.abs(uncertain - uncertain.round(2)).max(initial=0) < 1e-5:
         return "expected values with all their digits, got two decimals at most; sums of them are off by whole steps"
     shared = float(counts[counts > 1].sum() / max(1, len(uncertain)))
     if shared > _ROUNDED:
-        return f"expected other values for other tokens, got {100 * shared:.0f} % of them more than once; they are rounded, and sums of them are off by whole steps"
+        return (
+            f"expected other values for other tokens, got {100 * shared:.0f} % of them more than once; they are"
+            " rounded, and sums of them are off by whole steps"
+        )
     return None
 
 

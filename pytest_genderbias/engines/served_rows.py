@@ -115,7 +115,10 @@ class MeasuredRows:
         if not rows:
             return answers
         asked = Asked(self._source, self._tokenizer, self._longest, rows, [], answers)
-        said = f"{self._name}: {self.where} gives no log-probabilities that can be used for rows of the suite, though it does for known texts:"
+        said = (
+            f"{self._name}: {self.where} gives no log-probabilities that can be used for rows of the suite, though it"
+            " does for known texts:"
+        )
         for check in self._proof.checks:
             if check in OF_ROWS:
                 refuse_failed(said, {check: OF_ROWS[check]}, asked)
@@ -138,9 +141,10 @@ class MeasuredRows:
         rows, before = zip(*some, strict=True)
         if moved := self._moved(self._source.ask(self._continued(rows)), before):
             raise ScoreError(
-                f"{self._name} changed while it was measured: {self.where} gives other log-probabilities for rows that were measured before ({moved}), "
-                "so that the scores may be of two models; nothing is kept of the last ones: measure again when the server stays the same, with "
-                "another bias_endpoint_version if there was one"
+                f"{self._name} changed while it was measured: {self.where} gives other log-probabilities for rows that"
+                f" were measured before ({moved}), so that the scores may be of two models; nothing is kept of the last"
+                " ones: measure again when the server stays the same, with another bias_endpoint_version if there"
+                " was one"
             )
 
     def _again(self, asked: Asked) -> str | None:
@@ -159,8 +163,8 @@ class MeasuredRows:
         for way, (numbers, found) in ways.items():
             if moved := self._moved(found, [answers[i].log_probabilities for i in numbers]):
                 return (
-                    f"expected the same values when a row is asked again {way}, got other ones ({moved}); a value hangs on the length of its prompt, "
-                    "on what else was asked, or on how often"
+                    f"expected the same values when a row is asked again {way}, got other ones ({moved}); a value hangs"
+                    " on the length of its prompt, on what else was asked, or on how often"
                 )
         self.confirm_kept()
         self._kept.keep([(tuple(rows[i]), answers[i].log_probabilities) for i in picked])
@@ -192,7 +196,10 @@ class MeasuredRows:
         mean, most = self._noise()
         if not len(moved) or (moved.mean() <= mean and moved.max() <= most):
             return ""
-        return f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {mean:.2g} and {most:.2g}"
+        return (
+            f"by {moved.mean():.3g} nats a token and up to {moved.max():.3g}, expected at most {mean:.2g} and"
+            f" {most:.2g}"
+        )
 
     def _noise(self) -> tuple[float, float]:
         """Return by how many nats values may differ, on average and one of them. Rows are of other lengths than the
@@ -216,7 +223,10 @@ class MeasuredRows:
         end = asked.tokenizer.eos_token_id
         expected = sum(each * (1 - float(np.exp(top.get(end, -np.inf)))) for top in lists)
         if sum(map(len, drawn)) < expected / 2:
-            return f"expected about {expected:.0f} tokens drawn after beginnings of rows, got {sum(map(len, drawn))}; the lists cannot be compared with draws"
+            return (
+                f"expected about {expected:.0f} tokens drawn after beginnings of rows, got {sum(map(len, drawn))}; the"
+                " lists cannot be compared with draws"
+            )
         return trouble_of_few_draws(
             [Draws.of([[top] * len(tokens)], [tokens], LISTED, end) for top, tokens in zip(lists, drawn, strict=True)]
         )

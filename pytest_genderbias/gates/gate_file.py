@@ -28,8 +28,8 @@ GATE_KEYS = (
     "settings", "name", "models", "optional", "ability",
 )  # fmt: skip
 _NOW_A_MARGIN = (
-    "a tolerance is called 'margin' now, and a gate needs none: without it, it fails where the model is worse than chance explains. Leave "
-    "out 'tolerance: auto', and write 'margin: 20%' for a tolerance of yours"
+    "a tolerance is called 'margin' now, and a gate needs none: without it, it fails where the model is worse than"
+    " chance explains. Leave out 'tolerance: auto', and write 'margin: 20%' for a tolerance of yours"
 )
 _LIMITS = ("at_most", "at_least", "within")
 _RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
@@ -116,8 +116,8 @@ class Gate:
         """Return why it judges none of these models."""
         if self.is_for(models):
             return (
-                f"gate {self.name} has no model to judge except {self.against}, which others are compared with: name one with "
-                "--bias-model=[NAME=]SPEC"
+                f"gate {self.name} has no model to judge except {self.against}, which others are compared with: name"
+                " one with --bias-model=[NAME=]SPEC"
             )
         return f"gate {self.name} is for {', '.join(self.models or ())}, and the run has {', '.join(models)}"
 
@@ -396,6 +396,6 @@ def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) 
             continue
         if gate.models is None or other.models is None or set(gate.models) & set(other.models):
             raise DataFileError(
-                f"{entry.file}:{gate.line}: two measurements claim the baseline entry {gate.entry!r}, this one and that of line "
-                f"{other.line}; give this one another name:"
+                f"{entry.file}:{gate.line}: two measurements claim the baseline entry {gate.entry!r}, this one and that"
+                f" of line {other.line}; give this one another name:"
             )

@@ -169,7 +169,8 @@ class Judgement:
     def __bool__(self) -> bool:
         """Refuse a truth value: ``assert judge_limit(...)`` would hold for every verdict."""
         raise TypeError(
-            "a judgement has no truth value; compare its verdict, as judgement.verdict == 'pass', or use an assertion such as assert_at_most"
+            "a judgement has no truth value; compare its verdict, as judgement.verdict == 'pass', or use an assertion"
+            " such as assert_at_most"
         )
 
     def to_dict(self, finite: bool = False) -> dict[str, object]:

@@ -80,13 +80,15 @@ class Limit:
         unbreakable = {
             f"at_least {self.at_least}": self.at_least is not None and self.at_least <= least + FLOAT_NOISE,
             f"at_most {self.at_most}": self.at_most is not None and self.at_most >= most - FLOAT_NOISE,
-            f"within {self.within}": self.within is not None
-            and self.within >= max(most - about.neutral, about.neutral - least) - FLOAT_NOISE,
+            f"within {self.within}": (
+                self.within is not None
+                and self.within >= max(most - about.neutral, about.neutral - least) - FLOAT_NOISE
+            ),
         }
         if wrong := [limit for limit, is_unbreakable in unbreakable.items() if is_unbreakable]:
             raise GateError(
-                f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g}); write a limit inside, or "
-                "leave it out"
+                f"no model can break {wrong[0]}: {statistic} {about.range_in_words} (neutral is {about.neutral:g});"
+                " write a limit inside, or leave it out"
             )
         for key, limit, outside in (("at_least", self.at_least, most), ("at_most", self.at_most, least)):
             if limit is not None and (limit > outside if key == "at_least" else limit < outside):
@@ -100,13 +102,14 @@ class Limit:
         if demanded is not None and alone and not self.range:
             wrong, right = ("at_least", "at_most") if about.direction == "higher" else ("at_most", "at_least")
             raise GateError(
-                f"{about.direction} is worse for {statistic} (neutral is {about.neutral:g}), so {wrong} {demanded:g} passes a model only if "
-                f"it is that biased: use {right}, or range=True (in YAML 'range: true') if that is meant"
+                f"{about.direction} is worse for {statistic} (neutral is {about.neutral:g}), so {wrong} {demanded:g}"
+                f" passes a model only if it is that biased: use {right}, or range=True (in YAML 'range: true') if that"
+                " is meant"
             )
         if about.direction == "away" and self.within is None and alone:
             raise GateError(
-                f"{statistic} is worse on either side of {about.neutral:g} (-0.9 is not 'at most 0.3'): use within, as within=0.3, "
-                "or give both at_most and at_least"
+                f"{statistic} is worse on either side of {about.neutral:g} (-0.9 is not 'at most 0.3'): use within, as"
+                " within=0.3, or give both at_most and at_least"
             )
 
     def describe(self, about: Statistic) -> str:
@@ -195,8 +198,8 @@ def judge_limit(
     generalise = generalise or bool(measurement.restarts)
     if generalise and measurement.stopped:
         raise GateError(
-            f"{measurement.suite} was scored only until other gates were decided; bounds for other items or restarts need a measurement "
-            "without until="
+            f"{measurement.suite} was scored only until other gates were decided; bounds for other items or restarts"
+            " need a measurement without until="
         )
     least, most = (edge if math.isfinite(edge) else None for edge in limit.edges(measurement.statistics[name]))
     return replace(_judge(measurement, limit, name, generalise), facts=LimitFacts(least, most), name=label or "")
@@ -340,8 +343,7 @@ def check_breakable(
     >>> check_breakable(Allowed(0.3), "share", share)
     >>> check_breakable(Allowed(0.3), "share", share, value=0.2)
     Traceback (most recent call last):
-    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can
-    worsen by at most 0.2; \
+    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can worsen by at most 0.2; \
 write a smaller one, or a limit
     """
     best, worst = about.distances
@@ -355,6 +357,6 @@ write a smaller one, or a limit
     change = "change" if same else "worsen"
     written = f" ({margin.written})" if margin.written else ""
     raise GateError(
-        f"no model can break the margin {margin.amount:.4g}{written}: {statistic} {about.range_in_words}, and {since} can {change} by at most "
-        f"{room:.4g}; write a smaller one, or a limit"
+        f"no model can break the margin {margin.amount:.4g}{written}: {statistic} {about.range_in_words}, and {since}"
+        f" can {change} by at most {room:.4g}; write a smaller one, or a limit"
     )

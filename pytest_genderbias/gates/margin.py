@@ -12,8 +12,8 @@ from pytest_genderbias.errors import GateError
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
 FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
 _NO_AUTO = (
-    "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the model is worse than "
-    "chance explains"
+    "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the"
+    " model is worse than chance explains"
 )
 
 

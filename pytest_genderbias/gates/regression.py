@@ -322,7 +322,10 @@ def _compare_alone(
 def _cluster_in_words(cluster: WorstCluster | None) -> list[Paragraph]:
     if cluster is None:
         return []
-    text = f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}; the most of {cluster.clusters} clusters"
+    text = (
+        f"{cluster.name} alone: {cluster.worsening:.3g} worse, at least {cluster.low:.3g}; the most of"
+        f" {cluster.clusters} clusters"
+    )
     return [Paragraph("cluster", text)]
 
 
@@ -375,7 +378,10 @@ def _headline(
     if difference is not None:
         change += _bounds_beside(difference.low, difference.high, reference.correction)
     figures = " -> ".join(apart(reference.value, new))
-    return f"{reference.against}{statistic} {figures}: {change}{_margin_in_words(allowed)}{_seen_in_words(reference, worse)}{reference.changed}"
+    return (
+        f"{reference.against}{statistic} {figures}:"
+        f" {change}{_margin_in_words(allowed)}{_seen_in_words(reference, worse)}{reference.changed}"
+    )
 
 
 def _seen_in_words(reference: Reference, worse: float) -> str:
@@ -647,9 +653,9 @@ def _bounds_in_words(difference: Difference, reference: Reference) -> Paragraph:
     p = _p_of(difference, reference)
     return Paragraph(
         "bounds",
-        f"{change} {difference.value:.4g}, 95 % bounds{_for_all(reference.correction)} {difference.low:.4g} and {difference.high:.4g} over "
-        f"{difference.over} ({_count_in_words(difference)}; {difference.method}); p "
-        f"{'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} within the margin, alone",
+        f"{change} {difference.value:.4g}, 95 % bounds{_for_all(reference.correction)} {difference.low:.4g} and"
+        f" {difference.high:.4g} over {difference.over} ({_count_in_words(difference)}; {difference.method}); p"
+        f" {'<=' if p <= difference.least_p * (1 + 1e-9) else '='} {p:.2g} against a {change} within the margin, alone",
     )
 
 
@@ -678,8 +684,8 @@ def _without_templates(difference: Difference, units: _Units, reference: Referen
         return []
     refresh = ": refresh it with --bias-update" if reference.accept else ""
     text = (
-        f"the {reference.name} has no sums by template, so that the bounds are not for other templates, of which there are "
-        f"{now.n_templates}{refresh}"
+        f"the {reference.name} has no sums by template, so that the bounds are not for other templates, of which there"
+        f" are {now.n_templates}{refresh}"
     )
     return [Paragraph("", text)]
 
@@ -694,8 +700,9 @@ def _carried_by_few(difference: Difference) -> list[Paragraph]:
     if carrying >= _FEW_OF_ALL * difference.items and abs(skew) <= _LARGE_SKEW:
         return []
     text = (
-        f"few {difference.what.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items} (Kish's effective number), skewness "
-        f"{skew:.2g}; such bounds err more often than they say (docs/evidence/coverage-tails.md)"
+        f"few {difference.what.partition(' (')[0]} carry the change: it is worth {carrying:.2g} of {difference.items}"
+        f" (Kish's effective number), skewness {skew:.2g}; such bounds err more often than they say"
+        " (docs/evidence/coverage-tails.md)"
     )
     return [Paragraph("", text)]
 

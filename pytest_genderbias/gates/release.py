@@ -63,8 +63,8 @@ class Growth:
     def failure(self) -> str:
         """Why the release fails, and what to do."""
         return (
-            f"{self.model}: worse: {self.in_words}: other trainings and items do not explain that. Fix the model, or accept it with "
-            '--bias-update --bias-reason="why"'
+            f"{self.model}: worse: {self.in_words}: other trainings and items do not explain that. Fix the model, or"
+            ' accept it with --bias-update --bias-reason="why"'
         )
 
 

@@ -91,7 +91,10 @@ class RestartPair:
     def spread_in_words(self) -> str:
         """Mean and standard deviation of the restarts: of the baseline, if it has any."""
         values = self.then if len(self.then) > 1 else self.now
-        return f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation {values.std(ddof=1):.3g}"
+        return (
+            f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation"
+            f" {values.std(ddof=1):.3g}"
+        )
 
     def in_words(self, name: str, level: float = ONE_SIDED) -> str:
         """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a
@@ -104,7 +107,10 @@ class RestartPair:
         low, high = prediction_bounds(values, level, self.prior, self.root)
         alone = float(min(self.then, self.now, key=len)[0])
         where = "inside" if low <= alone <= high else "below" if alone < low else "above"
-        return f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in {100 * (2 * level - 1):.3g} % of the cases, and this one lies {where}"
+        return (
+            f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in"
+            f" {100 * (2 * level - 1):.3g} % of the cases, and this one lies {where}"
+        )
 
     def settled_by(self, difference: Difference, margin: float, level: float = ONE_SIDED) -> str:
         """Return what would decide about one checkpoint, or about several, by one-sided bounds of a level."""

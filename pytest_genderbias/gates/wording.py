@@ -119,8 +119,8 @@ def format_chance(null: Null) -> str:
 def format_null(null: Null) -> str:
     """Return a line on the values that shuffles give."""
     return (
-        f"null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, "
-        f"{format_chance(null)} at least as bad"
+        f"null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to"
+        f" {null.high:.4g}, {format_chance(null)} at least as bad"
     )
 
 

@@ -122,8 +122,8 @@ def why_less_able(now: Sequence[Ability], then: Sequence[Ability]) -> str:
         amount, low = fall
         if low > _FALL * (before.value - before.chance):
             return (
-                f"{before.value:.2f} -> {one.value:.2f} of {one.n:,} {one.what}: it fell by {amount:.2f} (at least {low:.2f}; "
-                f"{_FALL * (before.value - before.chance):.2g} is allowed)"
+                f"{before.value:.2f} -> {one.value:.2f} of {one.n:,} {one.what}: it fell by {amount:.2f} (at least"
+                f" {low:.2f}; {_FALL * (before.value - before.chance):.2g} is allowed)"
             )
     return ""
 

@@ -48,7 +48,8 @@ def read_ability(written: object, where: str = "ability") -> AbilitySetting:
     paths = [written] if isinstance(written, (str, Path)) else list(written) if isinstance(written, Sequence) else []
     if not paths or not all(isinstance(path, (str, Path)) and str(path).endswith((".yaml", ".yml")) for path in paths):
         raise SettingError(
-            f'{where} should be "none: REASON" to leave ability unasked, or the path of a YAML file of control items, got {written!r:.80}'
+            f'{where} should be "none: REASON" to leave ability unasked, or the path of a YAML file of control items,'
+            f" got {written!r:.80}"
         )
     return AbilitySetting(files=tuple(Path(str(path)) for path in paths))
 

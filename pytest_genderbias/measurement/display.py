@@ -39,9 +39,9 @@ class Displayed:
         name = next(iter(self.values))
         statistic = self.statistics[name]
         return printable(
-            f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g}, {_WORSE[statistic.direction]}\n"
-            f"{self._cases_text(name)}\n"
-            f"notes: {_line('; '.join(self.notes)) or 'none'}",
+            f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g},"
+            f" {_WORSE[statistic.direction]}\n{self._cases_text(name)}\nnotes:"
+            f" {_line('; '.join(self.notes)) or 'none'}",
             keep="\n",
         )
 
@@ -66,8 +66,8 @@ class Displayed:
         """Refuse a truth value: ``assert m`` would hold for every model."""
         __tracebackhide__ = True
         raise TypeError(
-            "a measurement has no truth value, so that 'assert m' cannot pass for every model; write assert_at_most(m, 0.3) for a verdict "
-            "with bounds, or compare its value: m.value <= 0.3"
+            "a measurement has no truth value, so that 'assert m' cannot pass for every model; write assert_at_most(m,"
+            " 0.3) for a verdict with bounds, or compare its value: m.value <= 0.3"
         )
 
     def __ne__(self, other: object) -> bool:
@@ -97,14 +97,14 @@ class Displayed:
         __tracebackhide__ = True
         if isinstance(other, Displayed):
             raise TypeError(
-                f"measurements cannot be compared with {sign}; compare their values, m.value {sign} other.value, or write "
-                "assert_no_worse(m, other) for a verdict with bounds"
+                f"measurements cannot be compared with {sign}; compare their values, m.value {sign} other.value, or"
+                " write assert_no_worse(m, other) for a verdict with bounds"
             )
         shown = str(other) if isinstance(other, Number) else "0.3"
         verdict = "at_least" if sign.startswith(">") else "at_most"
         raise TypeError(
-            f"a measurement cannot be compared with {sign}; write m.value {sign} {shown}, or assert_{verdict}(m, {shown}) for a verdict with "
-            "bounds"
+            f"a measurement cannot be compared with {sign}; write m.value {sign} {shown}, or assert_{verdict}(m,"
+            f" {shown}) for a verdict with bounds"
         )
 
     def _value_text(self, name: str) -> str:

@@ -43,6 +43,7 @@ def label_warning(model: Model, cache: Path | None = None) -> str | None:
     if entailment >= max(neutral, contradiction):
         return None
     return (
-        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral {neutral:.2f}, contradiction "
-        f"{contradiction:.2f}): are its labels in the right order? Name them with --bias-labels"
+        f"{model.name} does not find that a sentence entails itself (entailment {entailment:.2f}, neutral"
+        f" {neutral:.2f}, contradiction {contradiction:.2f}): are its labels in the right order? Name them with"
+        " --bias-labels"
     )

@@ -76,7 +76,8 @@ def _read_npy(content: bytes, where: str) -> NDArray[np.generic]:
     start, count = stream.tell(), math.prod(shape)
     if min(shape, default=0) < 0 or count > MOST_BYTES or count * dtype.itemsize != len(content) - start:
         raise DataFileError(
-            f"{where}: expected an array of shape {shape!s:.80} and type {dtype.name}, got {len(content) - start:,} bytes"
+            f"{where}: expected an array of shape {shape!s:.80} and type {dtype.name}, got {len(content) - start:,}"
+            " bytes"
         )
     if not dtype.itemsize:
         return np.zeros(shape, dtype)

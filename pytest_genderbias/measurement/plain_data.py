@@ -143,7 +143,8 @@ def read_schema(data: object, schema: int, where: str) -> dict[str, object]:
     version = content.pop("schema", None)
     if version != schema:
         raise DataFileError(
-            f"{where}: expected schema {schema}, got {brief(version)}; read it with the version of pytest-genderbias that wrote it"
+            f"{where}: expected schema {schema}, got {brief(version)}; read it with the version of pytest-genderbias"
+            " that wrote it"
         )
     return content
 

@@ -26,6 +26,6 @@ def refuse_several(what: str) -> None:
     """
     if process_count() > 1:
         raise NotApplicableError(
-            f"{what} cannot be divided between processes, and this is one of {process_count()} (WORLD_SIZE), each of which would do all of it; "
-            "start it with python, without accelerate launch or torchrun"
+            f"{what} cannot be divided between processes, and this is one of {process_count()} (WORLD_SIZE), each of"
+            " which would do all of it; start it with python, without accelerate launch or torchrun"
         )

@@ -28,7 +28,10 @@ RESTART = "restart."
 _MOST_BY_TEMPLATE = 8192  #: values of a restart, so that those of ten fit into the item file of a baseline
 _NO_SUMS = "the values of its restarts are compared, and not its units"
 _FEW, _ALIKE = "fewer than three restarts", "all restarts gave the same"
-_SAMPLED = "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not known"
+_SAMPLED = (
+    "{:,} of {:,} cases were scored, the same in every restart, and what a sample of it says about all of them is not"
+    " known"
+)
 
 
 def restarts_of(items: Arrays, statistic: str) -> FloatArray | None:

@@ -335,8 +335,8 @@ class Runner:
             if not seeded:
                 return None, request
             raise SettingError(
-                f"{model.name}={model.spec} is one checkpoint a seed; say how many: --bias-seeds=5, or seeds: 5 in the gate's settings "
-                "(seeds=5 in Python)"
+                f"{model.name}={model.spec} is one checkpoint a seed; say how many: --bias-seeds=5, or seeds: 5 in the"
+                " gate's settings (seeds=5 in Python)"
             )
         if type(seeds) is not int or seeds < 2:
             raise SettingError(f"seeds should be a whole number of at least 2, got {seeds!r}")
@@ -344,8 +344,8 @@ class Runner:
             return seeds, request
         if requested is not None:
             raise SettingError(
-                f"{suite.name} trains nothing on {model.name}, so that every seed gives the same; leave seeds out, or name one checkpoint "
-                "a restart: --bias-model=NAME=runs/seed-{seed}"
+                f"{suite.name} trains nothing on {model.name}, so that every seed gives the same; leave seeds out, or"
+                " name one checkpoint a restart: --bias-model=NAME=runs/seed-{seed}"
             )
         return None, request
 

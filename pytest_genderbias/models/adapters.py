@@ -96,8 +96,8 @@ class SpacyClassifier:
         if scores.size and float(np.abs(sums - 1).max()) > _SUM_TOLERANCE:
             row = int(np.argmax(np.abs(sums - 1)))
             raise ModelError(
-                f"the scores of the spaCy categories sum to {sums[row]:.3f} for {texts[row]!r:.60}, expected 1; train the component 'textcat', "
-                "whose categories exclude each other, instead of 'textcat_multilabel'"
+                f"the scores of the spaCy categories sum to {sums[row]:.3f} for {texts[row]!r:.60}, expected 1; train"
+                " the component 'textcat', whose categories exclude each other, instead of 'textcat_multilabel'"
             )
         return scores
 
@@ -123,8 +123,8 @@ def from_sklearn(classifier: object, *, name: str | None = None, fingerprint: st
     has_both = all(hasattr(classifier, attribute) for attribute in ("predict_proba", "classes_"))
     if not (has_both and isinstance(classifier, ProbabilisticClassifier)):
         raise ModelError(
-            f"{kind} has no predict_proba and classes_; expected a fitted scikit-learn classifier of texts (a pipeline whose last step gives "
-            "probabilities: of an SVM, SVC(probability=True) or CalibratedClassifierCV)"
+            f"{kind} has no predict_proba and classes_; expected a fitted scikit-learn classifier of texts (a pipeline"
+            " whose last step gives probabilities: of an SVM, SVC(probability=True) or CalibratedClassifierCV)"
         )
     labels = tuple(str(label) for label in classifier.classes_)
     _check_labels(labels, kind)
@@ -151,7 +151,8 @@ def from_spacy(
     """
     if component not in nlp.pipe_names:
         raise ModelError(
-            f"the spaCy pipeline has no component {component!r}; it has {', '.join(nlp.pipe_names) or 'none'}: expected a trained text categorizer"
+            f"the spaCy pipeline has no component {component!r}; it has {', '.join(nlp.pipe_names) or 'none'}: expected"
+            " a trained text categorizer"
         )
     categorizer = nlp.get_pipe(component)
     labels = tuple(categorizer.labels) if isinstance(categorizer, _Labelled) else ()

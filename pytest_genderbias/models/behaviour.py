@@ -173,8 +173,8 @@ class _Probe:
         if together is None or self._moved(alone, together[:1]):
             if self._moved(alone, self._first(row)):
                 raise ModelError(
-                    f"{self._name} gives another output each time that the same text is passed, so no score of it would come again; "
-                    "turn off what it draws at random, or measure another model"
+                    f"{self._name} gives another output each time that the same text is passed, so no score of it would"
+                    " come again; turn off what it draws at random, or measure another model"
                 )
             batches = SINGLE_ROWS
         positions = self._most_tokens(runs) if self._is_graph else self._most_positions(runs, seen.limit)
@@ -193,9 +193,9 @@ class _Probe:
             )
         if looks:
             raise ModelError(
-                f"{self._name} reads the words on both sides: later tokens change its output for earlier ones, so it gives no probability "
-                "of a next word; expected a network that hides later tokens, as with is_decoder: true or is_causal: true in the config of those "
-                "that can do both"
+                f"{self._name} reads the words on both sides: later tokens change its output for earlier ones, so it"
+                " gives no probability of a next word; expected a network that hides later tokens, as with is_decoder:"
+                " true or is_causal: true in the config of those that can do both"
             )
 
     def _padding_moves(self, runs: list[_Run], alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool:
@@ -330,9 +330,10 @@ class _Probe:
             raise
         except Exception as error:
             raise _NotComputedError(
-                f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens ({type(error).__name__}: "
-                f"{' '.join(str(error).split())[:300]}); correct the numbers in its config.json, use the device that its weights were made for, "
-                "or copy the whole checkpoint again; a network that needs more than token ids cannot be measured"
+                f"the network of {self._name} cannot compute its output here, not even for {len(row.ids)} tokens"
+                f" ({type(error).__name__}: {' '.join(str(error).split())[:300]}); correct the numbers in its"
+                " config.json, use the device that its weights were made for, or copy the whole checkpoint again; a"
+                " network that needs more than token ids cannot be measured"
             ) from None
 
     def _tried(self, compute: Callable[[], Any]) -> Any:
@@ -361,7 +362,8 @@ class _Probe:
 
     def _unfit(self, what: str) -> _NotComputedError:
         return _NotComputedError(
-            f"{self._name} cannot be measured: its network ({type(self._asked).__name__}) {what}; measure a network with another head"
+            f"{self._name} cannot be measured: its network ({type(self._asked).__name__}) {what}; measure a network"
+            " with another head"
         )
 
     def _fed(self, rows: Sequence[_Row]) -> dict[str, Tensor]:

@@ -36,8 +36,8 @@ TOKENIZER_FILES = (
     "chat_template.json",
 )  #: those that a template can be in
 NO_TEMPLATE = (
-    "{} has no chat template, which this suite puts its questions in; save the tokenizer with its chat_template (chat_template.jinja), or "
-    "measure a model that was tuned to chat"
+    "{} has no chat template, which this suite puts its questions in; save the tokenizer with its chat_template"
+    " (chat_template.jinja), or measure a model that was tuned to chat"
 )
 _MOST_BYTES = 1 << 24  #: of tokenizer_config.json
 _SHOWN = 160  #: characters of an error of a template

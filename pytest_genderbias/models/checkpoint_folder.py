@@ -81,7 +81,8 @@ def check_folder(path: Path) -> None:
     if inside and not weights and (not has_config or inside[-1].name.startswith("checkpoint-")):
         others = f" (or one of {', '.join(f.name for f in inside[:-1][-4:])})" if len(inside) > 1 else ""
         raise ModelError(
-            f"{path} has no {'weights' if has_config else 'config.json'} of its own, but checkpoints inside; give {inside[-1]}{others}"
+            f"{path} has no {'weights' if has_config else 'config.json'} of its own, but checkpoints inside; give"
+            f" {inside[-1]}{others}"
         )
     if not weights:
         _refuse_foreign(path)
@@ -114,7 +115,8 @@ def graph_in(folder: Path) -> Path | None:
     graphs = sorted(path for path in folder.iterdir() if path.suffix == ".onnx" or path.name == "openvino_model.xml")
     if len(graphs) > 1:
         raise ModelError(
-            f"{folder} has {len(graphs)} graphs ({', '.join(path.name for path in graphs[:6])}); give the file of one as SPEC"
+            f"{folder} has {len(graphs)} graphs ({', '.join(path.name for path in graphs[:6])}); give the file of one"
+            " as SPEC"
         )
     return graphs[0] if graphs else None
 
@@ -137,8 +139,8 @@ def _damages(folder: Path, with_weights: bool) -> Iterator[str]:
     for file in sorted(folder.iterdir()):
         if file.is_symlink() and not file.exists():
             yield (
-                f"{file.name!r} is a link to {brief(os.readlink(file))}, which is not there; copy the files that links name (cp -L), or "
-                "fetch them (git annex get)"
+                f"{file.name!r} is a link to {brief(os.readlink(file))}, which is not there; copy the files that links"
+                " name (cp -L), or fetch them (git annex get)"
             )
     for file in sorted(folder.glob("*.json")):
         try:
@@ -147,7 +149,9 @@ def _damages(folder: Path, with_weights: bool) -> Iterator[str]:
             empty = "" if file.stat().st_size else f"{file} is empty"
             yield f"{empty or error}; copy the file again"
         if file.read_bytes()[:3] == codecs.BOM_UTF8:
-            yield f"{file} begins with a byte order mark, which transformers does not read; save it as UTF-8 without one"
+            yield (
+                f"{file} begins with a byte order mark, which transformers does not read; save it as UTF-8 without one"
+            )
     yield from _damages_of_config(folder / "config.json")
     if not with_weights or (folder / "adapter_config.json").is_file():
         return
@@ -208,11 +212,14 @@ def _how_to_read(folder: Path, file: Path) -> str:
     if file.suffix in _PACKED:
         return "unpack it"
     if file.name.startswith("adapter_model."):
-        return "that is an adapter: copy its adapter_config.json, too, and give adapter:DIR@BASE with the checkpoint that it changes"
+        return (
+            "that is an adapter: copy its adapter_config.json, too, and give adapter:DIR@BASE with the checkpoint that"
+            " it changes"
+        )
     if file.name.startswith("consolidated."):
         return (
-            "consolidated files have the layout of their makers' own code: give the checkpoint that was converted for transformers, or "
-            "convert it with the script of its model in transformers (convert_..._weights_to_hf.py)"
+            "consolidated files have the layout of their makers' own code: give the checkpoint that was converted for"
+            " transformers, or convert it with the script of its model in transformers (convert_..._weights_to_hf.py)"
         )
     if file.parent != folder:
         return f"give {file.parent} if it is the whole checkpoint, or move the file into {folder}"
@@ -220,8 +227,8 @@ def _how_to_read(folder: Path, file: Path) -> str:
         return f"shards need their index: copy {file.name.partition('-')[0]}{file.suffix}.index.json, too"
     plain = "model.safetensors" if ".safetensors" in file.suffixes else "pytorch_model.bin"
     return (
-        f"if it holds the state dict of the network that config.json describes, rename it to {plain}; else load it in the code that "
-        "saved it, and save the network with save_pretrained()"
+        f"if it holds the state dict of the network that config.json describes, rename it to {plain}; else load it in"
+        " the code that saved it, and save the network with save_pretrained()"
     )
 
 

@@ -73,8 +73,9 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         if role.kind == OTHER and not config.architectures and spec.kind in ("directory", "hub"):
             heads = likely_heads(config, weight_names(Path(spec.target)) if spec.kind == "directory" else ()) or HEADS
             raise ModelError(
-                f"{spec.name} has no head that can be scored: its config names no architectures; name the head after the checkpoint: "
-                f"{spec.name}={spec.spec:.300},head={heads[0]} (or one of {', '.join(heads[1:])}), or add architectures to config.json"
+                f"{spec.name} has no head that can be scored: its config names no architectures; name the head after"
+                f" the checkpoint: {spec.name}={spec.spec:.300},head={heads[0]} (or one of {', '.join(heads[1:])}), or"
+                " add architectures to config.json"
             )
         return ModelSource(spec, settled_role(role, config, spec.name, settings.labels), config)
 
@@ -214,8 +215,8 @@ def check_tokenizer(tokenizer: PreTrainedTokenizerBase, name: str) -> None:
     """
     if not isinstance(tokenizer.model_max_length, (int, float)):
         raise ModelError(
-            f"the tokenizer of {name} has model_max_length {brief(tokenizer.model_max_length)}; expected a number: correct "
-            "tokenizer_config.json"
+            f"the tokenizer of {name} has model_max_length {brief(tokenizer.model_max_length)}; expected a number:"
+            " correct tokenizer_config.json"
         )
     if set(tokenizer.get_vocab()) <= set(tokenizer.all_special_tokens):
         raise ModelError(
@@ -337,8 +338,9 @@ def _refuse_mismatched(keys: Iterable[tuple[str, Sequence[int], Sequence[int]]],
     for weight, shape, expected in sorted(keys):
         sizes = [" x ".join(map(str, size)) for size in (shape, expected)]
         raise ModelError(
-            f"the weights of {name} do not fit its config.json: {weight} has the shape {sizes[0]}, and the config asks for {sizes[1]}; copy both "
-            "from one checkpoint, or correct the number in config.json (of labels: id2label)"
+            f"the weights of {name} do not fit its config.json: {weight} has the shape {sizes[0]}, and the config asks"
+            f" for {sizes[1]}; copy both from one checkpoint, or correct the number in config.json (of labels:"
+            " id2label)"
         )
 
 
@@ -351,9 +353,9 @@ def _refuse_wrapped(missing: Sequence[str], unexpected: Iterable[str], name: str
     prefix, count = prefixes.most_common(1)[0]
     if 2 * count >= len(missing):
         raise ModelError(
-            f"the names of the weights of {name} begin with {brief(prefix)}, which a wrapper of the network adds (torch.compile adds _orig_mod., "
-            "DataParallel module.); save the network inside the wrapper: network._orig_mod.save_pretrained(...) or "
-            "network.module.save_pretrained(...)"
+            f"the names of the weights of {name} begin with {brief(prefix)}, which a wrapper of the network adds"
+            " (torch.compile adds _orig_mod., DataParallel module.); save the network inside the wrapper:"
+            " network._orig_mod.save_pretrained(...) or network.module.save_pretrained(...)"
         )
 
 
@@ -365,9 +367,9 @@ def refuse_missing(network: PreTrainedModel, missing: Sequence[str], name: str) 
     """
     if missing:
         raise ModelError(
-            f"{name} lacks weights that its architecture {type(network).__name__} scores with: "
-            f"{', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''} ({len(missing)} in all); they would be random, so nothing is "
-            "measured: save the checkpoint with its trained head"
+            f"{name} lacks weights that its architecture {type(network).__name__} scores with:"
+            f" {', '.join(missing[:4])}{' ...' if len(missing) > 4 else ''} ({len(missing)} in all); they would be"
+            " random, so nothing is measured: save the checkpoint with its trained head"
         )
 
 
@@ -391,10 +393,10 @@ def _refuse_unread(network: PreTrainedModel, unexpected: Iterable[str], name: st
     )
     if unread:
         raise ModelError(
-            f"{name} has entries that its network {type(network).__name__} does not read: {', '.join(unread[:4])}"
-            f"{' ...' if len(unread) > 4 else ''} ({len(unread)} in all); they belong to its layers, as the scales of quantised weights or an "
-            "adapter do, so the weights would mean something else: save it with save_pretrained(), which writes quantization_config into "
-            "config.json, or merge the adapter"
+            f"{name} has entries that its network {type(network).__name__} does not read:"
+            f" {', '.join(unread[:4])}{' ...' if len(unread) > 4 else ''} ({len(unread)} in all); they belong to its"
+            " layers, as the scales of quantised weights or an adapter do, so the weights would mean something else:"
+            " save it with save_pretrained(), which writes quantization_config into config.json, or merge the adapter"
         )
 
 

@@ -59,8 +59,8 @@ def role_of_config(config: PreTrainedConfig) -> Role:
     role = role_of(architectures, labels_of(config), names, is_decoder)
     if role.kind == CAUSAL_LM and not is_decoder and config.model_type in auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES:
         raise ModelError(
-            f"{', '.join(architectures)} with is_decoder off reads the words on both sides, so it gives no probability of "
-            "a next word; save it with is_decoder: true if it was trained that way"
+            f"{', '.join(architectures)} with is_decoder off reads the words on both sides, so it gives no probability"
+            " of a next word; save it with is_decoder: true if it was trained that way"
         )
     return role
 
@@ -109,8 +109,8 @@ def name_head(config: PreTrainedConfig, head: str, name: str) -> None:
         role = role_of_config(config)
         if role.kind != head and not (head == "classifier" and role.labels):
             raise ModelError(
-                f"the config of {name} names the architecture {', '.join(config.architectures)}, {role.text}, and head={head} asks for another; "
-                "leave head= out, or correct architectures in config.json"
+                f"the config of {name} names the architecture {', '.join(config.architectures)}, {role.text}, and"
+                f" head={head} asks for another; leave head= out, or correct architectures in config.json"
             )
         return
     known = _networks_by_head()[head].get(config.model_type)
@@ -132,8 +132,8 @@ def role_of_gguf(config: PreTrainedConfig, name: str) -> Role:
 
     if config.model_type not in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES or entry(config, "is_encoder_decoder"):
         raise ModelError(
-            f"{name} is a GGUF file of the architecture {config.model_type}; only causal LMs are read from GGUF: give a "
-            "checkpoint as save_pretrained() writes it"
+            f"{name} is a GGUF file of the architecture {config.model_type}; only causal LMs are read from GGUF: give a"
+            " checkpoint as save_pretrained() writes it"
         )
     return Role(CAUSAL_LM, "a causal LM")
 
@@ -158,8 +158,9 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
         role = classifier_role(labels)
     if role.kind == TEXT_CLASSIFIER and all(re.fullmatch(r"label_\d*", label.lower()) for label in role.labels):
         raise ModelError(
-            f"{name} does not say what its outputs mean: its labels are {', '.join(labels_of(config))}; name them in their "
-            "order, as in --bias-labels=entailment,neutral,contradiction for NLI (labels=[...] in Python, id2label in the config)"
+            f"{name} does not say what its outputs mean: its labels are {', '.join(labels_of(config))}; name them in"
+            " their order, as in --bias-labels=entailment,neutral,contradiction for NLI (labels=[...] in Python,"
+            " id2label in the config)"
         )
     if role.kind == OTHER and not role.labels:
         raise ModelError(

@@ -37,8 +37,9 @@ def _of_vectors(path: Path) -> str | None:
     if start.startswith(_FASTTEXT):
         vec = quote(str(path.with_suffix(".vec")))
         return (
-            "it is a model of fastText, and its vectors are read from a .vec file: take the one that is published beside it, or write the "
-            f"vectors of the words in words.txt, one a line: fasttext print-word-vectors {quote(str(path))} < words.txt > {vec}"
+            "it is a model of fastText, and its vectors are read from a .vec file: take the one that is published"
+            " beside it, or write the vectors of the words in words.txt, one a line: fasttext print-word-vectors"
+            f" {quote(str(path))} < words.txt > {vec}"
         )
     if _WORD2VEC.match(start):
         text = str(path.parent / f"{path.name.partition('.bin')[0]}.txt")
@@ -46,7 +47,10 @@ def _of_vectors(path: Path) -> str | None:
             "from gensim.models import KeyedVectors as K; "
             f"K.load_word2vec_format({_literal(str(path))}, binary=True).save_word2vec_format({_literal(text)})"
         )
-        return f"it has word2vec's binary format, and its text format is read: python -c {quote(code)} (pip install gensim)"
+        return (
+            f"it has word2vec's binary format, and its text format is read: python -c {quote(code)} (pip install"
+            " gensim)"
+        )
     return None
 
 
@@ -62,8 +66,8 @@ def _of_bbq(path: Path) -> str | None:
         f"{_literal(answers[0])}]}})) for row in rows]"
     )
     return (
-        f"it has BBQ's answers by its authors, with one column for each way to ask ({', '.join(answers)}); write one of them as a file of "
-        f"answers: python -c {quote(code)} > answers.jsonl"
+        f"it has BBQ's answers by its authors, with one column for each way to ask ({', '.join(answers)}); write one of"
+        f" them as a file of answers: python -c {quote(code)} > answers.jsonl"
     )
 
 

@@ -31,8 +31,8 @@ Place = tuple[str, int]  #: the name of a module, and the number of its call wit
 Bases = Mapping[int, FloatArray]  #: the basis of each projected layer, shape (dim, k), orthonormal
 
 PROJECTION_FILE = "projected_layers.safetensors"  #: the bases, beside the weights of a checkpoint
-PROJECTED_LAYERS = (
-    "genderbias_projected_layers"  #: config entry: the numbers of the projected layers, one list a projection
+PROJECTED_LAYERS = (  #: config entry: the numbers of the projected layers, one list a projection
+    "genderbias_projected_layers"
 )
 #: Modules that carry this attribute change a network's scores by a hook.
 HOOKED = "genderbias_hooked"
@@ -137,8 +137,8 @@ def restore_projections(network: PreTrainedModel, path: Path | None, name: str) 
     advice = "copy it again from where the checkpoint was saved"
     if path is None:
         raise ModelError(
-            f"the config of {name} says that its hidden layers are projected ({PROJECTED_LAYERS}), but the file with their bases, "
-            f"{PROJECTION_FILE}, is missing; {advice}"
+            f"the config of {name} says that its hidden layers are projected ({PROJECTED_LAYERS}), but the file with"
+            f" their bases, {PROJECTION_FILE}, is missing; {advice}"
         )
     projections = _read_projections(path)
     if [sorted(bases) for bases in projections] != layers:
@@ -215,7 +215,8 @@ def layer_places(network: PreTrainedModel) -> list[Place | None]:
     """
     if network.config.is_encoder_decoder:
         raise ModelError(
-            f"{type(network).__name__} has an encoder and a decoder; its hidden layers cannot be projected, only its input embeddings"
+            f"{type(network).__name__} has an encoder and a decoder; its hidden layers cannot be projected, only its"
+            " input embeddings"
         )
     states, places_of_layers = _equal_outputs(network)
     return [

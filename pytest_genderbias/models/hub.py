@@ -8,18 +8,28 @@ from pytest_genderbias.models.spec import ModelSpec
 
 #: What statuses of the hub mean, and what to do; ``{id}`` is the repository.
 _BY_STATUS = {
-    401: "the hub asks for a login before it gives {id}: it is gated or private, or there is none of that name; correct the name, give a "
-    "path, --bias-model={name}=/path/to/checkpoint, or accept its terms on its page and log in (hf auth login, or the environment variable HF_TOKEN)",
-    403: "the hub forbids this account to read {id}: ask for access on its page, or use a token (HF_TOKEN) with the right to read it",
+    401: (
+        "the hub asks for a login before it gives {id}: it is gated or private, or there is none of that name; correct"
+        " the name, give a path, --bias-model={name}=/path/to/checkpoint, or accept its terms on its page and log in"
+        " (hf auth login, or the environment variable HF_TOKEN)"
+    ),
+    403: (
+        "the hub forbids this account to read {id}: ask for access on its page, or use a token (HF_TOKEN) with the"
+        " right to read it"
+    ),
     429: "the hub takes no more requests from here for now: wait some minutes, or log in (HF_TOKEN), which allows more",
 }
 #: The same by the classes of huggingface_hub's errors, which know more than the status.
 _BY_ERROR = {
-    "GatedRepoError": "the hub has {id}, which is gated: accept its terms on its page, and log in with the account that did (hf auth login, or the "
-    "environment variable HF_TOKEN)",
+    "GatedRepoError": (
+        "the hub has {id}, which is gated: accept its terms on its page, and log in with the account that did (hf auth"
+        " login, or the environment variable HF_TOKEN)"
+    ),
     "DisabledRepoError": "the hub has disabled {id}: give another model",
     "RevisionNotFoundError": "the hub has {id}, but no revision {revision} of it; expected a branch, a tag or a commit",
-    "RemoteEntryNotFoundError": "the hub has {id}, but not the file that was asked for; expected the repository of a checkpoint",
+    "RemoteEntryNotFoundError": (
+        "the hub has {id}, but not the file that was asked for; expected the repository of a checkpoint"
+    ),
 }
 
 

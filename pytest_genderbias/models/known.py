@@ -165,8 +165,8 @@ class KnownModels:
             with suppress(OSError):
                 (self._folder / files.name).unlink()
         raise ModelError(
-            f"{spec.name} changed while it was measured: the weights in {spec.target} are others than when the run began; run again when "
-            "nothing writes there"
+            f"{spec.name} changed while it was measured: the weights in {spec.target} are others than when the run"
+            " began; run again when nothing writes there"
         )
 
 

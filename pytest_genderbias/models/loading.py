@@ -98,7 +98,8 @@ def load_model(
     if not isinstance(model, (str, PathLike)):
         if device != "auto" or dtype != "float32" or trust_remote_code:
             raise SettingError(
-                "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use network.to(...) before"
+                "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use"
+                " network.to(...) before"
             )
         return wrap(model, tokenizer, name, labels)
     spec = parse_spec(model if isinstance(model, str) else path_spec(model))

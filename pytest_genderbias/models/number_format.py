@@ -60,4 +60,7 @@ def slow_format(name: str, device: str, capabilities: Mapping[str, object] | Non
             capabilities = {}
     if capabilities.get("architecture") != "x86_64" or any(capabilities.get(one) for one in _BFLOAT16):
         return None
-    return "this CPU has no instructions for bfloat16, so scoring takes several times as long as in float32; use --bias-dtype=float32, or a GPU"
+    return (
+        "this CPU has no instructions for bfloat16, so scoring takes several times as long as in float32; use"
+        " --bias-dtype=float32, or a GPU"
+    )

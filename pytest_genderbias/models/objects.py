@@ -89,7 +89,8 @@ def wrap(
         return _checked_network(target, tokenizer, name or kind, labels)
     if tokenizer is not None:
         raise ModelError(
-            f"tokenizer={type(tokenizer).__name__} goes with a transformers network (a PreTrainedModel); got {kind}, which takes none"
+            f"tokenizer={type(tokenizer).__name__} goes with a transformers network (a PreTrainedModel); got {kind},"
+            " which takes none"
         )
     if labels is not None:
         raise ModelError(
@@ -121,7 +122,8 @@ def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
         raise
     except Exception as error:  # of the object's own attributes
         raise ModelError(
-            f"{spec.name} cannot be read: {type(error).__name__}: {error}; expected the attributes of a protocol, as labels = ('a', 'b')"
+            f"{spec.name} cannot be read: {type(error).__name__}: {error}; expected the attributes of a protocol, as"
+            " labels = ('a', 'b')"
         ) from error
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
@@ -236,15 +238,16 @@ def _checked_network(network: PreTrainedModel, tokenizer: object, name: str, lab
         raise ModelError(f"{name} needs its tokenizer: load_model(network, tokenizer=tokenizer)")
     if not isinstance(tokenizer, PreTrainedTokenizerBase):
         raise ModelError(
-            f"the tokenizer of {name} should be a transformers tokenizer, such as AutoTokenizer.from_pretrained() returns; "
-            f"got {type(tokenizer).__name__}"
+            f"the tokenizer of {name} should be a transformers tokenizer, such as AutoTokenizer.from_pretrained()"
+            f" returns; got {type(tokenizer).__name__}"
         )
     role = settled_role(_role_of_class(network), network.config, name, labels)
     check_parts(network, tokenizer, role, name)
     rows = embedded_tokens(network)
     if rows is not None and tokenizer.vocab_size > rows:
         raise ModelError(
-            f"{name} has embeddings of {rows} tokens, its tokenizer has {tokenizer.vocab_size}; give the tokenizer that it was trained with"
+            f"{name} has embeddings of {rows} tokens, its tokenizer has {tokenizer.vocab_size}; give the tokenizer that"
+            " it was trained with"
         )
     network.eval()  # type: ignore[no-untyped-call]
     return replace(wrap_network(network, tokenizer, name), role=role)
@@ -278,7 +281,8 @@ def _role_of_object(target: object, name: str) -> Role:
         role = classifier_role(target.labels)
         if role.kind != NLI_CLASSIFIER:
             raise ModelError(
-                f"{name} has the labels {', '.join(map(str, target.labels))}; expected entailment, neutral, contradiction"
+                f"{name} has the labels {', '.join(map(str, target.labels))}; expected entailment, neutral,"
+                " contradiction"
             )
         return role
     if isinstance(target, TextClassifier):
@@ -289,7 +293,8 @@ def _role_of_object(target: object, name: str) -> Role:
         if isinstance(target, protocol):
             return role
     raise ModelError(
-        f"{name} ({type(target).__name__}) has the protocol of no role; expected a transformers network with its tokenizer, or an object with "
-        "pair_probabilities and labels, class_probabilities and labels, fill_scores with mask_token and vocabulary, continuation_log_probs, "
-        "answer_log_probs, pair_scores, encode, or coreference_scores (see pytest_genderbias.models.protocols)"
+        f"{name} ({type(target).__name__}) has the protocol of no role; expected a transformers network with its"
+        " tokenizer, or an object with pair_probabilities and labels, class_probabilities and labels, fill_scores with"
+        " mask_token and vocabulary, continuation_log_probs, answer_log_probs, pair_scores, encode, or"
+        " coreference_scores (see pytest_genderbias.models.protocols)"
     )

@@ -153,7 +153,8 @@ def predictions_of(table: object) -> Predictions:
         missing = [column for column in columns.required if column not in record]
         if missing:
             raise DataFileError(
-                f"{place(TABLE, number)}: no column {', '.join(map(repr, missing))}; the columns are {', '.join(map(repr, record))}"
+                f"{place(TABLE, number)}: no column {', '.join(map(repr, missing))}; the columns are"
+                f" {', '.join(map(repr, record))}"
             )
         wanted = [*columns.required, *([_MAPPING] if _MAPPING in record else [])]
         rows.append((number, {column: _plain(record[column]) for column in wanted}))
@@ -171,8 +172,7 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
     >>> same_ids(["a", "b", "c"], ["b", "d"])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is
-    new ('d'); predict the same examples, or record a new baseline
+    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is new ('d'); predict the same examples, or record a new baseline
     """
     known, here = set(stored_ids), set(ids)
     lacking = [name for name in stored_ids if name not in here]
@@ -182,7 +182,8 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
     parts = []
     if lacking:
         parts.append(
-            f"{len(lacking)} of {len(stored_ids)} ids {'is' if len(lacking) == 1 else 'are'} missing ({_first(lacking)})"
+            f"{len(lacking)} of {len(stored_ids)} ids {'is' if len(lacking) == 1 else 'are'} missing"
+            f" ({_first(lacking)})"
         )
     if new:
         parts.append(f"{len(new)} {'is' if len(new) == 1 else 'are'} new ({_first(new)})")
@@ -259,13 +260,14 @@ def _probability_columns(path: Path, present: Sequence[str]) -> dict[str, str]:
         label = column[len(prefix) :]
         if label in columns:
             raise DataFileError(
-                f"{place(path, 1)}: the columns {brief(columns[label])} and {brief(column)} both give the probability of {brief(label)}"
+                f"{place(path, 1)}: the columns {brief(columns[label])} and {brief(column)} both give the probability"
+                f" of {brief(label)}"
             )
         columns[label] = column
     if columns and _MAPPING in present:
         raise DataFileError(
-            f"{place(path, 1)}: probabilities are in the column {brief(_MAPPING)} and also in {brief(next(iter(columns.values())))}; "
-            "expected one of the two"
+            f"{place(path, 1)}: probabilities are in the column {brief(_MAPPING)} and also in"
+            f" {brief(next(iter(columns.values())))}; expected one of the two"
         )
     return columns
 
@@ -312,7 +314,8 @@ def _probabilities(
     if wrong.any():
         i = int(np.argmax(wrong))
         raise DataFileError(
-            f"{place(path, rows[i][0])}: the probabilities sum to {table[i].sum():.6g}, expected 1 (within {SUM_TOLERANCE:g})"
+            f"{place(path, rows[i][0])}: the probabilities sum to {table[i].sum():.6g}, expected 1 (within"
+            f" {SUM_TOLERANCE:g})"
         )
     return table.astype(np.float32)
 
@@ -328,7 +331,8 @@ def _by_label(
             yield line, mapping
         else:
             raise DataFileError(
-                f"{place(path, line)}: expected a mapping from labels to numbers in {brief(_MAPPING)}, got {brief(mapping)}"
+                f"{place(path, line)}: expected a mapping from labels to numbers in {brief(_MAPPING)}, got"
+                f" {brief(mapping)}"
             )
 
 
@@ -338,8 +342,8 @@ def _label_problem(present: Collection[str], labels: Sequence[str]) -> str:
         return f"no probability for the labels {_first(without)}; it has those of {_first(sorted(present)) or 'none'}"
     unknown = sorted(set(present) - set(labels))
     return (
-        f"probabilities for {_first(unknown)}, which no row has as prediction or gold label (they are {_first(labels)}); "
-        "name the probabilities as the labels, or leave all of them out"
+        f"probabilities for {_first(unknown)}, which no row has as prediction or gold label (they are"
+        f" {_first(labels)}); name the probabilities as the labels, or leave all of them out"
     )
 
 

@@ -59,13 +59,15 @@ def require_library(config: PreTrainedConfig, name: str) -> None:
     known = {*AUTO_QUANTIZATION_CONFIG_MAPPING, "bitsandbytes"}
     if method not in known:
         raise ModelError(
-            f"{named}, which this transformers does not know, so that their numbers would be taken as they are; expected one of "
-            f"{', '.join(sorted(known))}: give a checkpoint of another method, or an object that loads it (module:callable)"
+            f"{named}, which this transformers does not know, so that their numbers would be taken as they are;"
+            f" expected one of {', '.join(sorted(known))}: give a checkpoint of another method, or an object that loads"
+            " it (module:callable)"
         )
     missing = [package for module, package in _PACKAGES.get(method, {}).items() if not _is_installed(module)]
     if missing:
         raise ModelError(
-            f"{named}, which transformers reads with {' and '.join(missing)}, not installed here: pip install {' '.join(map(_quoted, missing))}"
+            f"{named}, which transformers reads with {' and '.join(missing)}, not installed here: pip install"
+            f" {' '.join(map(_quoted, missing))}"
         )
 
 

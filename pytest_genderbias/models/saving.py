@@ -159,8 +159,8 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
     network = model.backend.network
     if has_unsaved_hooks(network):
         raise ModelError(
-            f"{model.name} projects hidden layers by the hooks of projecting_layers, which no checkpoint keeps; use project_layers to save "
-            "the projection with the model"
+            f"{model.name} projects hidden layers by the hooks of projecting_layers, which no checkpoint keeps; use"
+            " project_layers to save the projection with the model"
         )
     problems = []
     flag = bool(entry(network.config, "tie_word_embeddings"))
@@ -178,8 +178,8 @@ def _write_checkpoint(model: Model, folder: Path) -> None:
         shutil.rmtree(folder)
     else:
         raise ModelError(
-            f"{model.name} ({type(network).__name__}) changes when it is saved and loaded: {problems[0]}; nothing was saved: use "
-            "the mitigated model in memory"
+            f"{model.name} ({type(network).__name__}) changes when it is saved and loaded: {problems[0]}; nothing was"
+            " saved: use the mitigated model in memory"
         )
     save_projections(network, folder)
     model.backend.tokenizer.save_pretrained(folder)

@@ -60,7 +60,8 @@ def _pooling(spec: ModelSpec) -> str | None:
     modes = [_POOLINGS[key] for key, on in content.items() if on is True and key in _POOLINGS]
     if len(modes) != 1:
         raise ModelError(
-            f"{spec.target}/{name} names no pooling that is supported; expected exactly one of {', '.join(_POOLINGS)} to be true"
+            f"{spec.target}/{name} names no pooling that is supported; expected exactly one of {', '.join(_POOLINGS)}"
+            " to be true"
         )
     return modes[0]
 
@@ -75,13 +76,15 @@ def pooling_folder(spec: ModelSpec) -> str | None:
     others = [kind for kind in folders if kind not in _KNOWN_MODULES]
     if others:
         raise ModelError(
-            f"{spec.name} is a sentence encoder with the module {', '.join(others)} ({_MODULES}); only {', '.join(_KNOWN_MODULES)} are "
-            "applied here: give it as module:callable with encode(texts), or remove modules.json to measure its network alone"
+            f"{spec.name} is a sentence encoder with the module {', '.join(others)} ({_MODULES}); only"
+            f" {', '.join(_KNOWN_MODULES)} are applied here: give it as module:callable with encode(texts), or remove"
+            " modules.json to measure its network alone"
         )
     folder = folders.get("Pooling")
     if folder is not None and (PurePath(folder).is_absolute() or ".." in PurePath(folder).parts or "\\" in folder):
         raise ModelError(
-            f"{spec.target}/{_MODULES} names the folder {brief(folder)}, which is outside the encoder; copy the whole encoder again"
+            f"{spec.target}/{_MODULES} names the folder {brief(folder)}, which is outside the encoder; copy the whole"
+            " encoder again"
         )
     return folder
 

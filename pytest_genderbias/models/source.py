@@ -142,21 +142,22 @@ def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Se
             named = by_number
         elif named != by_number and sorted(named) == sorted(by_number):
             raise ModelError(
-                f"the config of {name} contradicts itself: id2label has the order {', '.join(named)}, and label2id {', '.join(by_number)}; correct "
-                f"config.json, or name them in their order: --bias-labels={','.join(named)} or --bias-labels={','.join(by_number)}"
+                f"the config of {name} contradicts itself: id2label has the order {', '.join(named)}, and label2id"
+                f" {', '.join(by_number)}; correct config.json, or name them in their order:"
+                f" --bias-labels={','.join(named)} or --bias-labels={','.join(by_number)}"
             )
     by_output = entry(config, "id2label")
     numbers = sorted(map(int, by_output)) if isinstance(by_output, dict) else []
     if labels is None and len(named) == outputs and named == labels_of(config) and numbers != list(range(outputs)):
         raise ModelError(
-            f"id2label in the config of {name} numbers the outputs {brief_list(numbers)}; expected 0 to {outputs - 1}: correct config.json, or name "
-            f"them in their order, as in --bias-labels={','.join(named)}"
+            f"id2label in the config of {name} numbers the outputs {brief_list(numbers)}; expected 0 to {outputs - 1}:"
+            f" correct config.json, or name them in their order, as in --bias-labels={','.join(named)}"
         )
     if len(named) != outputs:
         raise ModelError(
-            f"the config of {name} names {len(named)} label{'s' * (len(named) != 1)} ({', '.join(map(brief, named[:6]))}), and its head has "
-            f"{outputs} outputs; name all of them in their order, as in --bias-labels=entailment,neutral,contradiction, or correct id2label "
-            "in config.json"
+            f"the config of {name} names {len(named)} label{'s' * (len(named) != 1)}"
+            f" ({', '.join(map(brief, named[:6]))}), and its head has {outputs} outputs; name all of them in their"
+            " order, as in --bias-labels=entailment,neutral,contradiction, or correct id2label in config.json"
         )
     if named != labels_of(config):
         config.id2label = dict(enumerate(named))
@@ -257,22 +258,23 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
         return ModelError(f"the {part} of {spec.name} ({spec.target}) cannot be read: {damage}")
     if unknown := re.search(r"model type (`[^`]*`) but Transformers does not recognize", text):
         return ModelError(
-            f"the config of {spec.name} ({spec.target}) has the model_type {unknown[1]:.80}, which transformers {version('transformers')} does not "
-            "know; correct it, or install a newer transformers"
+            f"the config of {spec.name} ({spec.target}) has the model_type {unknown[1]:.80}, which transformers"
+            f" {version('transformers')} does not know; correct it, or install a newer transformers"
         )
     if "weights_only" in text or "Weights only" in text or "torch.load" in text:
         return ModelError(
-            f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as safetensors ({text:.160})"
+            f"{spec.name}: its weights are a pickle that cannot be read safely; save them with save_pretrained() as"
+            f" safetensors ({text:.160})"
         )
     if part.startswith(QUANTISED):
         return ModelError(
-            f"the {part} of {spec.name} ({spec.target}) cannot be read here ({type(error).__name__}: {text:.300}); its library says why: it may need a "
-            "GPU or another version, or the checkpoint is damaged"
+            f"the {part} of {spec.name} ({spec.target}) cannot be read here ({type(error).__name__}: {text:.300}); its"
+            " library says why: it may need a GPU or another version, or the checkpoint is damaged"
         )
     if isinstance(error, ImportError):
         return ModelError(
-            f"the {part} of {spec.name} cannot be read without a package that is not installed here ({text:.300}); install it: config.json asks for it "
-            "(quantization_config names the method of quantised weights)"
+            f"the {part} of {spec.name} cannot be read without a package that is not installed here ({text:.300});"
+            " install it: config.json asks for it (quantization_config names the method of quantised weights)"
         )
     if spec.kind == "hub" and (refusal := refusal_of_hub(error, spec)) is not None:
         return ModelError(f"the {part} of {spec.name} cannot be read: {refusal}")
@@ -283,7 +285,8 @@ def loading_error(error: BaseException, spec: ModelSpec, part: str = "config") -
         reason = "the hub has none of that name" if has_answer(error) else f"the hub cannot be reached{offline}"
         alias = "" if spec.spec in ALIASES else ", or an alias such as bert-base or demo"
         return ModelError(
-            f"no model {spec.target!r} in the local cache, and {reason}; give a path, --bias-model={spec.name}=/path/to/checkpoint{alias}"
+            f"no model {spec.target!r} in the local cache, and {reason}; give a path,"
+            f" --bias-model={spec.name}=/path/to/checkpoint{alias}"
         )
     return ModelError(
         f"the {part} of {spec.name} ({spec.target}) cannot be read ({type(error).__name__}: {text:.300}); "
@@ -323,7 +326,8 @@ def refuse_outside(spec: ModelSpec) -> None:
         for path, file in indexed_weights(Path(spec.target)):
             if not isinstance(file, str) or PurePath(file).name != file or "\\" in file:
                 raise ModelError(
-                    f"{path} names the file {brief(file)} for a weight; expected the name of a file in the same folder: save the checkpoint again"
+                    f"{path} names the file {brief(file)} for a weight; expected the name of a file in the same folder:"
+                    " save the checkpoint again"
                 )
 
 

@@ -72,8 +72,8 @@ _DEVICES = frozenset(("CON", "PRN", "AUX", "NUL", *(f"{port}{i}" for port in ("C
 SEED = "{seed}"  #: placeholder in a spec for the number of a restart
 
 
-ADAPTER = (
-    "adapter_config.json"  #: a file of the peft library: how to change the weights of another checkpoint, its base
+ADAPTER = (  #: a file of the peft library: how to change the weights of another checkpoint, its base
+    "adapter_config.json"
 )
 #: What a hub id may look like.
 HUB_ID = re.compile(r"[\w.-]+(?:/[\w.-]+)?")
@@ -102,7 +102,8 @@ def check_name(name: str) -> str:
     """
     if not re.fullmatch(_NAME, name):
         raise SettingError(
-            f"a model's name has letters, digits, '.', '_' and '-' only, and begins with none of the three; got {name!r:.80}"
+            "a model's name has letters, digits, '.', '_' and '-' only, and begins with none of the three; got"
+            f" {name!r:.80}"
         )
     if trouble := _trouble_of_name(name):
         raise SettingError(f"a model cannot be called {name!r:.80}: {trouble}")
@@ -130,7 +131,8 @@ def _named(spec: ModelSpec) -> ModelSpec:
     """
     if trouble := _trouble_of_name(spec.name):
         raise ModelError(
-            f"a model cannot be called {spec.name!r:.80}: {trouble}; give it another name: --bias-model=OTHER={spec.spec:.80}"
+            f"a model cannot be called {spec.name!r:.80}: {trouble}; give it another name:"
+            f" --bias-model=OTHER={spec.spec:.80}"
         )
     return spec
 
@@ -204,8 +206,7 @@ def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
     >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None,
-    head=None, revision=None)
+    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, head=None, revision=None)
     >>> parse_spec("org/old-bert,head=masked-lm").head
     'masked-lm'
 
@@ -268,7 +269,9 @@ def _parse(name: str, spec: str) -> ModelSpec:
     parts = hub_parts(spec)
     if spec.startswith((".", "/", "~")) or parts is None:
         raise ModelError(
-            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory, adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION), module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
+            f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory,"
+            " adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION),"
+            f" module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
         )
     place, revision = parts
     if place in DEMOS:
@@ -371,8 +374,9 @@ def check_adapter_alone(path: Path) -> None:
     weights = next((file.name for pattern in WHOLE_WEIGHTS for file in sorted(path.glob(pattern))), None)
     if weights is not None:
         raise ModelError(
-            f"{path} has an adapter ({ADAPTER}) beside weights of its own ({weights}); either give the base that the adapter is applied to, "
-            f"--bias-model=adapter:{path}@BASE, or move {ADAPTER} away to measure the weights without it"
+            f"{path} has an adapter ({ADAPTER}) beside weights of its own ({weights}); either give the base that the"
+            f" adapter is applied to, --bias-model=adapter:{path}@BASE, or move {ADAPTER} away to measure the weights"
+            " without it"
         )
 
 
@@ -406,8 +410,9 @@ def _kind_of_file(path: Path) -> str:
     if path.name.endswith((".txt", ".txt.gz")):
         _refuse_other_encodings(path)
     raise ModelError(
-        f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), "
-        "vectors (.txt, .vec, .npz, .npy or .safetensors with a vocabulary), predictions (.csv, .tsv, .jsonl, .parquet), or a text as text:FILE"
+        f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its"
+        " config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), vectors (.txt, .vec, .npz, .npy or"
+        " .safetensors with a vocabulary), predictions (.csv, .tsv, .jsonl, .parquet), or a text as text:FILE"
     )
 
 

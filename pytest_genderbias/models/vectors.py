@@ -161,7 +161,8 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
     form = _form(path)
     if form is None:
         raise ModelError(
-            f"{path}: the name of a file of word vectors ends in .txt, .vec (each also with .gz), .npz, .npy or .safetensors"
+            f"{path}: the name of a file of word vectors ends in .txt, .vec (each also with .gz), .npz, .npy or"
+            " .safetensors"
         )
     forms = {form for word in wanted or () for form in (word, normal_form(word))}
     keep = None if wanted is None else {*forms, *(form.lower() for form in forms)}
@@ -215,7 +216,8 @@ class _KeptWords:
             row = int(np.argmin(finite))
             word = next(word for word, at in self.rows.items() if at == row)
             raise ModelError(
-                f"{place(path, self.lines[row])}: the vector of {word!r} has a number that is NaN, infinite or too large for float32"
+                f"{place(path, self.lines[row])}: the vector of {word!r} has a number that is NaN, infinite or too"
+                " large for float32"
             )
         return WordVectors(self.rows, matrix, fingerprint, self.lowercased)
 
@@ -246,8 +248,8 @@ def _text_layout(path: Path) -> tuple[int | None, int]:
     fields = text.split(" ")
     if len(fields) < 3 or not all(map(_is_number, fields[1:])):
         raise ModelError(
-            f"{place(path, line)}: expected a word and two or more numbers with single spaces between them (or COUNT DIMENSIONS), "
-            f"got {text[:60]!r}"
+            f"{place(path, line)}: expected a word and two or more numbers with single spaces between them (or COUNT"
+            f" DIMENSIONS), got {text[:60]!r}"
         )
     return None, len(fields) - 1
 
@@ -274,7 +276,8 @@ def _text_entries(path: Path, count: int | None, dimension: int) -> Iterator[tup
         yield line, word, numbers
     if count is not None and seen != count:
         raise ModelError(
-            f"{path}:1: the first line says {count} words, {seen} follow; the file may have been cut off: fetch it again"
+            f"{path}:1: the first line says {count} words, {seen} follow; the file may have been cut off: fetch it"
+            " again"
         )
     if not seen:
         raise ModelError(f"{path}: no vectors in it")
@@ -316,12 +319,14 @@ def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVect
         raise ModelError(_array_problem(path, error)) from None
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating):
         raise ModelError(
-            f"{path}: expected a matrix (words, dimensions) of floating point numbers, got {matrix.dtype} of the shape {matrix.shape}"
+            f"{path}: expected a matrix (words, dimensions) of floating point numbers, got {matrix.dtype} of the shape"
+            f" {matrix.shape}"
         )
     entries = list(enumerate(words, start=1) if beside is None else _vocabulary(beside))
     if len(entries) != len(matrix):
         raise ModelError(
-            f"{beside or path}: {len(entries)} words, but the matrix of {path.name} has {len(matrix)} rows; expected one word a row"
+            f"{beside or path}: {len(entries)} words, but the matrix of {path.name} has {len(matrix)} rows; expected"
+            " one word a row"
         )
     if not matrix.size:
         raise ModelError(f"{path}: no vectors in it: its shape is {matrix.shape}")
@@ -348,7 +353,8 @@ def _open_array(path: Path, form: str) -> tuple[NDArray[np.generic], list[str]]:
         words = file[names[1]]
         if words.ndim != 1 or words.dtype.kind not in "US":
             raise ModelError(
-                f"{path}: the words should be an array of texts, shape (n,), got {words.dtype} of the shape {words.shape}"
+                f"{path}: the words should be an array of texts, shape (n,), got {words.dtype} of the shape"
+                f" {words.shape}"
             )
         return file[names[0]], np.char.decode(words, "utf-8").tolist() if words.dtype.kind == "S" else words.tolist()
 
@@ -361,8 +367,8 @@ def _refuse_bomb(path: Path) -> None:
         for member in archive.infolist():
             if member.file_size > max(_MOST_UNPACKED, _MOST_RATIO * member.compress_size):
                 raise ModelError(
-                    f"{path}: {member.filename!r:.60} takes {member.compress_size:,} bytes and would unpack to {member.file_size:,}; save it "
-                    "with np.savez"
+                    f"{path}: {member.filename!r:.60} takes {member.compress_size:,} bytes and would unpack to"
+                    f" {member.file_size:,}; save it with np.savez"
                 )
 
 
@@ -375,8 +381,8 @@ def _open_safetensors(path: Path) -> NDArray[np.generic]:
             name = next((name for name in MATRIX_NAMES if name in names), names[0] if len(names) == 1 else None)
             if name is None:
                 raise ModelError(
-                    f"{path}: it holds {len(names)} tensors, none of them called {' or '.join(MATRIX_NAMES)}; expected the one matrix "
-                    "of word vectors (for a checkpoint give its directory)"
+                    f"{path}: it holds {len(names)} tensors, none of them called {' or '.join(MATRIX_NAMES)}; expected"
+                    " the one matrix of word vectors (for a checkpoint give its directory)"
                 )
             matrix: NDArray[np.generic] = file.get_tensor(name)
     except (SafetensorError, TypeError) as error:  # TypeError: a number format that NumPy does not have
@@ -389,7 +395,10 @@ def _array_problem(path: Path, error: Exception) -> str:
     if "pickled" in text:  # NumPy's message for every file without its magic bytes
         return f"{path}: cannot be read: it is not a NumPy file; save plain arrays with np.save or np.savez"
     if "pickle" in text.lower() or "Python objects" in text:
-        return f"{path}: it holds pickled objects, which are not loaded, because they can run code; save plain arrays (words as np.array(words, dtype=str))"
+        return (
+            f"{path}: it holds pickled objects, which are not loaded, because they can run code; save plain arrays"
+            " (words as np.array(words, dtype=str))"
+        )
     if "bfloat16" in text:
         return f"{path}: its numbers are bfloat16, which NumPy does not have; save the matrix as float32"
     return f"{path}: cannot be read ({type(error).__name__}: {text:.200}); it may be truncated: copy or save it again"

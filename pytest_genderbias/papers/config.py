@@ -179,7 +179,8 @@ def load_paper(name: str) -> PaperConfig:
     files = {path.stem for path in folder.glob("*.yaml")} - {Path(RUNS).stem}
     if set(order) != files:
         raise DataFileError(
-            f"{folder / RUNS}:{listing.lines['order']}: 'order' should name {', '.join(sorted(files))}; got {', '.join(order)}"
+            f"{folder / RUNS}:{listing.lines['order']}: 'order' should name {', '.join(sorted(files))}; got"
+            f" {', '.join(order)}"
         )
     tables = {table: _read_table(folder / f"{table}.yaml", name) for table in order}
     for table in tables.values():

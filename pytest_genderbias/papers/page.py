@@ -44,7 +44,7 @@ def page_text(runs: Mapping[str, StoredRun]) -> str:
     for paper in papers:
         parts += [
             "\n".join(_overview(paper, runs)),
-            *(("\n".join(_details(paper, table, runs))) for table in paper.tables.values()),
+            *("\n".join(_details(paper, table, runs)) for table in paper.tables.values()),
         ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -57,7 +57,10 @@ def _cost(papers: list[PaperConfig], runs: Mapping[str, StoredRun]) -> str:
     parts = [
         f"{len(made)} of {sum(SMALL in run.scales for run in configs)} small runs have a result.",
         *([_cost_of_the_small_scale(made, runs)] if made else []),
-        f"The paper's scale of {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU hours; it was not run.",
+        (
+            f"The paper's scale of {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU"
+            " hours; it was not run."
+        ),
     ]
     return " ".join(parts)
 
@@ -71,11 +74,13 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
     most = max(made, key=lambda run: minutes[run.name])
     timed = sum(runs[run.name].processor_seconds is not None for run in made)
     return (
-        f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two cores with a run on each. "
-        f"The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes on average over its run ({longest}); "
-        f"the longest run, {most.name}, makes {counted(most.rows, 'row')} in {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. "
-        f"The times of {counted(timed, 'run')} are processor times; the others are wall times beside other work, which are longer. An interrupted run keeps "
-        "the time of its last part only, so that the time that was expected of a run counts where it is longer."
+        f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two cores with a run on"
+        f" each. The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes"
+        f" on average over its run ({longest}); the longest run, {most.name}, makes {counted(most.rows, 'row')} in"
+        f" {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. The times of"
+        f" {counted(timed, 'run')} are processor times; the others are wall times beside other work, which are longer."
+        " An interrupted run keeps the time of its last part only, so that the time that was expected of a run counts"
+        " where it is longer."
     )
 
 
@@ -100,7 +105,10 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
     yield "|---|---|---|---|"
     for table in paper.tables.values():
         verdict = verdict_in_words(paper, table, judge_claims(table, runs))
-        yield f"| [{_called(table)}](#{_anchor(table)}) | {escape(table.title)} | {escape(_first_figure(table, runs))} | {escape(verdict)} |"
+        yield (
+            f"| [{_called(table)}](#{_anchor(table)}) | {escape(table.title)} | {escape(_first_figure(table, runs))} |"
+            f" {escape(verdict)} |"
+        )
     yield ""
     yield claims_in_words(paper, runs)
 

@@ -60,7 +60,8 @@ def placed(settings: Any, places: Places) -> Any:
             named[name] = str(TEXTS[name](Path(named["data"]), places.trainings))
     if missing := sorted(names_in(settings) - named.keys()):
         raise SettingError(
-            f"this run needs {', '.join(missing)}; name the path: --place {missing[0]}=PATH, or --data for the data sets"
+            f"this run needs {', '.join(missing)}; name the path: --place {missing[0]}=PATH, or --data for the data"
+            " sets"
         )
     return _replaced(settings, named)
 

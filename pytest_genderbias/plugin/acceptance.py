@@ -95,8 +95,8 @@ def _nothing_stored(failed: Sequence[str]) -> str:
         else "an entry is refused"
     )
     return (
-        f"nothing was stored, since {why}: an update is stored whole or not at all; mend what failed, give a --bias-reason for values that are "
-        "worse, or select the tests to accept with -k"
+        f"nothing was stored, since {why}: an update is stored whole or not at all; mend what failed, give a"
+        " --bias-reason for values that are worse, or select the tests to accept with -k"
     )
 
 
@@ -143,8 +143,8 @@ class _Decision:
                 entries[name] = changed
             else:
                 self.messages.fail(
-                    f"not written: {name} of {self.key.module}: another run changed this entry after it was judged here; run again, so that "
-                    "it is compared with what is stored now"
+                    f"not written: {name} of {self.key.module}: another run changed this entry after it was judged"
+                    " here; run again, so that it is compared with what is stored now"
                 )
         change = BookChange(entries, self.unused & stored.keys())
         self.changes = bool(change)
@@ -232,8 +232,8 @@ def _by_date(value: AcceptedValue) -> tuple[str, str]:
 
 def _unseen_in_words(value: AcceptedValue) -> str:
     return (
-        f"{value.statistic} {exact_number(value.old)} -> {exact_number(value.new)} is worse, and its gate did not run; run all gates of "
-        'the entry, or accept it with --bias-update --bias-reason="why"'
+        f"{value.statistic} {exact_number(value.old)} -> {exact_number(value.new)} is worse, and its gate did not run;"
+        ' run all gates of the entry, or accept it with --bias-update --bias-reason="why"'
     )
 
 

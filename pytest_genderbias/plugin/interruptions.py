@@ -44,7 +44,8 @@ class Interruptions:
                 return (yield)
         except KeyboardInterrupt:
             raise pytest.exit.Exception(
-                "interrupted at the end of the run, after its tests; a file of the run is whole or as it was before: run again for the others",
+                "interrupted at the end of the run, after its tests; a file of the run is whole or as it was before:"
+                " run again for the others",
                 returncode=pytest.ExitCode.INTERRUPTED,
             ) from None
 

@@ -238,8 +238,8 @@ class Ledger:
             self._messages.add("run with --bias-update to remove them", "red")
         if self._settings.seeds is not None and self._measurements and not any(map(_is_repeated, self._measurements)):
             self._messages.fail(
-                f"--bias-seeds={self._settings.seeds} had no effect: no model has {{seed}} in its SPEC, as --bias-model=NAME=runs/seed-{{seed}}, and "
-                "no suite trains heads"
+                f"--bias-seeds={self._settings.seeds} had no effect: no model has {{seed}} in its SPEC, as"
+                " --bias-model=NAME=runs/seed-{seed}, and no suite trains heads"
             )
         if exitstatus in (*_COMPLETE, pytest.ExitCode.NO_TESTS_COLLECTED):
             self._check_that_something_is_judged(session, exitstatus)
@@ -292,8 +292,9 @@ class Ledger:
         names = ", ".join(spec.name for spec in self._settings.models)
         measured = f"{len(self._measurements)} measured" if self._measurements else "nothing was measured"
         self._messages.fail(
-            f"nothing gates {names} ({measured}; 'assert m', a bare value, and a test that is deselected, skipped or expected to fail are no "
-            "gates): write gates in a file such as release.bias.yaml, or assert_at_most(m, ...) in a test (--bias-strict)"
+            f"nothing gates {names} ({measured}; 'assert m', a bare value, and a test that is deselected, skipped or"
+            " expected to fail are no gates): write gates in a file such as release.bias.yaml, or assert_at_most(m,"
+            " ...) in a test (--bias-strict)"
         )
 
     def _check_that_something_ran(self, exitstatus: int) -> None:
@@ -307,13 +308,15 @@ class Ledger:
         names = ", ".join(spec.name for spec in self._settings.models)
         if elsewhere and exitstatus == pytest.ExitCode.OK:
             self._messages.fail(
-                f"nothing was judged: no gate of this run is for {names}; correct the name in --bias-model=NAME=SPEC, or 'models' of the gates"
+                f"nothing was judged: no gate of this run is for {names}; correct the name in --bias-model=NAME=SPEC,"
+                " or 'models' of the gates"
             )
         elif not collected and (FLAGS["models"].is_typed(self._config) or self._settings.strict):
             add = self._messages.fail if self._settings.strict else self._messages.add
             add(
-                f"nothing measures {names}: add --bias-suite=all, or the names of suites, as --bias-suite=lm-occupation; or write gates in a "
-                "file such as release.bias.yaml, or tests that use bias_measure (docs/reference/verdicts.md)"
+                f"nothing measures {names}: add --bias-suite=all, or the names of suites, as"
+                " --bias-suite=lm-occupation; or write gates in a file such as release.bias.yaml, or tests that use"
+                " bias_measure (docs/reference/verdicts.md)"
             )
 
     def _unused(self, session: pytest.Session) -> dict[Path, set[str]]:
@@ -397,7 +400,8 @@ class Ledger:
 
         what = ", ".join(dict.fromkeys(changed.values()))
         self._messages.add(
-            f"{len(changed)} gate{'s' if len(changed) > 1 else ''} with a baseline of an earlier definition ({what}): the figures mean something "
+            f"{len(changed)} gate{'s' if len(changed) > 1 else ''} with a baseline of an earlier definition ({what}):"
+            " the figures mean something "
             f'else now. To accept them all: {update_command(*items)} --bias-reason="new definitions: {what}"'
         )
 

@@ -138,13 +138,14 @@ class Settings:
     )  # fmt: skip
     compare: bool = switch(
         "--bias-compare",
-        "compare all models with the first one, item by item, on every suite that was measured on two or more: which is better, by how "
-        "much, within which bounds, with corrected p values",
+        "compare all models with the first one, item by item, on every suite that was measured on two or more: which is"
+        " better, by how much, within which bounds, with corrected p values",
         ini=False,
     )
     variance: bool = switch(
         "bias_variance",
-        "show where the variance of each value comes from, and so what it hangs on: items, templates, seeds (of several restarts) and the rest",
+        "show where the variance of each value comes from, and so what it hangs on: items, templates, seeds (of several"
+        " restarts) and the rest",
     )
     no_worse_than: str | None = value(
         "--bias-no-worse-than", "NAME", parse.as_is,
@@ -168,8 +169,8 @@ class Settings:
     )  # fmt: skip
     null_control: bool = switch(
         "--bias-null",
-        "show the values of each statistic with random groups, labels or directions, computed from the same scores, and the share of "
-        "them that is at least as bad as the measured value",
+        "show the values of each statistic with random groups, labels or directions, computed from the same scores, and"
+        " the share of them that is at least as bad as the measured value",
     )
     null_repeats: int = value(
         "bias_null_repeats", "R", parse.whole_number(40), "shuffles of each null control that --bias-null shows", default="200"
@@ -182,8 +183,8 @@ class Settings:
     )  # fmt: skip
     github: bool = switch(
         "bias_github",
-        "in GitHub Actions, annotate the failed gates in the files that declare them, and append the summary to that of the job; "
-        "elsewhere it has no effect",
+        "in GitHub Actions, annotate the failed gates in the files that declare them, and append the summary to that of"
+        " the job; elsewhere it has no effect",
     )
     report: Path | None = value(
         "--bias-report", "FILE", parse.file,
@@ -204,8 +205,9 @@ class Settings:
     )  # fmt: skip
     strict: bool = switch(
         "--bias-strict",
-        "fail a run in which a gate may be overlooked: no model is named, nothing is gated, a gate is for no model of the run, a file that looks like "
-        "gates is not read, or a suite that --bias-suite names (not by 'all') does not apply to a model; set it in CI",
+        "fail a run in which a gate may be overlooked: no model is named, nothing is gated, a gate is for no model of"
+        " the run, a file that looks like gates is not read, or a suite that --bias-suite names (not by 'all') does not"
+        " apply to a model; set it in CI",
     )
 
     @property
@@ -291,8 +293,9 @@ def read_settings(config: pytest.Config) -> Settings:
 def _check_executor(settings: Settings) -> None:
     if settings.models and process_count() > 1:
         raise pytest.UsageError(
-            f"--bias-model: this is one of {process_count()} processes (WORLD_SIZE) that accelerate launch or torchrun started, and each would measure "
-            "everything; start pytest without them (several devices score with --bias-executor=ray)"
+            f"--bias-model: this is one of {process_count()} processes (WORLD_SIZE) that accelerate launch or torchrun"
+            " started, and each would measure everything; start pytest without them (several devices score with"
+            " --bias-executor=ray)"
         )
 
 
@@ -325,11 +328,13 @@ def _check_compared_with(settings: Settings, config: pytest.Config) -> None:
     flag = "--bias-no-worse-than" if settings.same_as is None else "--bias-same-as"
     if settings.same_as is not None and settings.no_worse_than is not None:
         raise pytest.UsageError(
-            "--bias-same-as and --bias-no-worse-than exclude each other; a gate file (*.bias.yaml) may have gates of both kinds"
+            "--bias-same-as and --bias-no-worse-than exclude each other; a gate file (*.bias.yaml) may have gates of"
+            " both kinds"
         )
     if name not in names:
         raise pytest.UsageError(
-            f"{flag}: no model {name!r}; the run has {', '.join(names) or 'none'}. Give it with --bias-model={name}=SPEC"
+            f"{flag}: no model {name!r}; the run has {', '.join(names) or 'none'}. Give it with"
+            f" --bias-model={name}=SPEC"
         )
     if len(names) < 2:
         raise pytest.UsageError(
@@ -339,8 +344,8 @@ def _check_compared_with(settings: Settings, config: pytest.Config) -> None:
         raise pytest.UsageError(f"{flag}: is for the suites of --bias-suite, and none is named")
     if settings.same_as is not None and settings.margin is None:
         raise pytest.UsageError(
-            "--bias-same-as: needs --bias-margin=X, how much a figure may change to either side, in units of the statistic, or X% of the "
-            "distance from neutral"
+            "--bias-same-as: needs --bias-margin=X, how much a figure may change to either side, in units of the"
+            " statistic, or X% of the distance from neutral"
         )
 
 
@@ -377,5 +382,6 @@ def reject_options_of_missing_suites(config: pytest.Config, items: list[pytest.I
     for suite, name, _ in config.stash[SETTINGS].options:
         if suite and suite not in known:
             raise pytest.UsageError(
-                f"--bias-option: no suite {suite!r} to take the option {name!r}; the suites are {', '.join(sorted(known))}"
+                f"--bias-option: no suite {suite!r} to take the option {name!r}; the suites are"
+                f" {', '.join(sorted(known))}"
             )

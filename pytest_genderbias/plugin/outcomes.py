@@ -359,8 +359,10 @@ def explain_timeout(item: pytest.Item, report: pytest.TestReport) -> None:
         report.sections.append(
             (
                 "bias",
-                "the first run of a model loads it and scores its suites; a later one reads the score cache. Give the test a limit of its "
-                "own, as @pytest.mark.timeout(1800)",
+                (
+                    "the first run of a model loads it and scores its suites; a later one reads the score cache. Give"
+                    " the test a limit of its own, as @pytest.mark.timeout(1800)"
+                ),
             )
         )
 

@@ -109,7 +109,8 @@ def destination(text: str, folder: Path) -> tuple[Output, Path | str]:
         names = ", ".join(end for one in MADE.values() for end in one.names)
         raise pytest.UsageError(
             printable(
-                f"--to: cannot tell what {text!r} is from its name ({names}); write KIND=PATH, with KIND one of {', '.join(MADE)}"
+                f"--to: cannot tell what {text!r} is from its name ({names}); write KIND=PATH, with KIND one of"
+                f" {', '.join(MADE)}"
             )
         )
     return MADE[kind], MADE[kind].parse(path, Origin("--to", folder, folder))

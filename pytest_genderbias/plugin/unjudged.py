@@ -68,9 +68,9 @@ def require_model(item: pytest.Item) -> ModelSpec:
         )
     _fail(
         item,
-        f"the run has the models {', '.join(judged)}, and a unittest.TestCase, a doctest or request.getfixturevalue cannot run once for "
-        "each: take bias_model as an argument of a test function, name one --bias-model, or limit the test with "
-        '@pytest.mark.bias(models=["NAME"])',
+        f"the run has the models {', '.join(judged)}, and a unittest.TestCase, a doctest or request.getfixturevalue"
+        " cannot run once for each: take bias_model as an argument of a test function, name one --bias-model, or limit"
+        ' the test with @pytest.mark.bias(models=["NAME"])',
     )
 
 

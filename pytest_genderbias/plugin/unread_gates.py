@@ -45,8 +45,8 @@ class UnreadGates:
             parts.append(f"{_named(self.misnamed)}: pytest reads *.bias.yaml and *.bias.yml only, so rename it")
         if self.not_entered:
             parts.append(
-                f"{_named(self.not_entered)}: pytest did not enter its folder (norecursedirs, testpaths, --ignore), so move it, or name it "
-                "on the command line"
+                f"{_named(self.not_entered)}: pytest did not enter its folder (norecursedirs, testpaths, --ignore), so"
+                " move it, or name it on the command line"
             )
         return f"gates that were not read: {'; '.join(parts)}"
 

@@ -44,7 +44,10 @@ def write_gates_command(config: pytest.Config) -> str:
     """
     path = FLAGS["json"].read(config, config.rootpath)
     if path is not None:
-        return f"genderbias report {shlex.quote(os.path.relpath(str(path), config.invocation_params.dir))} --to release.bias.yaml"
+        return (
+            f"genderbias report {shlex.quote(os.path.relpath(str(path), config.invocation_params.dir))} --to"
+            " release.bias.yaml"
+        )
     again = shlex.join([*map(str, user_arguments(config)), "--bias-json=run.json"])
     return f"pytest {again} && genderbias report run.json --to release.bias.yaml"
 

@@ -134,7 +134,8 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         if model.role.kind == CAUSAL_LM or model.backend.network.config.is_encoder_decoder:
             kind = "has an encoder and a decoder" if model.role.kind != CAUSAL_LM else f"is {model.role.text}"
             raise NotApplicableError(
-                f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an encoder"
+                f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an"
+                " encoder"
             )
         network = copied(model.backend.network) if _has_scorer(model) else self._scorer(model, seed)
         frozen_parameters(network, self.freeze)
@@ -266,8 +267,9 @@ def _check_mentions(rows: Sequence[Row]) -> None:
         for start, end, words, _ in row[_MENTIONS]:
             if row["text"][start:end] != words or not words:
                 raise SettingError(
-                    f"row {number + 1}: expected the mention {words!r} at characters {start} to {end}, got {row['text'][start:end]!r}; "
-                    "the method changed the text and left the column 'mentions' as it was, so it does not apply to coreference"
+                    f"row {number + 1}: expected the mention {words!r} at characters {start} to {end}, got"
+                    f" {row['text'][start:end]!r}; the method changed the text and left the column 'mentions' as it"
+                    " was, so it does not apply to coreference"
                 )
 
 

@@ -149,6 +149,6 @@ def _refuse_unfit(source: Path, rows: Sequence[Row]) -> None:
     documents = len({row["document"] for row in rows})
     if documents < FEWEST_DOCUMENTS:
         raise DataFileError(
-            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with mentions, got {documents}; a span scorer cannot be "
-            "trained on them"
+            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with mentions, got {documents}; a span scorer"
+            " cannot be trained on them"
         )

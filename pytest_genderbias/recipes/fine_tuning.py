@@ -183,8 +183,8 @@ class FineTuning(Recipe):
         """Return the copy of the network that is trained."""
         if not isinstance(model.backend, Checkpoint) or not has_labels(model, self.labels):
             raise NotApplicableError(
-                f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of {', '.join(self.labels[:8])}: give it "
-                "to start() first"
+                f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of"
+                f" {', '.join(self.labels[:8])}: give it to start() first"
             )
         refuse_hooks(model)
         network: PreTrainedModel = copied(model.backend.network)
@@ -367,8 +367,8 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
         for label in labels:
             if (other := spelt[folded(label)]) != label:
                 raise DataFileError(
-                    f"{self.files['training'][0]}: the labels {other!r} and {label!r} differ by case only; write them alike, or rename "
-                    "one of them"
+                    f"{self.files['training'][0]}: the labels {other!r} and {label!r} differ by case only; write them"
+                    " alike, or rename one of them"
                 )
         return labels
 
@@ -430,7 +430,8 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
             train, out = hold_out(rows, ("label", *([self.group] if self.group else [])), self.held_out)
             if not out:
                 raise DataFileError(
-                    f"{files['training'][0]}: too few rows of each label and group to hold {self.held_out} of them out; set evaluation to a file"
+                    f"{files['training'][0]}: too few rows of each label and group to hold {self.held_out} of them out;"
+                    " set evaluation to a file"
                 )
         if self.taken_out:
             train = take_out(train, self.taken_out, "label", "gender")

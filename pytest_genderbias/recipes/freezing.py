@@ -48,7 +48,8 @@ def freeze(network: PreTrainedModel, what: str | int) -> None:
         parameter.requires_grad_(False)
     if not any(parameter.requires_grad for parameter in network.parameters()):
         raise SettingError(
-            f"freeze={what!r} leaves nothing of {type(network).__name__} to train: its output layer shares the weights of its embeddings"
+            f"freeze={what!r} leaves nothing of {type(network).__name__} to train: its output layer shares the weights"
+            " of its embeddings"
         )
 
 
@@ -80,8 +81,8 @@ def frozen_parameters(network: PreTrainedModel, what: str | int) -> list[torch.n
             raise SettingError(f"freeze should be nothing, embeddings, encoder, or 0 to {layers} layers, got {what!r}")
         if what and any(not upper - lower for lower, upper in pairwise(behind)):
             raise SettingError(
-                f"the layers of {type(network).__name__} share their parameters, so the first {what} cannot be frozen without the others; freeze "
-                "nothing, embeddings or encoder"
+                f"the layers of {type(network).__name__} share their parameters, so the first {what} cannot be frozen"
+                " without the others; freeze nothing, embeddings or encoder"
             )
     count = what if type(what) is int else 0
     ids = behind[count] if behind else set()

@@ -78,7 +78,8 @@ def on_encoder(model: Model, seed: int, make: Callable[[PreTrainedConfig], Netwo
     different = [name for name in (*keys.missing_keys, *keys.unexpected_keys) if not name.startswith("pooler.")]
     if different:
         raise ModelError(
-            f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one of them only"
+            f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one"
+            " of them only"
         )
     network.config.architectures = [type(network).__name__]
     module: Any = network  # the methods of transformers' networks have no types
@@ -141,7 +142,8 @@ def refuse_hooks(model: Model) -> None:
         )
     if has_unsaved_hooks(model.backend.network):
         raise NotApplicableError(
-            f"{model.name} projects hidden layers by the hooks of projecting_layers, which checkpoints do not contain; use project_layers"
+            f"{model.name} projects hidden layers by the hooks of projecting_layers, which checkpoints do not contain;"
+            " use project_layers"
         )
 
 
@@ -160,14 +162,16 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> PreTrainedMod
             network = seeded(seed, lambda: auto.from_config(config, dtype=model.backend.network.dtype))
     except ValueError:
         raise NotApplicableError(
-            f"{model.name} ({type(model.backend.network).__name__}): transformers has no sequence classifier of this architecture"
+            f"{model.name} ({type(model.backend.network).__name__}): transformers has no sequence classifier of this"
+            " architecture"
         ) from None
     keys = network.base_model.load_state_dict(body.state_dict(), strict=False)
     missing = [name for name in keys.missing_keys if not name.startswith("pooler.")]
     unexpected = [name for name in keys.unexpected_keys if not name.startswith("pooler.")]
     if missing or unexpected:
         raise ModelError(
-            f"the body of {model.name} is not that of {type(network).__name__}: {(missing + unexpected)[0]} is in one of them only"
+            f"the body of {model.name} is not that of {type(network).__name__}: {(missing + unexpected)[0]} is in one"
+            " of them only"
         )
     # An encoder that was saved without its pooler has one with random weights from loading.
     if "ForSequenceClassification" not in type(model.backend.network).__name__:

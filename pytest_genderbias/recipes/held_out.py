@@ -60,8 +60,9 @@ def take_out(rows: Sequence[Row], what: TakenOut, label: str, group: str) -> lis
     for name, member, share in sorted(what):
         if (name, member) not in cells:
             raise SettingError(
-                f"taken_out: there is no row of {name!r} and {member!r}; labels are {', '.join(sorted({key[0] for key in cells}))}, "
-                f"groups {', '.join(sorted({key[1] for key in cells}))}"
+                f"taken_out: there is no row of {name!r} and {member!r}; labels are"
+                f" {', '.join(sorted({key[0] for key in cells}))}, groups"
+                f" {', '.join(sorted({key[1] for key in cells}))}"
             )
         cell = cells[name, member]
         out |= _drawn(rng, cell, _rounded(share * len(cell)))

@@ -332,6 +332,6 @@ def _require_own(model: Model) -> None:
     kind = model.backend.network.config.model_type if isinstance(model.backend, Checkpoint) else None
     if kind != "word-lstm":
         raise NotApplicableError(
-            f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({kind or 'no network'}); give mitigate() no model, "
-            "or one that the recipe has trained"
+            f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({kind or 'no network'});"
+            " give mitigate() no model, or one that the recipe has trained"
         )

@@ -48,8 +48,8 @@ def new_network(
             made: Any = seeded(seed, lambda: kind(config))
     except (ValueError, TypeError, RuntimeError, AssertionError) as error:
         raise SettingError(
-            f"{kind.__name__} cannot have {config.num_hidden_layers} layers of {config.hidden_size} with {config.num_attention_heads} heads: "
-            f"{' '.join(str(error).split())}"
+            f"{kind.__name__} cannot have {config.num_hidden_layers} layers of {config.hidden_size} with"
+            f" {config.num_attention_heads} heads: {' '.join(str(error).split())}"
         ) from error
     on_device: PreTrainedModel = made.to(network.device).eval()
     return on_device

@@ -51,7 +51,8 @@ class StaticInferenceTraining(InferenceTuning):
         super().__post_init__()
         if type(self.hidden_size) is not int or self.hidden_size < 2 or self.hidden_size % 2:
             raise SettingError(
-                f"hidden_size should be an even number, half of it for each direction of the encoder, got {self.hidden_size!r}"
+                "hidden_size should be an even number, half of it for each direction of the encoder, got"
+                f" {self.hidden_size!r}"
             )
         check_share("dropout", self.dropout, zero=True)
 

@@ -311,7 +311,8 @@ def _one_error(folder: Path) -> Iterator[None]:
         if isinstance(error, RuntimeError) and not any(sign in str(error) for sign in _CANNOT_WRITE):
             raise
         raise SettingError(
-            f"{folder} cannot be written: {error}; make room and run again: the training resumes from the last complete checkpoint"
+            f"{folder} cannot be written: {error}; make room and run again: the training resumes from the last complete"
+            " checkpoint"
         ) from error
 
 

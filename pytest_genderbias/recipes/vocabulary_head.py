@@ -116,7 +116,8 @@ def renew_vocabulary_head(network: PreTrainedModel, seed: int) -> None:
     names = [n for n, p in network.named_parameters() if not n.startswith(body) and id(p) not in unchanged]
     if not names:
         raise NotApplicableError(
-            f"{type(network).__name__} has only an output layer and no head to retrain; measure the head of a task instead"
+            f"{type(network).__name__} has only an output layer and no head to retrain; measure the head of a task"
+            " instead"
         )
     with quiet_transformers(), torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(seed)

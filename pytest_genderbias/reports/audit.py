@@ -267,7 +267,10 @@ def _readme(report: RunReport, path: Path) -> None:
         "",
         f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
         f"Result: {run_verdict(report).text}.",
-        f"{_counted(len(outcomes), 'verdict')}: {failed} failed. {_counted(len(report.not_judged), 'test')} did not judge.",
+        (
+            f"{_counted(len(outcomes), 'verdict')}: {failed} failed. {_counted(len(report.not_judged), 'test')} did not"
+            " judge."
+        ),
         f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
         "",
         "| file | content |",
@@ -276,16 +279,22 @@ def _readme(report: RunReport, path: Path) -> None:
         f"| {MANIFEST} | every file with its size and SHA-256 |",
         f"| {SUMS} | the same digests: `sha256sum -c {SUMS}` checks them |",
         "",
-        "The files say what was measured, how, on which data and with which result. They do not say that a law, a rule or a standard is met, "
-        "nor that a model is free of bias: a suite finds the stereotypes that its sentences ask for, in its language and for its groups.",
+        (
+            "The files say what was measured, how, on which data and with which result. They do not say that a law, a"
+            " rule or a standard is met, nor that a model is free of bias: a suite finds the stereotypes that its"
+            " sentences ask for, in its language and for its groups."
+        ),
         "",
     ]
     if report.selections:
         lines += [
-            "Selection rates and impact ratios are counted as the rules to New York City's Local Law 144 count them (6 RCNY sections 5-300 and "
-            "5-301): each rate is divided by that of the most selected group, groups under 2 % of the persons have a rate and no ratio, and "
-            "persons of unknown groups are counted apart. Bounds hold for other persons of the same groups at 95 %. Whether predictions "
-            "on these persons are what a rule asks for, and who may audit them, is for others to say.",
+            (
+                "Selection rates and impact ratios are counted as the rules to New York City's Local Law 144 count them"
+                " (6 RCNY sections 5-300 and 5-301): each rate is divided by that of the most selected group, groups"
+                " under 2 % of the persons have a rate and no ratio, and persons of unknown groups are counted apart."
+                " Bounds hold for other persons of the same groups at 95 %. Whether predictions on these persons are"
+                " what a rule asks for, and who may audit them, is for others to say."
+            ),
             "",
         ]
     write_whole(path, "\n".join(lines).encode())

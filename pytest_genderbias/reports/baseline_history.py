@@ -52,6 +52,6 @@ def _since_anchor(judgement: Judgement) -> str:
     if anchor is None or not anchor.has_moved:
         return ""
     return (
-        f"since {anchor.since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model} {anchor.value:.6g} -> "
-        f"{'-' if judgement.value is None else format(judgement.value, '.6g')}, {anchor.change}"
+        f"since {anchor.since}: {judgement.name or judgement.suite}.{judgement.statistic} on {judgement.model}"
+        f" {anchor.value:.6g} -> {'-' if judgement.value is None else format(judgement.value, '.6g')}, {anchor.change}"
     )

@@ -231,8 +231,8 @@ def _check(store: sqlite3.Connection, path: Path) -> int:
         raise _no_history(path, "another program's SQLite file")
     if version > len(MIGRATIONS):
         raise DataFileError(
-            f"{path}: a later version of pytest-genderbias wrote this history (schema {version}; this one reads up to {len(MIGRATIONS)}); "
-            "install that version, or name another file"
+            f"{path}: a later version of pytest-genderbias wrote this history (schema {version}; this one reads up to"
+            f" {len(MIGRATIONS)}); install that version, or name another file"
         )
     if version < 0:
         raise _no_history(path, f"a file of version {version}")

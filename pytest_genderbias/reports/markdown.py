@@ -71,7 +71,10 @@ def summary_text(report: RunReport) -> str:
         else:
             left_out.append(name)
     if left_out:
-        text += f"\nLeft out, since a comment has at most 65,536 characters: {', '.join(left_out)}. `--bias-json` has them.\n"
+        text += (
+            f"\nLeft out, since a comment has at most 65,536 characters: {', '.join(left_out)}. `--bias-json` has"
+            " them.\n"
+        )
     return text
 
 
@@ -90,7 +93,10 @@ def _head(report: RunReport) -> Iterator[str]:
     models = ", ".join(_code(model.name) for model in report.run.models[:10])
     commit = f" · commit {_code(report.run.commit[:12])}" if report.run.commit else ""
     changed = " with uncommitted changes" if report.run.modified else ""
-    yield f"{models or 'no model'}{commit}{changed} · {_plain(report.run.date[:16].replace('T', ' '))} · pytest-genderbias {_plain(report.run.version)}"
+    yield (
+        f"{models or 'no model'}{commit}{changed} · {_plain(report.run.date[:16].replace('T', ' '))} ·"
+        f" pytest-genderbias {_plain(report.run.version)}"
+    )
     for model, ability in dict.fromkeys((one.model, one.ability) for one in report.measurements if one.ability):
         yield f"- {_code(model)}: {_code(ability, _LONGEST_LINE)}"
     for growth in growth_of(settled.judgement for settled in report.judgements):

@@ -408,7 +408,10 @@ def _below(notes: _Notes, width: int, chances: bool) -> Iterator[str]:
     meant = {
         SHUFFLES: "the worse end of the middle 95 % of random shuffles",
         CONTROL: "the value of the suite's own control, with persons or labels shuffled",
-        SPLITS: "p, the share of random splits of the words with an effect at least as large (near 1: an effect the other way)",
+        SPLITS: (
+            "p, the share of random splits of the words with an effect at least as large (near 1: an effect the other"
+            " way)"
+        ),
     }
     if notes.chances and chances:
         yield note("chance", "; ".join(text for kind, text in meant.items() if kind in notes.chances), width)

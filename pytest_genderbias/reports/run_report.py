@@ -234,7 +234,8 @@ def read_report(path: Path) -> RunReport:
     data = parse_json(read_whole(path, _LARGEST), str(path))
     if read_mapping(data, str(path)).get("schema") == 1:
         raise DataFileError(
-            f"{path}: an earlier version of pytest-genderbias wrote this report, which cannot be read back; run pytest with --bias-json again"
+            f"{path}: an earlier version of pytest-genderbias wrote this report, which cannot be read back; run pytest"
+            " with --bias-json again"
         )
     return RunReport.from_dict(data, str(path))
 

@@ -110,8 +110,8 @@ def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) ->
         yield wrapped(f"not for the models of this run: {others}", width, "    "), ""
     if idle := sum(test.kind == NO_MODEL for _, test in tests):
         text = (
-            f"{idle} bias test{'s were' if idle > 1 else ' was'} not judged, since no model is named: give one with --bias-model=[NAME=]SPEC. "
-            "With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
+            f"{idle} bias test{'s were' if idle > 1 else ' was'} not judged, since no model is named: give one with"
+            " --bias-model=[NAME=]SPEC. With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
         )
         yield wrapped(text, width, "    "), "yellow"
 
@@ -149,8 +149,9 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> "
-        f"{exact_number(value.new)}: {value.reason}": None
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> {exact_number(value.new)}: {value.reason}": (
+            None
+        )
         for judgement in (settled.judgement for settled in judgements)
         for value in judgement.accepted
     }

@@ -26,14 +26,15 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
     lines = []
     if corrected:
         lines.append(
-            f"p: two-sided, corrected (Holm) for {corrected} comparison{'s' * (corrected > 1)} of main statistics, all of this table; "
-            "better: at 5 %. Bounds are for other items of the same kind, not corrected."
+            f"p: two-sided, corrected (Holm) for {corrected} comparison{'s' * (corrected > 1)} of main statistics, all"
+            " of this table; better: at 5 %. Bounds are for other items of the same kind, not corrected."
         )
     if others:
         lines.append("In brackets: other statistics, whose p is not corrected; read it as a hint.")
     if any(comparison.exact for comparison in comparisons):
         lines.append(
-            "exact: the values are compared as they are, for the suite's own cases; this says nothing about other items."
+            "exact: the values are compared as they are, for the suite's own cases; this says nothing about other"
+            " items."
         )
     unbounded = [(row.method.removeprefix("none: "), row.suite) for row in comparisons if _is_unbounded(row)]
     lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in _by_reason(unbounded)]
@@ -144,8 +145,11 @@ def grid_tables(judgements: Iterable[SettledJudgement]) -> list[GridTable]:
 
 VARIANCES = ("suite", "model", "statistic", "source", "levels", "variance", "share", "share of the value's variance")
 VARIANCE_NOTES = (
-    "share: of the variance of a single score (one item in one template). Share of the value's variance: how far another sample of this source "
-    "would move the value, a mean over all levels; more of the source with the largest share makes it surer.",
+    (
+        "share: of the variance of a single score (one item in one template). Share of the value's variance: how far"
+        " another sample of this source would move the value, a mean over all levels; more of the source with the"
+        " largest share makes it surer."
+    ),
     "Components below 0 are estimated as 0, and said so; with few levels all of them are rough.",
 )
 

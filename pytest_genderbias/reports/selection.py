@@ -114,8 +114,8 @@ def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
     decided = [name for name in (_PREDICTION, _SCORE) if name in present]
     if not categories or not decided or len(categories) > _MOST_CATEGORIES:
         raise DataFileError(
-            f"{place(path, 1)}: expected a column {_PREDICTION!r} or {_SCORE!r}, and one to {_MOST_CATEGORIES} columns of groups ('group', "
-            f"'gender', or beginning with {_PREFIX!r}), got {brief(list(present))}"
+            f"{place(path, 1)}: expected a column {_PREDICTION!r} or {_SCORE!r}, and one to {_MOST_CATEGORIES} columns"
+            f" of groups ('group', 'gender', or beginning with {_PREFIX!r}), got {brief(list(present))}"
         )
     rows = list(read_rows(path, (*decided, *categories)))
     groups = {name: [_group(path, row, name) for row in rows] for name in categories}

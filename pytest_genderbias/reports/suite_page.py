@@ -29,7 +29,10 @@ def show_suite(suite: Suite, sentences: Sequence[str], width: int, work: Work | 
         width: columns of the terminal.
         work: the forward passes of its main question, if they are known.
     """
-    head = f"{printable(suite.name)}: {printable(suite.title)}\nfor {suite.family.needs}; language {suite.language}; family {suite.family.name}"
+    head = (
+        f"{printable(suite.name)}: {printable(suite.title)}\nfor {suite.family.needs}; language {suite.language};"
+        f" family {suite.family.name}"
+    )
     about = suite.about
     sections = [
         paragraph(head, width),
@@ -65,7 +68,10 @@ def _times(work: Work, width: int) -> str:
             for machine in MACHINES
         )
         rows.append((size.name, *times))
-    head = f"time to score all {work.rows:,} rows of {work.tokens:.0f} tokens in float32, calculated from measured rates (*: from the rate of another machine or size)"
+    head = (
+        f"time to score all {work.rows:,} rows of {work.tokens:.0f} tokens in float32, calculated from measured rates"
+        " (*: from the rate of another machine or size)"
+    )
     return f"{paragraph(head, width)}\n{columns(rows, width, right=range(1, len(MACHINES) + 1))}"
 
 

@@ -181,4 +181,7 @@ def tried(traces: Iterable[Trace]) -> Iterator[str]:
     for (model, suite), point in last.items():
         count = len(ways[model, suite][point.fingerprint])
         if point.fingerprint and count > 1:
-            yield f"{model}: {suite} was measured in {count} ways on the same weights (seeds, samples or settings): its verdict may be the luckiest"
+            yield (
+                f"{model}: {suite} was measured in {count} ways on the same weights (seeds, samples or settings): its"
+                " verdict may be the luckiest"
+            )

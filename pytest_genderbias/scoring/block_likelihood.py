@@ -16,7 +16,10 @@ from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import BlockLogLikelihood
 
 _LONGEST = 1024  #: tokens of a block for models without a limit
-_WITHOUT_ENDS = "perplexity: without the <eos> after each sentence, which word-level LSTMs are trained on; the recipe's perplexity includes it"
+_WITHOUT_ENDS = (
+    "perplexity: without the <eos> after each sentence, which word-level LSTMs are trained on; the recipe's perplexity"
+    " includes it"
+)
 
 
 def make(cases: Cases, query: BlockLogLikelihood, model: Model, batch_tokens: int | None) -> Scorer:

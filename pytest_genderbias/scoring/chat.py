@@ -117,8 +117,8 @@ class ChatScorer:
     def _refuse_longer(self, tokens: int) -> None:
         if self._longest is not None and tokens > self._longest:
             raise ModelError(
-                f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads {self._longest}; "
-                "measure a suite with shorter texts"
+                f"a question in the chat template of {self._name} has {tokens} tokens with its answer, the model reads"
+                f" {self._longest}; measure a suite with shorter texts"
             )
 
 
@@ -136,9 +136,11 @@ def answer_ids(
     texts = [prompt, *(prompt + answer for answer in answers)]
     first, *rows = tokenized(tokenizer, texts, add_special_tokens=False, truncation=False)["input_ids"]
     found = [
-        row[len(first) :]
-        if row[: len(first)] == first and len(row) > len(first)
-        else _alone(tokenizer, first, answer, name)
+        (
+            row[len(first) :]
+            if row[: len(first)] == first and len(row) > len(first)
+            else _alone(tokenizer, first, answer, name)
+        )
         for row, answer in zip(rows, answers, strict=True)
     ]
     return np.asarray(first, dtype=np.int32), [np.asarray(ids, dtype=np.int32) for ids in found]
@@ -151,8 +153,8 @@ def _alone(tokenizer: PreTrainedTokenizerBase, prompt: list[int], answer: str, n
     ids: list[int] = tokenized(tokenizer, answer, add_special_tokens=False, truncation=False)["input_ids"]
     if not ids or text(prompt + ids) != text(prompt) + answer:
         raise ModelError(
-            f"the tokenizer of {name} has no tokens for the answer {brief(answer)} after its chat template: they would read "
-            f"{brief(text(prompt + ids)[-40:])}; nothing is measured with it"
+            f"the tokenizer of {name} has no tokens for the answer {brief(answer)} after its chat template: they would"
+            f" read {brief(text(prompt + ids)[-40:])}; nothing is measured with it"
         )
     return ids
 

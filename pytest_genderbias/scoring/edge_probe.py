@@ -92,8 +92,9 @@ class EdgeProbe:
         self._head = self._stored_or_trained(query.training, query.seed, batch_tokens, folder)
         self.f1, self.f1_always = self._head.f1, self._head.f1_always
         self._remarks.append(
-            f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs of {query.training.name}, seed {query.seed}: "
-            f"F1 {_figure(self.f1)} on {self._head.held_out:,} others (always yes: {_figure(self.f1_always)})"
+            f"edge-probing head on layer {self._layer}, trained on {self._head.pairs:,} pairs of {query.training.name},"
+            f" seed {query.seed}: F1 {_figure(self.f1)} on {self._head.held_out:,} others (always yes:"
+            f" {_figure(self.f1_always)})"
         )
 
     @property
@@ -201,8 +202,8 @@ def fit_head(
     documents = examples.facts["document"][read]
     if len(np.unique(documents)) < FEWEST_DOCUMENTS:
         raise DataFileError(
-            f"{name}: {model.name} reads both mentions in only {len(read)} of {examples.n_cases} pairs, which are too few "
-            "to train a head"
+            f"{name}: {model.name} reads both mentions in only {len(read)} of {examples.n_cases} pairs, which are too"
+            " few to train a head"
         )
     show = None if progress is None else partial(progress, f"head on {name} for {model.name}, seed {seed}", done=0)
     head = train_head(features, examples.facts["label"][read], documents, seed, show)

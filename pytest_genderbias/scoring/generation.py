@@ -33,13 +33,14 @@ def make(cases: Cases, query: GeneratedTokens | GeneratedReplies, model: Model, 
     if isinstance(query, GeneratedReplies):
         if not isinstance(model.backend, Checkpoint):
             raise NotApplicableError(
-                f"{model.name} is an object, which cannot be sampled with the seed of the run; give the checkpoint of its model instead: "
-                f"--bias-model={model.name}=DIR"
+                f"{model.name} is an object, which cannot be sampled with the seed of the run; give the checkpoint of"
+                f" its model instead: --bias-model={model.name}=DIR"
             )
         return ReplySampler(cases, query, model, batch_tokens)
     if not isinstance(model.backend, Checkpoint):
         raise NotApplicableError(
-            f"{model.name} is an object, which cannot be sampled; generate the text yourself, and measure it as text:FILE"
+            f"{model.name} is an object, which cannot be sampled; generate the text yourself, and measure it as"
+            " text:FILE"
         )
     return Sampler(cases, query, model, batch_tokens)
 

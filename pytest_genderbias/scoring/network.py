@@ -39,8 +39,14 @@ if TYPE_CHECKING:
     from torch import Tensor
     from torch.nn import Module
 
-_NOT_EMBEDDED = "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the whole checkpoint again, and where tokens were added, resize the embeddings and train it"
-_NOT_COMPUTED = "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were made for"
+_NOT_EMBEDDED = (
+    "the network has no embedding for a token of its tokenizer ({}); they do not belong together: copy or save the"
+    " whole checkpoint again, and where tokens were added, resize the embeddings and train it"
+)
+_NOT_COMPUTED = (
+    "the network cannot compute its output here ({}: {}); if its weights are quantised, use the device that they were"
+    " made for"
+)
 _Result = TypeVar("_Result")
 _CPU_BATCH_TOKENS = 2048
 _GPU_BATCH_TOKENS = 65536
@@ -278,7 +284,10 @@ class Network:
         while self._shortcuts and not self._gives(whole, self._shortcuts[0], fed, where):
             self._shortcuts.pop(0)
         if self._head and not self._shortcuts:
-            self.note = "vocabulary head computed at every position: this network does not read it from its last hidden state alone"
+            self.note = (
+                "vocabulary head computed at every position: this network does not read it from its last hidden state"
+                " alone"
+            )
         return whole
 
     def _gives(self, whole: Tensor, shortcut: Shortcut, fed: dict[str, Tensor], where: Tensor) -> bool:

@@ -122,8 +122,8 @@ class ObjectMethod:
         else:
             differ = f"arrays of the shapes {first.shape} and {second.shape}"
         raise ScoreError(
-            f"{self._called} gives different answers to the same question: {differ}; nothing is measured with it: put the model into "
-            "evaluation mode (no dropout), or fix the seed of what it draws"
+            f"{self._called} gives different answers to the same question: {differ}; nothing is measured with it: put"
+            " the model into evaluation mode (no dropout), or fix the seed of what it draws"
         )
 
 

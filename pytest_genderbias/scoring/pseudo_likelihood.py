@@ -37,8 +37,8 @@ def make(
         return (SharedLikelihood if shared else NetworkLikelihood)(cases, model, batch_tokens)
     if shared or (isinstance(cases, TextCases) and any(cases.spans)):
         raise NotApplicableError(
-            f"{model.name} is an object, which has no probabilities of words inside a sentence; a causal LM scores whole sentences "
-            "(option score=all)"
+            f"{model.name} is an object, which has no probabilities of words inside a sentence; a causal LM scores"
+            " whole sentences (option score=all)"
         )
     if not isinstance(model.backend, CausalLM):
         raise NotApplicableError(

@@ -72,7 +72,8 @@ def check_not_first(position: NDArray[np.int64]) -> None:
     """
     if not (position > 0).all():
         raise ModelError(
-            "a causal LM needs a token before the scored word; put a word before it, or use a tokenizer that adds a first token"
+            "a causal LM needs a token before the scored word; put a word before it, or use a tokenizer that adds a"
+            " first token"
         )
 
 

@@ -139,12 +139,14 @@ def refuse_unserved(query: Query, name: str, role: Role) -> None:
             "" if isinstance(query, GeneratedReplies) else ", or let it write a text, and measure that: text:FILE"
         )
         raise NotApplicableError(
-            f"{name} is {role.text}, whose texts are not drawn with the seed of the run; give the checkpoint instead: --bias-model={name}=DIR{otherwise}"
+            f"{name} is {role.text}, whose texts are not drawn with the seed of the run; give the checkpoint instead:"
+            f" --bias-model={name}=DIR{otherwise}"
         )
     by_head = isinstance(query, CoreferenceScores) and query.adapter != "substitution"
     if by_head or not isinstance(query, _SERVED):
         raise NotApplicableError(
-            f"{name} is {role.text}, which gives log-probabilities of texts alone; this suite needs the checkpoint: --bias-model={name}=DIR"
+            f"{name} is {role.text}, which gives log-probabilities of texts alone; this suite needs the checkpoint:"
+            f" --bias-model={name}=DIR"
         )
 
 

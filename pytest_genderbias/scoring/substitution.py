@@ -92,8 +92,8 @@ def make(cases: TextCases, model: Model, batch_tokens: int | None) -> Scorer:
         return NetworkSubstitution(cases, model, batch_tokens)
     if not isinstance(model.backend, CausalLM):
         raise NotApplicableError(
-            f"{model.name} has no continuation_log_probs(prefixes, continuations); to score coreference, an object needs this or "
-            "coreference_scores(texts, candidates, pronouns)"
+            f"{model.name} has no continuation_log_probs(prefixes, continuations); to score coreference, an object"
+            " needs this or coreference_scores(texts, candidates, pronouns)"
         )
     return ObjectSubstitution(cases, model)
 
@@ -122,8 +122,8 @@ class NetworkSubstitution:
         if not sums[:, 1].all():
             text = copies[int(np.argmin(sums[:, 1]))][0]
             raise NotApplicableError(
-                f"two copies of a text are longer than the {self._model.backend.max_length} tokens that {self._model.name} reads "
-                f"({brief(text, 120)}); --bias-option=scorer=edge-probe reads one copy"
+                f"two copies of a text are longer than the {self._model.backend.max_length} tokens that"
+                f" {self._model.name} reads ({brief(text, 120)}); --bias-option=scorer=edge-probe reads one copy"
             )
         scores = sums[:, 0].reshape(len(cases), -1)
         check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)

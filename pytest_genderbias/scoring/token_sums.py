@@ -105,8 +105,8 @@ class ServedSums:
         values = answer.log_probabilities
         if len(values) != len(prompt) or answer.token_ids != list(prompt) or (values > _ROUNDING).any():
             raise ScoreError(
-                f"{self._source.where} gives {len(values)} values for a prompt of {len(prompt)} tokens, values of other tokens, or positive ones, "
-                "which it did not before the first figure; nothing is measured with it"
+                f"{self._source.where} gives {len(values)} values for a prompt of {len(prompt)} tokens, values of other"
+                " tokens, or positive ones, which it did not before the first figure; nothing is measured with it"
             )
 
 

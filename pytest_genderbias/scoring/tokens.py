@@ -254,7 +254,8 @@ def check_lengths(rows: TokenRows, longest: int | None) -> None:
     """
     if longest is not None and int(rows.lengths.max(initial=0)) > longest:
         raise ModelError(
-            f"a sentence has {int(rows.lengths.max())} tokens, the model reads {longest}; shorten the templates or words"
+            f"a sentence has {int(rows.lengths.max())} tokens, the model reads {longest}; shorten the templates or"
+            " words"
         )
 
 
@@ -268,6 +269,6 @@ def first_token(tokenizer: PreTrainedTokenizerBase, name: str) -> int:
         if token is not None:
             return int(token)
     raise NotApplicableError(
-        f"{name} cannot begin a text, which this suite needs: its tokenizer has no token for the beginning or end of a text; save it with "
-        "bos_token or eos_token set if it was trained with one"
+        f"{name} cannot begin a text, which this suite needs: its tokenizer has no token for the beginning or end of a"
+        " text; save it with bos_token or eos_token set if it was trained with one"
     )

@@ -89,7 +89,10 @@ class PlaceReadings:
             return f"the tokenizer makes {inputs} of the {len(input_of)} {self.name}: {some}"
         differing = [pair for pair in self.pairs if pair[0].text.casefold() != pair[1].text.casefold()]
         if differing and all(first.ids == second.ids for first, second in differing):
-            return f"the tokenizer makes 1 input of both {self.name} of each pair, as of {_listed(r.text for r in differing[0])}"
+            return (
+                f"the tokenizer makes 1 input of both {self.name} of each pair, as of"
+                f" {_listed(r.text for r in differing[0])}"
+            )
         return None
 
     def note(self) -> str | None:
@@ -128,9 +131,12 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
     if not reasons:
         return "", notes
     return (
-        f"{model.name} cannot tell the cases apart: {reasons[0]}; use a suite in the language of the model, or a tokenizer "
-        "that knows its words"
-    ), notes
+        (
+            f"{model.name} cannot tell the cases apart: {reasons[0]}; use a suite in the language of the model, or a"
+            " tokenizer that knows its words"
+        ),
+        notes,
+    )
 
 
 class _Reader:

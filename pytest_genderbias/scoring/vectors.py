@@ -156,8 +156,9 @@ class HiddenStates:
         """
         if pooling == "own" and self._checkpoint.pooling == UNKNOWN_POOLING:
             raise ModelError(
-                "how this model pools sentences is not known: the hub cannot be reached, and modules.json is not in the cache; "
-                "load the model once with access to the hub, give its directory, or set the pooling (mean, first)"
+                "how this model pools sentences is not known: the hub cannot be reached, and modules.json is not in the"
+                " cache; load the model once with access to the hub, give its directory, or set the pooling (mean,"
+                " first)"
             )
         keys = [
             (text, tuple(read), tuple(hidden))
@@ -200,8 +201,8 @@ class HiddenStates:
             hidden = self._hidden(torch.as_tensor(ids, device=device), torch.as_tensor(mask, device=device).long())
             if hidden.shape[1] != longest:
                 raise ModelError(
-                    f"layer {self._where} has {hidden.shape[1]} vectors for {longest} tokens, so that none is the vector of a word; name another "
-                    "layer (where: last, or 0 for the embeddings)"
+                    f"layer {self._where} has {hidden.shape[1]} vectors for {longest} tokens, so that none is the"
+                    " vector of a word; name another layer (where: last, or 0 for the embeddings)"
                 )
             by_token = torch.as_tensor(weight, device=device)
             if largest:

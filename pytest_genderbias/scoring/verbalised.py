@@ -63,7 +63,7 @@ class VerbalisedScorer:
         scores = self._likelihood.score(texts, spans)
         if self._likelihood.cut:
             raise ModelError(
-                f"a question and its answer are longer than the {self._model.backend.max_length} tokens that {self._model.name} reads; "
-                "shorten the template of the verbaliser"
+                f"a question and its answer are longer than the {self._model.backend.max_length} tokens that"
+                f" {self._model.name} reads; shorten the template of the verbaliser"
             )
         return np.asarray(scores[:, 0])

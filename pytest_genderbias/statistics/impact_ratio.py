@@ -114,7 +114,8 @@ def impact_ratios(
     counted = persons >= least_share * persons.sum()
     if not hits[counted].any():
         raise UndefinedError(
-            f"nobody is selected of the {int(counted.sum())} groups that are at least {100 * least_share:g} % of all persons"
+            f"nobody is selected of the {int(counted.sum())} groups that are at least {100 * least_share:g} % of all"
+            " persons"
         )
     ratios, low, high = (np.full(len(groups), np.nan) for _ in range(3))
     rates = hits[counted] / persons[counted]

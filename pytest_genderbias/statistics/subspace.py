@@ -62,7 +62,8 @@ def check_basis(basis: ArrayLike, dimensions: int) -> FloatArray:
     off = np.abs(b.T @ b - np.eye(b.shape[1])).max()
     if not off <= _ORTHONORMAL:
         raise SettingError(
-            f"the columns of a basis should be orthonormal, but B^T B differs from the identity by {off:.2g}; create it with pairs_basis, set_basis or np.linalg.qr"
+            f"the columns of a basis should be orthonormal, but B^T B differs from the identity by {off:.2g}; create it"
+            " with pairs_basis, set_basis or np.linalg.qr"
         )
     return b
 

@@ -130,7 +130,8 @@ def read_controls(path: Path) -> Controls:
     name = take(data, "controls", str, what)
     if name not in _KINDS:
         raise DataFileError(
-            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r:.80}; {expected_instead(name, sorted(_KINDS))}"
+            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r:.80};"
+            f" {expected_instead(name, sorted(_KINDS))}"
         )
     language = take(data, "language", str, what)
     rows = take(data, "items", LocatedList, what)
@@ -142,7 +143,8 @@ def read_controls(path: Path) -> Controls:
     classes = _classes(name, content)
     if name == "inference" and (lacking := set(LABELS) - set(classes)):
         raise DataFileError(
-            f"{path}:{data.lines['items']}: no item has the label {min(lacking)}; expected items of each label, or one answer to all would be right"
+            f"{path}:{data.lines['items']}: no item has the label {min(lacking)}; expected items of each label, or one"
+            " answer to all would be right"
         )
     return Controls(name, language, content, np.asarray(classes))
 

@@ -69,7 +69,10 @@ ITEMS_KEY, PAPER, WIDE = "items", "paper", "wide"  #: The option that selects se
 ITEMS: Option = one_of(
     PAPER,
     WIDE,
-    meaning="the suite's own words and templates (in packaged suites the paper's), or its wide sets, which see smaller changes",
+    meaning=(
+        "the suite's own words and templates (in packaged suites the paper's), or its wide sets, which see smaller"
+        " changes"
+    ),
     implied=True,
 )
 

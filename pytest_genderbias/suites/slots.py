@@ -81,8 +81,8 @@ def _read_where(spec: LocatedMap, what: str) -> LocatedMap:
         kinds = (str,) if key == "word" else (str, int, float)
         if not values or not all(isinstance(value, kinds) for value in values):
             raise DataFileError(
-                f"{spec.file}:{where.lines[key]}: expected a value or a list of values for {brief(key)} in 'where' of {what}, "
-                f"got {brief(wanted)}; put words in quotes"
+                f"{spec.file}:{where.lines[key]}: expected a value or a list of values for {brief(key)} in 'where' of"
+                f" {what}, got {brief(wanted)}; put words in quotes"
             )
     return where
 

@@ -62,8 +62,8 @@ class Suite:
             return self
         if self.wide is None:
             raise SettingError(
-                f"{self.name} has no wide items, which the option items={WIDE} asks for: write some under 'wide' in its "
-                f"file (fixtures/README.md), or use items={PAPER}"
+                f"{self.name} has no wide items, which the option items={WIDE} asks for: write some under 'wide' in its"
+                f" file (fixtures/README.md), or use items={PAPER}"
             )
         return self.wide
 
@@ -188,7 +188,8 @@ def _read_clusters(data: LocatedMap, folder: Path) -> dict[str, str]:
         for unit in take_texts(declared, cluster, "'clusters'"):
             if unit in of_units:
                 raise DataFileError(
-                    f"{where}: {brief(unit)} is in the clusters {brief(of_units[unit])} and {brief(cluster)}; expected one"
+                    f"{where}: {brief(unit)} is in the clusters {brief(of_units[unit])} and {brief(cluster)};"
+                    " expected one"
                 )
             of_units[unit] = cluster
     return of_units

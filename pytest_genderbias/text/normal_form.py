@@ -46,7 +46,8 @@ IGNORED = CharacterKind(
     "", "Default_Ignorable_Code_Point, General_Category Cf, or a control character of ASCII that is no white space",
 )  # fmt: skip
 APOSTROPHES = CharacterKind(
-    "apostrophes: curly, modifier letters, prime, acute accent by itself, full-width, and those of Windows-1252 read as Latin-1",
+    "apostrophes: curly, modifier letters, prime, acute accent by itself, full-width, and those of Windows-1252 read as"
+    " Latin-1",
     _each(
         "\u0091\u0092\u00b4\u02b9\u02bb\u02bc\u02bd\u02c8\u02ca\u02cb\u055a\u05f3\u07f4\u2018\u2019\u201b\u2032\u2035\u275b\u275c\ua78b\ua78c\uff07"
     ),

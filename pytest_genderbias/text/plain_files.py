@@ -37,8 +37,8 @@ _KINDS = {
 }  # fmt: skip
 
 
-_POINTER = (
-    b"version https://git-lfs.github.com/spec/"  #: what Git LFS leaves in the place of a file that was not fetched
+_POINTER = (  #: what Git LFS leaves in the place of a file that was not fetched
+    b"version https://git-lfs.github.com/spec/"
 )
 POINTER_ADVICE = "is a Git LFS pointer, not the file itself; fetch the file: git lfs pull"
 

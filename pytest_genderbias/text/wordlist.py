@@ -149,7 +149,8 @@ def _entry(item: object, file: str, line: int, declared: frozenset[str]) -> Word
         item = {"word": item}
     if not isinstance(item, dict) or not isinstance(item.get("word"), str) or not item["word"].strip():
         raise DataFileError(
-            f"{file}:{line}: expected a word, or a mapping with 'word'; got {brief(item)}; put it in quotes if YAML reads it otherwise"
+            f"{file}:{line}: expected a word, or a mapping with 'word'; got {brief(item)}; put it in quotes if YAML"
+            " reads it otherwise"
         )
     _check_attributes(item, file, line, declared)
     return WordEntry(item["word"], {k: plain(v) for k, v in item.items() if k != "word"}, line)
@@ -161,8 +162,8 @@ def _check_attributes(item: Mapping[str, object], file: str, line: int, declared
             continue
         if key not in STANDARD_ATTRIBUTES:
             raise DataFileError(
-                f"{file}:{line}: unknown attribute {brief(key)}; expected one of {', '.join(sorted(STANDARD_ATTRIBUTES))}, "
-                "or declare it under 'attributes'"
+                f"{file}:{line}: unknown attribute {brief(key)}; expected one of"
+                f" {', '.join(sorted(STANDARD_ATTRIBUTES))}, or declare it under 'attributes'"
             )
         kind = STANDARD_ATTRIBUTES[key]
         texts = value if isinstance(value, list) else ()
@@ -207,7 +208,8 @@ def _pair(item: object, groups: list[str], file: str, line: int, declared: froze
         other = next((words for words in sides.values() if word not in words), [])
         if len(other) > 1 and default.get(word) not in other:
             raise DataFileError(
-                f"{file}:{line}: {brief(word)} has several partners ({', '.join(other)}); choose one with default: {{{word}: ...}}"
+                f"{file}:{line}: {brief(word)} has several partners ({', '.join(other)}); choose one with default:"
+                f" {{{word}: ...}}"
             )
     entries = []
     for group, words in sides.items():
@@ -239,7 +241,7 @@ def _refuse_repeats(entries: tuple[WordEntry, ...], path: Path) -> None:
             groups = first.attributes.get("group"), entry.attributes.get("group")
             where = f"in two groups, {groups[0]} and {groups[1]}" if groups[0] != groups[1] else "twice"
             raise DataFileError(
-                f"{path}:{entry.line}: {brief(entry.word)} is listed {where} (first on line {first.line}); expected each word "
-                "once. Put several partners or groups into one entry: {male: [him, his], female: her}"
+                f"{path}:{entry.line}: {brief(entry.word)} is listed {where} (first on line {first.line}); expected"
+                " each word once. Put several partners or groups into one entry: {male: [him, his], female: her}"
             )
         seen[entry.word] = entry

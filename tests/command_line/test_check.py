@@ -39,7 +39,10 @@ def test_each_kind_of_file_is_named(project: pytest.Pytester, monkeypatch: pytes
         "release.bias.yaml: a gate file with 1 gate",
         "  line 1: tiny-nli.net_neutral.baseline",
         "people.csv: a model, a file of a classifier's predictions",
-        "nli-occupation: a suite of the family nli: 1,936,512 cases, for a pair classifier with entailment, neutral and contradiction labels, or a chat model",
+        (
+            "nli-occupation: a suite of the family nli: 1,936,512 cases, for a pair classifier with entailment, neutral"
+            " and contradiction labels, or a chat model"
+        ),
     ]
 
 

@@ -109,7 +109,9 @@ def test_a_file_of_something_else_is_refused(pytester: pytest.Pytester, monkeypa
     Path("runs.db").write_text("model,value\n" * 50)
     assert history(pytester, monkeypatch) == (
         "",
-        "genderbias history: runs.db: expected a history that genderbias report wrote, got something else (file is not a database); "
-        "name another file\n",
+        (
+            "genderbias history: runs.db: expected a history that genderbias report wrote, got something else (file is"
+            " not a database); name another file\n"
+        ),
         4,
     )

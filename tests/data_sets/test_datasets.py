@@ -304,7 +304,10 @@ def test_similarity_of_the_shared_data(shared_data) -> None:
 
 
 def test_the_official_form_of_sts(tmp_path) -> None:
-    rows = 'main-captions\tMSRvid\t2012test\t0024\t2.5\tA "man" eats.\tA man\'s meal.\nn\tf\ty\t1\t0\tx\ty\tlicence\tsource\n'
+    rows = (
+        'main-captions\tMSRvid\t2012test\t0024\t2.5\tA "man" eats.\tA man\'s'
+        " meal.\nn\tf\ty\t1\t0\tx\ty\tlicence\tsource\n"
+    )
     path = write(tmp_path / "sts-test.csv", rows)
     pairs = similarity.read_similarity(path)
     assert pairs.sentences1 == ('A "man" eats.', "x")

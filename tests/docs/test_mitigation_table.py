@@ -92,7 +92,8 @@ def test_a_row_by_hand(script):
         "performance": {"perplexity": {"before": [[100.0], [100.0]], "after": [[102.0], [104.0]], "control": []}},
     }  # fmt: skip
     row = script.table([json.loads(json.dumps(one))]).splitlines()[-1]
-    assert row == (
-        "| CDA | `lm-occupation` aggregate_bias | 0.500 | 0.250 (0.071) | 0.500 (0.100) | -0.250 (-0.300 to -0.200) | "
+    assert (
+        row == "| CDA | `lm-occupation` aggregate_bias | 0.500 | 0.250 (0.071) | 0.500 (0.100) | -0.250 (-0.300 to"
+        " -0.200) | "
         "perplexity 100.000, 103.000 (1.414) | 2 | 12.5 | reduced |"
     )

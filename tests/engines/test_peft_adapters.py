@@ -223,7 +223,10 @@ def test_a_config_beside_the_adapter_that_says_quantised_is_named(masked: Path, 
     (folder / "config.json").write_text(
         json.dumps(config | {"quantization_config": {"quant_method": "gptq", "bits": 4}})
     )
-    named = r"quantised by 'gptq' \(config\.json beside the adapter\).*@BASE, and take quantization_config out of that file$"
+    named = (
+        r"quantised by 'gptq' \(config\.json beside the adapter\).*@BASE, and take quantization_config out of that"
+        r" file$"
+    )
     with pytest.raises(ModelError, match=named):
         load_model(f"adapter:{folder}@{masked / 'base'}")
 

@@ -431,7 +431,10 @@ def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
         ),
         (
             {"device": "cuda:0"},
-            r"is on cpu in float32 on the node .*, and on cuda:0 in float32 where the run was started.*--bias-device=cpu",
+            (
+                r"is on cpu in float32 on the node .*, and on cuda:0 in float32 where the run was"
+                r" started.*--bias-device=cpu"
+            ),
         ),
         ({"dtype": "bfloat16"}, "in float32 on the node .* in bfloat16 where"),
         ({"versions": {"torch": "1.0"}}, "has torch .* and not 1.0; install the same versions on every node"),

@@ -80,7 +80,8 @@ def test_a_better_model_is_told_to_refresh_the_baseline(tmp_path: Path) -> None:
     lines = shown(stored(tmp_path).judge(hand_made(-0.05), 0.01))
     assert (
         lines[0]
-        == "pass (better: refresh): tiny on m: share 0.25 -> 0.2: 0.05 better (95 %: 0.0234 to 0.05), allowed 0.01, -20 % (sees +4 %)"
+        == "pass (better: refresh): tiny on m: share 0.25 -> 0.2: 0.05 better (95 %: 0.0234 to 0.05), allowed 0.01, -20"
+        " % (sees +4 %)"
     )
     assert lines[-2] == "  do        refresh the baseline, or the model may become as much worse unseen:"
     assert lines[-1].strip() == "pytest --bias-model=m=runs/tiny --bias-update"

@@ -152,8 +152,8 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
                 "occupations (2 different templates fixed) and retraining",
             )
             missing = (
-                "            the baseline has no sums by template, so that the bounds are not for other templates, of which there are 4: "
-                "refresh it with --bias-update"
+                "            the baseline has no sums by template, so that the bounds are not for other templates, of"
+                " which there are 4: refresh it with --bias-update"
             )
             assert [missing in one.text.splitlines() for one in judged] == [False, True]
             assert now_judged.difference == pytest.approx(before.difference, rel=1e-9)

@@ -99,8 +99,8 @@ def test_one_checkpoint_is_judged_by_the_prediction_bound(
     assert "  spread    mean 0.27 of 3 restarts, standard deviation 0.02" in found.text
     where = "inside" if 0.25 + shift < high else "above"
     assert (
-        f"  restarts  3 of the baseline: 0.25 to 0.29; one more of them lies from {low:.4g} to {high:.4g} in 95 % of the cases, and this one lies "
-        f"{where}" in found.text
+        f"  restarts  3 of the baseline: 0.25 to 0.29; one more of them lies from {low:.4g} to {high:.4g} in 95 % of"
+        f" the cases, and this one lies {where}" in found.text
     )
 
 
@@ -150,8 +150,8 @@ def test_a_baseline_without_the_sums_of_each_restart_says_what_is_missing(tmp_pa
     found = judged(tmp_path, retrained(0.2, 0.21, 0.22))
     assert (found.code, found.over) == ("regressed", "restarts")
     assert (
-        "Welch's t over restarts, their spread moderated by that of other trainings, on these items: the sums of each restart were not "
-        "stored; --bias-update stores them" in found.text
+        "Welch's t over restarts, their spread moderated by that of other trainings, on these items: the sums of each"
+        " restart were not stored; --bias-update stores them" in found.text
     )
     assert judged(tmp_path, one(0.03), 0.11).code == "within", "one checkpoint needs their values only"
 

@@ -101,9 +101,10 @@ def test_the_table_has_every_point_and_why_it_is_out():
 
 
 def test_the_words_name_points_rule_and_seeds():
-    assert tried().in_words() == (
-        "the best of 3 points (dropout.attention=0.1, cda.names=none) by lowest lm-occupation/aggregate_bias, perplexity at most 5 % worse, "
-        "chosen on seeds 0, 1, and judged on seeds 2, 3"
+    assert (
+        tried().in_words()
+        == "the best of 3 points (dropout.attention=0.1, cda.names=none) by lowest lm-occupation/aggregate_bias,"
+        " perplexity at most 5 % worse, chosen on seeds 0, 1, and judged on seeds 2, 3"
     )
     same = tried((0, 1))
     assert same.same_seeds and not tried().same_seeds

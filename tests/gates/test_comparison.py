@@ -367,7 +367,10 @@ def test_a_gate_file_compares_in_either_order(jobs: pytest.Pytester, order: str)
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*g.bias.yaml:3: worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 % for all 2 *: 0.0216 to 0.075), allowed 0.01",
+            (
+                "*g.bias.yaml:3: worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 % for all 2 *: 0.0216"
+                " to 0.075), allowed 0.01"
+            ),
             "*g.bias.yaml:4: worse: tiny-nli on b: threshold_0.7 1 -> 0.75: 0.25 worse*, allowed 0",
         ]
     )
@@ -396,7 +399,8 @@ def test_a_gate_file_without_its_reference_fails(jobs: pytest.Pytester) -> None:
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "g.bias.yaml:3: not judged: no model 'a' to compare with: give it with --bias-model=a=SPEC; a gate that cannot be judged fails*"
+            "g.bias.yaml:3: not judged: no model 'a' to compare with: give it with --bias-model=a=SPEC; a gate that"
+            " cannot be judged fails*"
         ]
     )
 
@@ -424,7 +428,10 @@ def test_a_gate_for_other_models_is_skipped_and_one_without_a_model_to_judge_fai
         [
             "SKIPPED * gate tiny-nli.net_neutral.at_least-2 is for candidat, other, and the run has candidate",
             "not for the models of this run: tiny-nli.net_neutral.at_least-2:no-model",
-            "g.bias.yaml:5: not judged: gate *.no_worse_than_candidate has no model to judge except candidate, which others are compared with: *",
+            (
+                "g.bias.yaml:5: not judged: gate *.no_worse_than_candidate has no model to judge except candidate,"
+                " which others are compared with: *"
+            ),
         ]
     )
     jobs.runpytest(model(jobs, "good", "other")).assert_outcomes(passed=2, failed=1)

@@ -34,9 +34,9 @@ def sample():
 def test_repr_is_three_lines(whole):
     first, second, third = repr(whole).splitlines()
     interval = whole.interval
-    assert first == (
-        f"lm-occupation on demo-lm: aggregate_bias {whole.value:.4f} (95 % interval {interval.low:.4f} to {interval.high:.4f} over occupations and templates); "
-        "neutral 0, higher is worse"
+    assert (
+        first == f"lm-occupation on demo-lm: aggregate_bias {whole.value:.4f} (95 % interval {interval.low:.4f} to"
+        f" {interval.high:.4f} over occupations and templates); neutral 0, higher is worse"
     )
     assert second == "512 cases, all of the suite"
     assert third == "notes: none"
@@ -47,8 +47,9 @@ def test_repr_of_a_sample_gives_the_bounds_of_the_whole_suite(sample):
     first, second, _ = repr(sample).splitlines()
     bounds = sample.bounds["net_neutral"]
     assert first.endswith("neutral 1, lower is worse")
-    assert second == (
-        f"500 of {sample.n_total:,} cases; net_neutral over all of them: {bounds.low:.4f} to {bounds.high:.4f}"
+    assert (
+        second
+        == f"500 of {sample.n_total:,} cases; net_neutral over all of them: {bounds.low:.4f} to {bounds.high:.4f}"
     )
 
 

@@ -151,9 +151,10 @@ def test_an_explanation_has_one_line_on_the_null():
     whole = judge_limit(found, Limit(within=0.1), "signed_bias").text
     null = found.null["signed_bias"]
     (line,) = [line for line in whole.splitlines() if "null control" in line]
-    assert line == (
-        "  chance    null control (the two groups are exchanged at random in each prefix of each occupation; 200 shuffles): "
-        f"mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, <= 0.5 % at least as bad"
+    assert (
+        line
+        == "  chance    null control (the two groups are exchanged at random in each prefix of each occupation; 200"
+        f" shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to {null.high:.4g}, <= 0.5 % at least as bad"
     )
     without = measure("lm-occupation", Writer(), cache=None)
     assert "null control" not in judge_limit(without, Limit(within=0.1), "signed_bias").text

@@ -408,5 +408,8 @@ def test_an_empty_table(empty):
 
 
 def test_pandas_is_not_imported_for_a_list_of_rows():
-    script = f"import sys\nfrom pytest_genderbias import measure\nmeasure('bios', {bios_rows(60)!r})\nassert 'pandas' not in sys.modules"
+    script = (
+        f"import sys\nfrom pytest_genderbias import measure\nmeasure('bios', {bios_rows(60)!r})\nassert 'pandas' not in"
+        " sys.modules"
+    )
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -187,7 +187,10 @@ def test_a_folder_of_gguf_and_a_graph_names_both(tmp_path: Path) -> None:
         (tmp_path / name).write_bytes(b"x")
     with pytest.raises(
         ModelError,
-        match=r"has its weights in GGUF \(model-q4\.gguf\) and in a graph \(model\.onnx\); give the file as SPEC: .*/model-q4\.gguf or .*/model\.onnx$",
+        match=(
+            r"has its weights in GGUF \(model-q4\.gguf\) and in a graph \(model\.onnx\); give the file as SPEC:"
+            r" .*/model-q4\.gguf or .*/model\.onnx$"
+        ),
     ):
         load_model(tmp_path)
 

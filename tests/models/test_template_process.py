@@ -17,7 +17,10 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models import template_process
 from pytest_genderbias.models.template_process import TemplateError, render
 
-TURNS = "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+TURNS = (
+    "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content | trim }}\n{% endfor %}{% if"
+    " add_generation_prompt %}<assistant>{% endif %}"
+)
 ASKED = [[{"role": "user", "content": "Hello é😀 nurse "}]]
 LOOP = "{% for i in range(99999) %}" * 3 + "{% endfor %}" * 3
 

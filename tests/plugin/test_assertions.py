@@ -7,14 +7,12 @@ from support.small_projects import model
 
 
 def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
+    project.makepyfile("""
         from pytest_genderbias import assert_at_least
 
         def test_neutral(bias_measure):
             assert_at_least(bias_measure("tiny-nli.yaml"), 0.85)
-        """
-    )
+        """)
     result = project.runpytest(model(project, "worse"))
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
@@ -35,7 +33,10 @@ def test_a_failing_assertion_tells_everything(project: pytest.Pytester) -> None:
             "E *lower is worse, neutral is 1*",
             "E * scored    264 of 264 cases; judged for the suite's cases, all of them*",
             "E * do        fix the model, or change the limit",
-            "E * value     net_neutral = 0.825; 95 % interval for other items: none: the words for person that vary are too few *",
+            (
+                "E * value     net_neutral = 0.825; 95 % interval for other items: none: the words for person that vary"
+                " are too few *"
+            ),
             "E * records   the worst:*",
             "E * slice: *",
             "  tiny-nli  net_neutral *at least 0.85 *limit broken *",
@@ -52,8 +53,7 @@ def test_a_failure_needs_no_terminal(project: pytest.Pytester, monkeypatch: pyte
 
 
 def test_a_one_sided_limit_on_an_away_statistic_is_refused(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
+    project.makepyfile("""
         import pytest
         from pytest_genderbias import BiasError, assert_at_most, assert_within
 
@@ -62,6 +62,5 @@ def test_a_one_sided_limit_on_an_away_statistic_is_refused(project: pytest.Pytes
             with pytest.raises(BiasError, match="use within"):
                 assert_at_most(measurement, 0.3, statistic="signed_bias")
             assert_within(measurement, 0.3, statistic="signed_bias")
-        """
-    )
+        """)
     project.runpytest(model(project, "writer")).assert_outcomes(passed=1)

@@ -98,7 +98,10 @@ def test_clear_removes_what_nobody_uses_and_says_what_it_did(cached: pytest.Pyte
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
-            f"score cache {cache}: removed 1 entry (*), left 1 entry that another process holds or that cannot be locked",
+            (
+                f"score cache {cache}: removed 1 entry (*), left 1 entry that another process holds or that cannot be"
+                " locked"
+            ),
             f"score cache: {cache}",
         ]
     )
@@ -120,7 +123,10 @@ def test_only_the_controller_bounds(cached: pytest.Pytester) -> None:
     workers.assert_outcomes(passed=2)
     workers.stdout.fnmatch_lines(
         [
-            "note: score cache *: removed 2 entries (*); the least recently used entries go until the rest is within 1 byte (*",
+            (
+                "note: score cache *: removed 2 entries (*); the least recently used entries go until the rest is"
+                " within 1 byte (*"
+            ),
         ]
     )
     assert not old.exists()

@@ -64,8 +64,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
 ) -> None:
     if workers:
         pytest.importorskip("xdist")
-    project.makeconftest(
-        """
+    project.makeconftest("""
         import numpy as np
         import pytest
         from pytest_genderbias.reports.figures import built, runs
@@ -81,13 +80,15 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
 
         def pytest_unconfigure():
             patch.undo()
-        """
-    )
+        """)
     result = run(
         project, *workers, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-json=run.json"
     )  # fmt: skip
     assert result.ret == pytest.ExitCode.OK
-    error = "through an error in *linalg.py:*: LinAlgError: Singular matrix; everything else was. Please report it with the file of --bias-json"
+    error = (
+        "through an error in *linalg.py:*: LinAlgError: Singular matrix; everything else was. Please report it with the"
+        " file of --bias-json"
+    )
     lines = [line for line in result.outlines if "LinAlgError" in line]
     assert len(lines) == 3
     result.stdout.fnmatch_lines(

@@ -16,7 +16,10 @@ def test_no_suite_may_be_worse_than_a_named_model(jobs: pytest.Pytester) -> None
     result.assert_outcomes(passed=2, failed=1)
     result.stdout.fnmatch_lines(
         [
-            "worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 % for all 2 comparisons of models: 0.0216 to 0.075), allowed 0",
+            (
+                "worse: tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 % for all 2 comparisons of models:"
+                " 0.0216 to 0.075), allowed 0"
+            ),
             "  moved     all * premise words; most: * 0.9 -> 0.*",
             "  scored    * of * cases, those of a; judged for other premise words*",
             "  do        fix the model, or allow more (margin)",

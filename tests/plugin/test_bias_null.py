@@ -103,7 +103,10 @@ def test_workers_find_the_same(run):
 def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
     pytester.makefile(
         ".bias.yaml",
-        release="gates:\n  - suite: lm-occupation\n    statistic: signed_bias\n    within: 0.1\n    settings: {limit: 512}\n",
+        release=(
+            "gates:\n  - suite: lm-occupation\n    statistic: signed_bias\n    within: 0.1\n    settings: {limit:"
+            " 512}\n"
+        ),
     )
     result = run("--bias-null", "release.bias.yaml", "--bias-json=r.json", "-vv")
     result.stdout.fnmatch_lines(
@@ -112,7 +115,7 @@ def test_gates_show_it_and_baselines_do_not_know_it(run, pytester):
             "  lm-occupation *within 0.1 *limit broken*",
         ]
     )
-    (judged, *_) = json.loads((pytester.path / "r.json").read_text())["judgements"]
+    judged, *_ = json.loads((pytester.path / "r.json").read_text())["judgements"]
     assert judged["null"]["p_value"] == 1 / 201
     (pytester.path / "release.bias.yaml").unlink()
     run("--bias-update", "--bias-margin=0")
@@ -129,12 +132,10 @@ def test_restarts_have_none_and_say_so(run, pytester):
 
 
 def test_python_tests_may_ask_for_it(run, pytester):
-    pytester.makepyfile(
-        """
+    pytester.makepyfile("""
         def test_it(bias_measure):
             plain, shuffled = bias_measure("lm-occupation"), bias_measure("lm-occupation", null=60)
             assert list(plain.null) == ["aggregate_bias"] and shuffled.null["signed_bias"].repeats == 60
             assert shuffled is bias_measure("lm-occupation", null=60)
-        """
-    )
+        """)
     run("-k", "test_it and w").assert_outcomes(passed=1, deselected=5)

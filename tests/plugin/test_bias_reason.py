@@ -83,7 +83,8 @@ def test_a_gate_accepts_nothing_that_another_judges(wide_project: pytest.Pyteste
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
         [
-            "not written: wide of g.bias.yaml: net_neutral 0.694* -> 0.544* is worse, and its gate did not run; *--bias-reason*"
+            "not written: wide of g.bias.yaml: net_neutral 0.694* -> 0.544* is worse, and its gate did not run;"
+            " *--bias-reason*"
         ]
     )
     assert stored_book(wide_project).read_bytes() == before
@@ -166,7 +167,8 @@ def test_two_measurements_of_one_entry_are_one_error(wide_project: pytest.Pytest
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(
         [
-            "*g.bias.yaml:3: two measurements claim the baseline entry 'wide', this one and that of line 2; give this one another name:"
+            "*g.bias.yaml:3: two measurements claim the baseline entry 'wide', this one and that of line 2; give this"
+            " one another name:"
         ]
     )
     gates(wide_project, "suite: ./wide.yaml, baseline: true, margin: 0", f"{part}, name: part")
@@ -174,8 +176,7 @@ def test_two_measurements_of_one_entry_are_one_error(wide_project: pytest.Pytest
 
 
 def test_two_tests_in_python_that_claim_one_entry_write_neither(wide_project: pytest.Pytester) -> None:
-    wide_project.makepyfile(
-        """
+    wide_project.makepyfile("""
         from pytest_genderbias import assert_no_regression
 
         def test_whole(bias_measure, bias_baseline):
@@ -183,8 +184,7 @@ def test_two_tests_in_python_that_claim_one_entry_write_neither(wide_project: py
 
         def test_part(bias_measure, bias_baseline):
             assert_no_regression(bias_measure("wide.yaml", limit=100), bias_baseline, 0)
-        """
-    )
+        """)
     result = wide_project.runpytest(model(wide_project, "usual"), "--bias-update")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(

@@ -16,9 +16,15 @@ def test_a_model_may_be_neither_worse_nor_better(jobs: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "limit broken (not the same): tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 % * 0.0216 to 0.075), allowed 0.01",
+            (
+                "limit broken (not the same): tiny-nli on b: net_neutral 0.9 -> 0.825: 0.075 worse (95 % * 0.0216 to"
+                " 0.075), allowed 0.01"
+            ),
             "  do        make the model more alike, or allow more (margin)",
-            "limit broken (not the same): tiny-nli on c: net_neutral 0.9 -> 0.95: 0.05 better (95 % * 0.0144 to 0.05), allowed 0.01",
+            (
+                "limit broken (not the same): tiny-nli on c: net_neutral 0.9 -> 0.95: 0.05 better (95 % * 0.0144 to"
+                " 0.05), allowed 0.01"
+            ),
             "  tiny-nli  net_neutral *0.075 worse (0.022 to 0.075) *a 0.9 ± 0.01 *limit broken (not the same) *",
             "  tiny-nli  net_neutral *0.050 better (0.014 to 0.050) *a 0.9 ± 0.01 *limit broken (not the same) *",
             "bias  2 limit broken (not the same) *",

@@ -18,7 +18,10 @@ def test_seeds_where_nothing_is_trained(wide_project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=1, errors=1)
     result.stdout.fnmatch_lines(
         [
-            "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds out, or name one *",
+            (
+                "g.bias.yaml:2: SettingError: wide trains nothing on m, so that every seed gives the same; leave seeds"
+                " out, or name one *"
+            ),
             "ERROR bias - --bias-seeds=5 had no effect: *",
         ]
     )

@@ -12,7 +12,8 @@ def test_a_suite_that_does_not_apply_is_a_skip_with_the_reason(project: pytest.P
     result.assert_outcomes(skipped=1)
     result.stdout.fnmatch_lines(
         [
-            "*tiny-nli needs a pair classifier with entailment, neutral and contradiction labels, or a chat model; m is a masked LM*"
+            "*tiny-nli needs a pair classifier with entailment, neutral and contradiction labels, or a chat model; m is"
+            " a masked LM*"
         ]
     )
     result = project.runpytest(*NLI, model(project, "filler"), "--bias-strict")
@@ -28,23 +29,31 @@ NOTHING_GATED = {
     "bare value": ("def test_it(bias_measure):\n    assert bias_measure('tiny-nli.yaml').value > 2 - 1.9\n", ()),
     "measured only": ("def test_it(bias_measure):\n    bias_measure('tiny-nli.yaml')\n", ()),
     "xfail": (
-        "import pytest\nfrom pytest_genderbias import assert_at_least\n@pytest.mark.xfail\n"
-        "def test_it(bias_measure):\n    assert_at_least(bias_measure('tiny-nli.yaml'), 0.99)\n",
+        (
+            "import pytest\nfrom pytest_genderbias import assert_at_least\n@pytest.mark.xfail\n"
+            "def test_it(bias_measure):\n    assert_at_least(bias_measure('tiny-nli.yaml'), 0.99)\n"
+        ),
         (),
     ),
     "xpass": (
-        "import pytest\nfrom pytest_genderbias import assert_at_least\n@pytest.mark.xfail(strict=False)\n"
-        "def test_it(bias_measure):\n    assert_at_least(bias_measure('tiny-nli.yaml'), 0.5)\n",
+        (
+            "import pytest\nfrom pytest_genderbias import assert_at_least\n@pytest.mark.xfail(strict=False)\n"
+            "def test_it(bias_measure):\n    assert_at_least(bias_measure('tiny-nli.yaml'), 0.5)\n"
+        ),
         (),
     ),
     "caught": (
-        "import pytest\nfrom pytest_genderbias import assert_at_least\n"
-        "def test_it(bias_measure):\n    with pytest.raises(AssertionError):\n        assert_at_least(bias_measure('tiny-nli.yaml'), 0.99)\n",
+        (
+            "import pytest\nfrom pytest_genderbias import assert_at_least\ndef test_it(bias_measure):\n    with"
+            " pytest.raises(AssertionError):\n        assert_at_least(bias_measure('tiny-nli.yaml'), 0.99)\n"
+        ),
         (),
     ),
     "skip": (
-        "import pytest\nfrom pytest_genderbias import assert_at_least\n@pytest.mark.skip\n"
-        "def test_it(bias_measure):\n    assert_at_least(bias_measure('tiny-nli.yaml'), 0.5)\n",
+        (
+            "import pytest\nfrom pytest_genderbias import assert_at_least\n@pytest.mark.skip\n"
+            "def test_it(bias_measure):\n    assert_at_least(bias_measure('tiny-nli.yaml'), 0.5)\n"
+        ),
         (),
     ),
     "deselected by -k": ("def test_other(): pass\n", ("-k", "other")),
@@ -140,7 +149,9 @@ def test_models_that_name_no_model_of_the_run_fail_a_strict_run(project: pytest.
     else:
         wrong = {
             "file": "  - {suite: ./tiny-nli.yaml, at_least: 0.99, models: [candidat]}\n",
-            "mitigation": "mitigate:\n  - {method: projection, models: [candidat], reduces: [{suite: disco-names, by: 0.3}]}\n",
+            "mitigation": (
+                "mitigate:\n  - {method: projection, models: [candidat], reduces: [{suite: disco-names, by: 0.3}]}\n"
+            ),
         }[declared]
         project.path.joinpath("wrong.bias.yaml").write_text(f"gates:\n{wrong}" if declared == "file" else wrong)
     project.path.joinpath("g.bias.yaml").write_text("gates: [{suite: ./tiny-nli.yaml, at_least: 0.5}]\n")

@@ -123,7 +123,8 @@ def test_baselines_of_a_module_that_is_gone_are_unused(gated: pytest.Pytester) -
 def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.Pytester) -> None:
     gates = project.path / "release.bias.yaml"
     gates.write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, margin: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9, models: [w]}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, baseline: true, margin: 0}\n  - {suite: ./tiny-lm.yaml, at_most: 9,"
+        " models: [w]}\n"
     )
     project.runpytest(model(project, "good"), "--bias-update").assert_outcomes(passed=1, skipped=1)
     gates.write_text(
@@ -274,7 +275,10 @@ def test_only_a_reason_moves_the_anchor_and_every_run_says_how_far_a_value_has_c
     far.assert_outcomes(failed=1)
     far.stdout.fnmatch_lines(
         [
-            "*worse: tiny-nli on m: against the anchor of 2026-01-31: net_neutral 0.9 -> 0.885: 0.015 worse, allowed 0.01",
+            (
+                "*worse: tiny-nli on m: against the anchor of 2026-01-31: net_neutral 0.9 -> 0.885: 0.015 worse,"
+                " allowed 0.01"
+            ),
             "baseline of m: accepted today",
             "since 2026-01-31: tiny-nli.net_neutral on m 0.9 -> 0.885, 0.015 worse",
         ]

@@ -17,7 +17,8 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=2)
     result.stdout.fnmatch_lines(
         [
-            "*release.bias.yaml:3: limit broken: tiny-nli on m: net_neutral is 0.9 (95 %: * to *), expected at least 0.99: missed by 0.09 (at least *)"
+            "*release.bias.yaml:3: limit broken: tiny-nli on m: net_neutral is 0.9 (95 %: * to *), expected at least"
+            " 0.99: missed by 0.09 (at least *)"
         ]
     )
 
@@ -61,7 +62,10 @@ def test_yaml_gates_are_tests(project: pytest.Pytester) -> None:
         ("gates:\n  - suite: ./tiny-nli.yaml\n    within: 1", "*release.bias.yaml:2: no model can break within 1: *"),
         (
             "gates:\n  - suite: ./tiny-nli.yaml\n    baseline: true\n    margin: 1000",
-            "*release.bias.yaml:4: no model can break the margin 1000: net_neutral lies from 0 to 1, and it can worsen by at most 1*",
+            (
+                "*release.bias.yaml:4: no model can break the margin 1000: net_neutral lies from 0 to 1, and it can"
+                " worsen by at most 1*"
+            ),
         ),
         (
             "gates:\n  - suite: ./tiny-nli.yaml\n    same_as: m\n    margin: 1",

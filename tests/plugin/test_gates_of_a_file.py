@@ -150,14 +150,14 @@ def test_a_model_to_compare_with_that_is_not_there(wide_project: pytest.Pytester
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
         [
-            "g.bias.yaml:2: not judged: no model 'last' to compare with: give it with --bias-model=last=SPEC; a gate that *"
+            "g.bias.yaml:2: not judged: no model 'last' to compare with: give it with --bias-model=last=SPEC; a gate"
+            " that *"
         ]
     )
 
 
 def test_until_in_a_test(wide_project: pytest.Pytester) -> None:
-    wide_project.makepyfile(
-        """
+    wide_project.makepyfile("""
         import pytest
         from pytest_genderbias import Limit, assert_at_least, assert_no_regression
         from pytest_genderbias.errors import GateError
@@ -171,20 +171,17 @@ def test_until_in_a_test(wide_project: pytest.Pytester) -> None:
                 assert_no_regression(two, bias_baseline, 0)
             whole = bias_measure("wide.yaml")
             assert whole.n == whole.n_total and not whole.stopped
-        """
-    )
+        """)
     wide_project.runpytest(model(wide_project, "usual")).assert_outcomes(passed=1)
 
 
 def test_a_limit_on_what_is_not_there_names_what_is(wide_project: pytest.Pytester) -> None:
-    wide_project.makepyfile(
-        """
+    wide_project.makepyfile("""
         from pytest_genderbias import Limit
 
         def test_it(bias_measure):
             bias_measure("wide.yaml", until={"typo": Limit(at_least=0.4)})
-        """
-    )
+        """)
     for flags in ([model(wide_project, "usual")], [model(wide_project, "seed_{seed}"), "--bias-seeds=3"]):
         result = wide_project.runpytest(*flags)
         result.stdout.fnmatch_lines(["*UnknownNameError: no statistic 'typo'; there are net_neutral, *"])

@@ -15,17 +15,18 @@ def test_can_be_switched_off(project: pytest.Pytester) -> None:
 
 
 def test_an_unrelated_suite_imports_nothing_heavy(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
+    project.makepyfile("""
         import sys
 
         def test_it():
             assert not {"torch", "transformers", "numpy", "scipy", "matplotlib", "jinja2"} & set(sys.modules)
-        """
-    )
+        """)
     project.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:xdist").assert_outcomes(passed=1)
 
 
 def test_plugin_loads_in_isolated_mode() -> None:
-    code = "import sys, pytest_genderbias.plugin as p; assert not {'torch', 'numpy', 'scipy', 'transformers', 'yaml', 'tabulate', 'matplotlib', 'jinja2', 'asyncio'} & set(sys.modules)"
+    code = (
+        "import sys, pytest_genderbias.plugin as p; assert not {'torch', 'numpy', 'scipy', 'transformers', 'yaml',"
+        " 'tabulate', 'matplotlib', 'jinja2', 'asyncio'} & set(sys.modules)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)

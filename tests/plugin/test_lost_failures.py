@@ -26,10 +26,21 @@ LOST = {
     "a thread": "t = threading.Thread(target=gate, args=(m,)); t.start(); t.join()",
     "a future that is not asked": "with ThreadPoolExecutor() as pool:\n        pool.submit(gate, m)",
     "a lazy map": "with ThreadPoolExecutor() as pool:\n        pool.map(gate, [m])",
-    "a task": "async def main():\n        t = asyncio.create_task(task(m))\n        await asyncio.sleep(0.01)\n    asyncio.run(main())",
-    "tasks whose exceptions are results": "async def main():\n        await asyncio.gather(task(m), return_exceptions=True)\n    asyncio.run(main())",
-    "an executor of a loop": "async def main():\n        asyncio.get_running_loop().run_in_executor(None, gate, m)\n        await asyncio.sleep(0.1)\n    asyncio.run(main())",
-    "a future that a thread asks": "with ThreadPoolExecutor() as outer, ThreadPoolExecutor() as inner:\n        outer.submit(lambda: inner.submit(gate, m).result())",
+    "a task": (
+        "async def main():\n        t = asyncio.create_task(task(m))\n        await asyncio.sleep(0.01)\n   "
+        " asyncio.run(main())"
+    ),
+    "tasks whose exceptions are results": (
+        "async def main():\n        await asyncio.gather(task(m), return_exceptions=True)\n    asyncio.run(main())"
+    ),
+    "an executor of a loop": (
+        "async def main():\n        asyncio.get_running_loop().run_in_executor(None, gate, m)\n        await"
+        " asyncio.sleep(0.1)\n    asyncio.run(main())"
+    ),
+    "a future that a thread asks": (
+        "with ThreadPoolExecutor() as outer, ThreadPoolExecutor() as inner:\n        outer.submit(lambda:"
+        " inner.submit(gate, m).result())"
+    ),
     "a loop in a thread": "t = threading.Thread(target=lambda: asyncio.run(task(m))); t.start(); t.join()",
     "a skip behind it": "t = threading.Thread(target=gate, args=(m,)); t.start(); t.join(); pytest.skip('no')",
 }
@@ -41,7 +52,10 @@ KNOWN = {
         {"passed": 1},
     ),
     "asked later and expected": (
-        "with ThreadPoolExecutor() as pool:\n        f = pool.submit(gate, m)\n    with pytest.raises(GateFailure):\n        f.result()",
+        (
+            "with ThreadPoolExecutor() as pool:\n        f = pool.submit(gate, m)\n    with"
+            " pytest.raises(GateFailure):\n        f.result()"
+        ),
         {"passed": 1},
     ),
     "a map that is read and expected": (
@@ -52,7 +66,10 @@ KNOWN = {
     "expected": ("with pytest.raises(GateFailure):\n        gate(m)", {"passed": 1}),
     "expected of a loop": ("with pytest.raises(GateFailure):\n        asyncio.run(task(m))", {"passed": 1}),
     "expected of a task": (
-        "async def main():\n        with pytest.raises(GateFailure):\n            await asyncio.create_task(task(m))\n    asyncio.run(main())",
+        (
+            "async def main():\n        with pytest.raises(GateFailure):\n            await"
+            " asyncio.create_task(task(m))\n    asyncio.run(main())"
+        ),
         {"passed": 1},
     ),
 }

@@ -157,8 +157,7 @@ def left_behind(project: pytest.Pytester) -> list[str]:
 
 
 def test_a_run_is_computed_once_for_equal_arguments(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
+    project.makepyfile("""
         from pytest_genderbias.mitigation import make_method
 
         def test_run(bias_mitigation, bias_measure, bias_model):
@@ -173,8 +172,7 @@ def test_a_run_is_computed_once_for_equal_arguments(project: pytest.Pytester) ->
             assert abs(after.value) < 0.6 * abs(before.value)
             [one] = bias_mitigation({"name": "projection"}).after
             assert one.fingerprint not in (after.signature["model"]["fingerprint"], bias_model.fingerprint)
-        """
-    )
+        """)
     report = project.path / "report.json"
     result = project.runpytest(MODEL, "--bias-limit=300", f"--bias-json={report}")
     result.assert_outcomes(passed=1)
@@ -228,8 +226,7 @@ def test_an_unwritable_folder_of_runs_is_a_usage_error(project: pytest.Pytester)
 
 
 def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytester) -> None:
-    project.makepyfile(
-        """
+    project.makepyfile("""
         def test_role(bias_mitigation):
             bias_mitigation("projection", controls=1).measure("after", "disco-terms")
         def test_name(bias_mitigation):
@@ -242,8 +239,7 @@ def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytes
             bias_mitigation({"sides": "one"})
         def test_none(bias_mitigation):
             bias_mitigation([])
-        """
-    )
+        """)
     result = project.runpytest(MODEL)
     result.assert_outcomes(failed=6)
     result.stdout.fnmatch_lines(
@@ -470,7 +466,10 @@ def test_a_method_that_finds_nothing_to_work_on_is_told_in_one_line(project: pyt
 
 
 def test_names_of_reductions(project: pytest.Pytester) -> None:
-    other = "  - {method: [wed, projection], models: [n], reduces: [{suite: lm-occupation, by: 0.3, statistic: signed_bias}]}\n"
+    other = (
+        "  - {method: [wed, projection], models: [n], reduces: [{suite: lm-occupation, by: 0.3, statistic:"
+        " signed_bias}]}\n"
+    )
     write(project, RELEASE + other + other + "gates: [{suite: lm-occupation, at_most: 1}]\n")
     result = project.runpytest(MODEL, "--bias-model=n=demo-lm", "--collect-only", "-q")
     found = [line.partition("::")[2] for line in result.outlines if "::" in line]
@@ -497,10 +496,19 @@ def test_reductions_are_judged_and_shown(project: pytest.Pytester) -> None:
         [
             f"{name}.by_0.3:m PASSED*",
             f"{name}.by_0.9:m FAILED*",
-            "release.bias.yaml:7: limit broken (not reduced): lm-occupation on m with wed & projection: aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*",
+            (
+                "release.bias.yaml:7: limit broken (not reduced): lm-occupation on m with wed & projection:"
+                " aggregate_bias 0.292 -> 0.0636, reduced by 78.2 %*"
+            ),
             "  suite *model *statistic *before *after *control *gone *95 % bounds *over *asked *verdict",
-            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to *occupations  reduced by 30 %  pass (reduced)",
-            "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90 %  limit broken (not reduced)",
+            (
+                "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 %  * to"
+                " *occupations  reduced by 30 %  pass (reduced)"
+            ),
+            (
+                "  lm-occupation  m with wed & projection  aggregate_bias  0.2920 *0.0636 *0.3*  78.2 % *reduced by 90"
+                " %  limit broken (not reduced)"
+            ),
             "--bias-compare: no suite was measured on two models",
         ]
     )
@@ -549,7 +557,8 @@ def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) ->
     )
     write(
         project,
-        "mitigate:\n  - {method: marked, recipe: {name: stub, log: LOG}, from_nothing: true, seeds: 1, reduces: [{suite: lm-occupation, by: 0.3}]}\n",
+        "mitigate:\n  - {method: marked, recipe: {name: stub, log: LOG}, from_nothing: true, seeds: 1, reduces:"
+        " [{suite: lm-occupation, by: 0.3}]}\n",
     )
     result = project.runpytest("-v")
     result.assert_outcomes(failed=1)
@@ -588,7 +597,8 @@ def test_what_the_page_shows_can_be_read(project: pytest.Pytester) -> None:
 def test_paths_start_at_the_file(project: pytest.Pytester) -> None:
     folder = project.mkdir("gates")
     project.path.joinpath("gates", "release.bias.yaml").write_text(
-        "mitigate:\n  - {method: marked, recipe: {name: stub, log: ./log, data: .}, seeds: 1, reduces: [{suite: lm-occupation, by: 0.3}]}\n"
+        "mitigate:\n  - {method: marked, recipe: {name: stub, log: ./log, data: .}, seeds: 1, reduces: [{suite:"
+        " lm-occupation, by: 0.3}]}\n"
     )
     project.runpytest(MODEL, "--bias-limit=50").assert_outcomes(failed=1)
     assert [line.split()[1] for line in (folder / "log").read_text().splitlines()] == [str(folder)] * 2
@@ -615,6 +625,9 @@ def test_steps_move_a_bar_that_goes_when_the_training_does() -> None:
 def test_a_file_is_read_without_torch() -> None:
     made = "".join(f"make_recipe({name!r}); " for name in registry.RECIPES)
     made += "".join(f"make_method({name!r}); " for name in registry.METHODS)
-    code = f"import sys, pytest_genderbias.plugin.items.reductions; from pytest_genderbias.mitigation.methods.registry import *; {made}"
+    code = (
+        "import sys, pytest_genderbias.plugin.items.reductions; from pytest_genderbias.mitigation.methods.registry"
+        f" import *; {made}"
+    )
     code += "sys.exit(bool({'torch', 'transformers', 'spacy'} & set(sys.modules)))"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)

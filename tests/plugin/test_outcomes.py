@@ -86,8 +86,7 @@ def rows(path: Path) -> list[tuple[str, int, bool]]:
 
 @pytest.mark.parametrize("place", ["setup", "thread", "teardown"])
 def test_the_policy_holds_in_fixtures_and_threads(jobs: pytest.Pytester, place: str) -> None:
-    jobs.makepyfile(
-        f"""
+    jobs.makepyfile(f"""
         from concurrent.futures import ThreadPoolExecutor
 
         import pytest
@@ -110,8 +109,7 @@ def test_the_policy_holds_in_fixtures_and_threads(jobs: pytest.Pytester, place: 
             if "{place}" == "thread":
                 with ThreadPoolExecutor() as pool:
                     pool.submit(judge, bias_measure).result()
-        """
-    )
+        """)
     report = jobs.path / "report.json"
     result = jobs.runpytest(model(jobs, "good"), f"--bias-json={report}")
     result.assert_outcomes(passed=1)
@@ -123,8 +121,7 @@ def test_the_policy_holds_in_fixtures_and_threads(jobs: pytest.Pytester, place: 
 
 def test_a_test_that_is_run_again_counts_the_last_time(project: pytest.Pytester) -> None:
     project.makeconftest(RERUN)
-    project.makepyfile(
-        """
+    project.makepyfile("""
         from pytest_genderbias import assert_no_regression
 
         tries = []
@@ -138,8 +135,7 @@ def test_a_test_that_is_run_again_counts_the_last_time(project: pytest.Pytester)
             if bias_measure("tiny-nli.yaml").value > 0.8:
                 assert_no_regression(bias_measure("tiny-nli.yaml"), bias_baseline, 0, name="mine")
             raise RuntimeError("no verdict")
-        """
-    )
+        """)
     report = project.path / "report.json"
     result = project.runpytest(model(project, "good"), "--bias-update", f"--bias-json={report}")
     assert "1 passed, 1 failed" in result.stdout.str() or "1 failed, 1 passed" in result.stdout.str()
@@ -201,14 +197,13 @@ def test_a_judgement_names_its_test_and_says_that_the_test_forgave_it(project: p
 
 def test_no_two_properties_have_one_name(project: pytest.Pytester) -> None:
     project.path.joinpath("g.bias.yaml").write_text(
-        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true, margin: 0}\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, generalise: true}\n"
+        "gates:\n  - {suite: ./tiny-nli.yaml, at_least: 0.5, baseline: true, margin: 0}\n  - {suite: ./tiny-nli.yaml,"
+        " at_least: 0.5, generalise: true}\n"
     )
-    project.makepyfile(
-        """
+    project.makepyfile("""
         def test_two(bias_measure):
             bias_measure("tiny-nli.yaml"), bias_measure("tiny-nli.yaml", unit="word_pair")
-        """
-    )
+        """)
     project.runpytest(model(project, "good"), "--junitxml=j.xml", "--bias-update")
     for case in ET.parse(project.path / "j.xml").iter("testcase"):
         names = [str(one.get("name")) for one in case.iter("property")]

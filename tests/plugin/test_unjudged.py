@@ -31,9 +31,14 @@ def test_a_written_gate_on_a_model_that_it_does_not_apply_to_fails(project: pyte
     result.assert_outcomes(failed=2)
     result.stdout.fnmatch_lines(
         [
-            "g.bias.yaml:2: not judged: tiny-disco needs a masked LM; m is an NLI classifier; a gate that cannot be judged fails; limit it "
-            "with 'models: [[]NAME]', or allow a skip with 'optional: true'",
-            "E *NotApplicableError: tiny-disco needs a masked LM; m is an NLI classifier; *@pytest.mark.bias(optional=True)",
+            (
+                "g.bias.yaml:2: not judged: tiny-disco needs a masked LM; m is an NLI classifier; a gate that cannot be"
+                " judged fails; limit it with 'models: [[]NAME]', or allow a skip with 'optional: true'"
+            ),
+            (
+                "E *NotApplicableError: tiny-disco needs a masked LM; m is an NLI classifier;"
+                " *@pytest.mark.bias(optional=True)"
+            ),
         ]
     )
     result.stdout.no_fnmatch_line("*another exception*")
@@ -204,5 +209,8 @@ def test_a_suite_whose_texts_are_too_long_for_a_model_is_skipped(project: pytest
             folder.joinpath(f"{side}_stereotyped_type{kind}.txt.dev").write_text(line)
     result = project.runpytest("--bias-model=demo-lm", "--bias-suite=coref-winobias", "--bias-data=data", "-rs")
     result.assert_outcomes(skipped=1)
-    reason = "*two copies of a text are longer than the * tokens that demo-lm reads (*; --bias-option=scorer=edge-probe reads one copy"
+    reason = (
+        "*two copies of a text are longer than the * tokens that demo-lm reads (*; --bias-option=scorer=edge-probe"
+        " reads one copy"
+    )
     result.stdout.fnmatch_lines([reason])

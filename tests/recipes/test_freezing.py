@@ -177,8 +177,9 @@ def test_more_layers_than_there_are_are_refused_before_the_training(tiny_model, 
 def test_a_file_of_mitigations_sets_it(tmp_path):
     file = tmp_path / "a.bias.yaml"
     file.write_text(
-        "mitigate:\n  - method: dropout\n    recipe: {name: nli, freeze: 1}\n    reduces: [{suite: nli-occupation, by: 0.1}]\n"
-        "  - method: dropout\n    recipe: {name: nli, freeze: encoder}\n    reduces: [{suite: nli-occupation, by: 0.1}]\n"
+        "mitigate:\n  - method: dropout\n    recipe: {name: nli, freeze: 1}\n    reduces: [{suite: nli-occupation, by:"
+        " 0.1}]\n  - method: dropout\n    recipe: {name: nli, freeze: encoder}\n    reduces: [{suite: nli-occupation,"
+        " by: 0.1}]\n"
     )
     assert [reduction.mitigation.recipe.freeze for reduction in read_mitigations(read_yaml(file))] == [1, "encoder"]
 

@@ -41,7 +41,8 @@ def test_entries_of_earlier_versions_have_no_age() -> None:
         "baseline of a: of unknown age, since an earlier version wrote it: --bias-update dates it"
     ]
     assert lines(unknown, settled("a", accepted_on="2026-11-12"), settled("a", accepted_on="2026-31-12")) == [
-        "baseline of a: accepted 10 days ago; some entries are of unknown age, since an earlier version wrote them: --bias-update dates them"
+        "baseline of a: accepted 10 days ago; some entries are of unknown age, since an earlier version wrote them:"
+        " --bias-update dates them"
     ]
 
 

@@ -14,8 +14,8 @@ from pytest_genderbias.reports.run_report import FinishedTest
 
 def test_a_failed_gate_is_annotated_where_it_is_declared() -> None:
     assert annotation_lines(run_report()) == [
-        "::error file=g.bias.yaml,line=3,title=tiny (release) on m%3A worse::worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, "
-        "margin 0.02%0A  moved     1 of 12 items; most: item 1 0.1 -> 0.9"
+        "::error file=g.bias.yaml,line=3,title=tiny (release) on m%3A worse::worse: tiny on m: share 0.25 -> 0.4, 0.15"
+        " worse, margin 0.02%0A  moved     1 of 12 items; most: item 1 0.1 -> 0.9"
     ]
     [inside] = annotation_lines(run_report(), "models/nli")
     assert inside.startswith("::error file=models/nli/g.bias.yaml,line=3,")
@@ -31,7 +31,10 @@ def test_better_values_broken_tests_and_other_failures_are_annotated() -> None:
     assert annotation_lines(report) == [
         "::error file=test_a.py,line=9,title=test_a.py%3A%3Atest failed without a verdict::no such model",
         "::error title=bias::unused baseline entries: a",
-        "::warning title=tiny (release) on m%3A pass (better%3A refresh)::worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02",
+        (
+            "::warning title=tiny (release) on m%3A pass (better%3A refresh)::worse: tiny on m: share 0.25 -> 0.4, 0.15"
+            " worse, margin 0.02"
+        ),
     ]
 
 

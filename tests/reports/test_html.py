@@ -25,7 +25,10 @@ from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
 
 #: Markup in every place where a browser would obey it, escape codes, bidirectional controls, 100,000 characters.
-HOSTILE = "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'` {{ 7*7 }} {% raw %} \x1b[31m\x9b\u202e\u2066 \ud800"
+HOSTILE = (
+    "</script></style><script>alert(1)</script><img src=x onerror=alert(1)>\"'` {{ 7*7 }} {% raw %}"
+    " \x1b[31m\x9b\u202e\u2066 \ud800"
+)
 LONG = HOSTILE + "x" * 100_000
 VOID = {"meta", "link", "input", "br"}
 

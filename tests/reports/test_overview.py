@@ -218,8 +218,10 @@ def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
     asked = measured("lm-occupation", {"aggregate_bias": 0.2}, abilities=(able,))
     unasked = measured("lm-occupation", {"aggregate_bias": 0.2}, ability_unasked="a random network")
     [heading] = [line for line in lines([asked, unasked], []) if line.startswith("m (")]
-    assert heading == (
-        "m (GPT2LMHeadModel, able: 0.85 of 224 masked words (0.80 to 0.90), guessing 0.25, ability not asked: a random network)"
+    assert (
+        heading
+        == "m (GPT2LMHeadModel, able: 0.85 of 224 masked words (0.80 to 0.90), guessing 0.25, ability not asked: a"
+        " random network)"
     )
 
 

@@ -23,7 +23,10 @@ TURNS = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
-SPACED = "{% for m in messages %}{% if m['role'] == 'user' %}Q: {{ m['content'] }} A:{% else %} {{ m['content'] }} END{% endif %}{% endfor %}"
+SPACED = (
+    "{% for m in messages %}{% if m['role'] == 'user' %}Q: {{ m['content'] }} A:{% else %} {{ m['content'] }} END{%"
+    " endif %}{% endfor %}"
+)
 MESSAGES = [
     "Who is it?\nA: The nurse\nB: The cook",
     "Who?",
@@ -94,7 +97,10 @@ def ordered(units=3, orders=6):
     """Return units of messages that begin alike: a question with its options in another order each time."""
     texts = [
         (
-            f"Who of them, in case {unit}, was it then?\nA: The {'nurse' if order % 2 else 'cook'}\nB: number {order}{'!' * order}",
+            (
+                f"Who of them, in case {unit}, was it then?\nA: The {'nurse' if order % 2 else 'cook'}\nB: number"
+                f" {order}{'!' * order}"
+            ),
         )
         for unit in range(units)
         for order in range(orders)
@@ -201,8 +207,9 @@ def test_an_answer_without_tokens_is_refused():
 
 def test_the_prompt_is_the_same_on_every_day_and_without_thinking_aloud(templated):
     template = (
-        "{% set today = strftime_now('%Y-%m-%d') %}{{ today }} {{ strftime_now('%d %b %Y') }} {{ date_string }}{% if enable_thinking is defined and not enable_thinking %} quiet{% endif %}"
-        "{% for m in messages %} {{ m['content'] }}{% endfor %}"
+        "{% set today = strftime_now('%Y-%m-%d') %}{{ today }} {{ strftime_now('%d %b %Y') }} {{ date_string }}{% if"
+        " enable_thinking is defined and not enable_thinking %} quiet{% endif %}{% for m in messages %} {{ m['content']"
+        " }}{% endfor %}"
     )
     prompts = ChatPrompts(templated("gpt2", template).backend.tokenizer, "chat")
     assert prompts.prompt("Hi") == "2024-07-26 26 Jul 2024 26 Jul 2024 quiet Hi"

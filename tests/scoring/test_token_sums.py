@@ -156,7 +156,10 @@ def test_answers_of_another_length_or_other_tokens_are_refused(network):
         (CoreferenceScores(2, "edge-probe"), "which gives log-probabilities of texts alone"),
         (
             GeneratedTokens(4, 0),
-            "whose texts are not drawn with the seed of the run; give the checkpoint instead: --bias-model=served=DIR, or .* text:FILE",
+            (
+                "whose texts are not drawn with the seed of the run; give the checkpoint instead:"
+                " --bias-model=served=DIR, or .* text:FILE"
+            ),
         ),
         (
             GeneratedReplies(4, 1, 0, 1.0, "{prompt}"),
@@ -258,7 +261,8 @@ def test_scores_of_another_model_under_the_same_tag_are_not_read(network, tmp_pa
     other = served(network, source, "tag")
     source.asked.clear()
     message = (
-        r"served is another model than the one whose scores are cached under -o bias_endpoint_version=tag: .* 0\.01 apart, expected at most "
+        r"served is another model than the one whose scores are cached under -o bias_endpoint_version=tag: .* 0\.01"
+        r" apart, expected at most "
         r"0\.001\); no cached score is used: take another TAG"
     )
     for limit in (24, 64):  # with all scores in the cache, and with some

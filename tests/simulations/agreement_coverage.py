@@ -122,7 +122,8 @@ def main() -> None:
             studies = list(covered(population, methods, SEEDS, options.repeats, options.resamples, rng))
             shares = np.asarray(studies, dtype=np.float64).mean(axis=0)
             print(
-                f"| {name} | {methods} | {population.r:.2f} | {shares[0]:.1%} | {shares[1]:.2f} | {shares[2]:.1%} | {shares[3]:.1%} | {shares[4]:.1%} |",
+                f"| {name} | {methods} | {population.r:.2f} | {shares[0]:.1%} | {shares[1]:.2f} | {shares[2]:.1%} |"
+                f" {shares[3]:.1%} | {shares[4]:.1%} |",
                 flush=True,
             )
 

@@ -107,17 +107,19 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.monotonic()
     print(
-        "| worse each release | margin | items vary by | anchor | releases that fail | drift of what was accepted | beyond the margin |"
+        "| worse each release | margin | items vary by | anchor | releases that fail | drift of what was accepted |"
+        " beyond the margin |"
     )
     print("|---|---|---|---|---|---|---|")
     for case, anchored, failed, drift, beyond in simulate(arguments.rows, arguments.seed):
         print(
-            f"| {case.step:g} | {case.margin:g} | {case.spread:g} | {'yes' if anchored else 'no'} | {100 * failed:.1f} % | {drift:.3f} | "
-            f"{100 * beyond:.1f} % |",
+            f"| {case.step:g} | {case.margin:g} | {case.spread:g} | {'yes' if anchored else 'no'} | {100 * failed:.1f}"
+            f" % | {drift:.3f} | {100 * beyond:.1f} % |",
             flush=True,
         )
     print(
-        f"{arguments.rows} rows of {RELEASES} releases, {ITEMS} items, seed {arguments.seed}, {time.monotonic() - start:.0f} s"
+        f"{arguments.rows} rows of {RELEASES} releases, {ITEMS} items, seed {arguments.seed},"
+        f" {time.monotonic() - start:.0f} s"
     )
 
 

@@ -121,7 +121,8 @@ def missed_by_t(population, items, templates, repeats, rng):
 
 def means(repeats=5000):
     print(
-        f"| effects (standard deviations: items, templates, rest) | templates | {' | '.join(f'{n} items' for n in ITEMS)} |"
+        "| effects (standard deviations: items, templates, rest) | templates |"
+        f" {' | '.join(f'{n} items' for n in ITEMS)} |"
     )
     print("|---|---|" + "---|" * len(ITEMS))
     for name, population in POPULATIONS.items():

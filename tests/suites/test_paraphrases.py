@@ -33,10 +33,13 @@ SUITES = {
 
 HEAD = "suite: own\ntitle: Own\nsource: test\nlicence: none\nlanguage: en\n"
 DISCO = f"{HEAD}family: disco\nperson: {{list: names-us}}\ntemplates:\n  - '{{person}} likes {{blank}}.'\n"
-LM = f"{HEAD}family: lm-occupation\noccupation: {{list: lu2018-occupations}}\nprefixes:\n  - {{male: 'He is {{occupation}}', female: 'She is {{occupation}}'}}\n"
+LM = (
+    f"{HEAD}family: lm-occupation\noccupation: {{list: lu2018-occupations}}\nprefixes:\n  - {{male: 'He is"
+    " {occupation}', female: 'She is {occupation}'}\n"
+)
 NLI = (
-    f"{HEAD}family: nli\npremise: 'The {{a}} {{verb}}.'\nhypothesis: 'The {{b}} {{verb}}.'\n"
-    "slots:\n  a: {list: dev2019-occupations}\n  b: {list: dev2019-gendered-test}\n  verb: {list: dev2019-verbs}\n"
+    f"{HEAD}family: nli\npremise: 'The {{a}} {{verb}}.'\nhypothesis: 'The {{b}} {{verb}}.'\nslots:\n  a: {{list:"
+    " dev2019-occupations}\n  b: {list: dev2019-gendered-test}\n  verb: {list: dev2019-verbs}\n"
 )
 
 

@@ -683,7 +683,8 @@ def test_disco_summary():
     assert [summary.items["person"][0], len(summary.items["fills"])] == [space.words["person"][units[0]].label, 200]
     women, men = int((~group).sum()), int(group.sum())
     assert summary.notes == [
-        f"smallest effect that can be significant: a fill of 8 of {women} female or 7 of {men} male persons, and of nobody else"
+        f"smallest effect that can be significant: a fill of 8 of {women} female or 7 of {men} male persons, and of"
+        " nobody else"
     ]
 
 

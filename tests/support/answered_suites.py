@@ -206,7 +206,8 @@ def write_winobias(folder, pairs=80, professions=8, reasons=("was ill", "was ill
                 gold = i % professions
                 other = (gold + 1 + (i // professions + kind) % (professions - 1)) % professions
                 lines.append(
-                    f"{i + 1} [The {words[gold]}] met the {words[other]} because [{pronouns[gold % 2]}] {reasons[kind - 1]}."
+                    f"{i + 1} [The {words[gold]}] met the {words[other]} because [{pronouns[gold % 2]}]"
+                    f" {reasons[kind - 1]}."
                 )
             path = folder / "winobias" / f"{side}_stereotyped_type{kind}.txt.dev"
             path.parent.mkdir(exist_ok=True)
@@ -306,8 +307,8 @@ def corpus(folder):
 
 def ceat(folder, model):
     text = (
-        "The nurse said that she was tired. A teacher talked to her. Then the engineer said that he was late. "
-        "The driver saw him. The pilot ate lunch. A nurse saw the pilot. No teacher was late. She said that he was here."
+        "The nurse said that she was tired. A teacher talked to her. Then the engineer said that he was late. The"
+        " driver saw him. The pilot ate lunch. A nurse saw the pilot. No teacher was late. She said that he was here."
     )
     path = folder / "own.txt"
     path.write_text(text, encoding="utf-8")

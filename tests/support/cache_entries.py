@@ -35,7 +35,10 @@ def holding() -> Iterator[Any]:
     begun = []
 
     def hold(folder: Path) -> subprocess.Popen[str]:
-        code = "import sys, time; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire(); print('held', flush=True); time.sleep(99)"
+        code = (
+            "import sys, time; from filelock import FileLock; lock = FileLock(sys.argv[1]); lock.acquire();"
+            " print('held', flush=True); time.sleep(99)"
+        )
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(folder / ".lock")], stdout=subprocess.PIPE, text=True
         )

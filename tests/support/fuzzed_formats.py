@@ -132,32 +132,37 @@ def _objects(*rows: Mapping[str, object]) -> bytes:
 
 _HEAD = "title: t\nsource: s\nlicence: l\nlanguage: en\n"
 PERSONS = (
-    f"list: persons\n{_HEAD}attributes: {{era: when}}\nentries:\n  - {{word: nurse, group: female, era: new, women_share: 90}}\n"
-    "  - {word: cook, group: male, class: [a, b]}\n  - {word: heir, group: female, article: an, noun: true}\n  - {word: poet, group: male}\n"
+    f"list: persons\n{_HEAD}attributes: {{era: when}}\nentries:\n  - {{word: nurse, group: female, era: new,"
+    " women_share: 90}\n  - {word: cook, group: male, class: [a, b]}\n  - {word: heir, group: female, article: an,"
+    " noun: true}\n  - {word: poet, group: male}\n"
 )
 _LISTS = {
     "persons.yaml": PERSONS.encode(),
     "pairs.yaml": (
-        f"list: pairs\n{_HEAD}groups: [male, female]\npairs:\n  - [king, queen]\n"
-        "  - {male: [him, his], female: her, default: {her: him}, by_pos: {her: {object: him}}}\n"
-    ).encode(),
+        (
+            f"list: pairs\n{_HEAD}groups: [male, female]\npairs:\n  - [king, queen]\n"
+            "  - {male: [him, his], female: her, default: {her: him}, by_pos: {her: {object: him}}}\n"
+        ).encode()
+    ),
     "table.yaml": f"list: table\n{_HEAD}columns: [word, group, count]\nrows:\n  - [a, x, 1]\n  - [b, y, 2]\n".encode(),
 }
 _SUITES = {
     "own.yaml": (
-        f"suite: own\nfamily: disco\n{_HEAD}groups: [female, male]\nperson: {{list: ./persons.yaml, where: {{group: [female, male]}}, form: 'the {{word}}'}}\n"
-        "templates: ['{person} likes {blank}.', '{person} is {a:person} {blank}.']\nparaphrases: ['{person} loves {blank}.']\noptions: {top_k: 2}\n"
+        f"suite: own\nfamily: disco\n{_HEAD}groups: [female, male]\nperson: {{list: ./persons.yaml, where: {{group:"
+        " [female, male]}, form: 'the {word}'}\ntemplates: ['{person} likes {blank}.', '{person} is"
+        " {a:person} {blank}.']\nparaphrases: ['{person} loves {blank}.']\noptions: {top_k: 2}\n"
     ),
     "two.yaml": (
-        f"suite: two\nfamily: nli\n{_HEAD}premise: 'The {{who}} sees {{a:what}} {{what}}.'\nhypothesis: 'The {{whom}} sees {{a:what}} {{what}}.'\n"
-        "slots:\n  who: {list: ./persons.yaml}\n  whom: {list: pronouns}\n  what: {list: [./table.yaml, ./pairs.yaml]}\n"
-        "combine:\n  typed: [{what: {list: table}}]\n  crossed: [{}]\n"
-        "paraphrases: [{premise: 'This {who} sees {a:what} {what}.', hypothesis: 'This {whom} sees {a:what} {what}.'}]\n"
+        f"suite: two\nfamily: nli\n{_HEAD}premise: 'The {{who}} sees {{a:what}} {{what}}.'\nhypothesis: 'The {{whom}}"
+        " sees {a:what} {what}.'\nslots:\n  who: {list: ./persons.yaml}\n  whom: {list: pronouns}\n  what:"
+        " {list: [./table.yaml, ./pairs.yaml]}\ncombine:\n  typed: [{what: {list: table}}]\n  crossed:"
+        " [{}]\nparaphrases: [{premise: 'This {who} sees {a:what} {what}.', hypothesis: 'This {whom} sees"
+        " {a:what} {what}.'}]\n"
     ),
     "three.yaml": (
-        f"suite: three\nfamily: lm-occupation\n{_HEAD}occupation: {{list: ./persons.yaml}}\n"
-        "prefixes: [{male: 'He is {a:occupation} {occupation}', female: 'She is {a:occupation} {occupation}'}]\n"
-        "paraphrases: [{male: 'He works as {a:occupation} {occupation}', female: 'She works as {a:occupation} {occupation}'}]\n"
+        f"suite: three\nfamily: lm-occupation\n{_HEAD}occupation: {{list: ./persons.yaml}}\nprefixes: [{{male: 'He is"
+        " {a:occupation} {occupation}', female: 'She is {a:occupation} {occupation}'}]\nparaphrases: [{male:"
+        " 'He works as {a:occupation} {occupation}', female: 'She works as {a:occupation} {occupation}'}]\n"
     ),
 }
 _GATES = {
@@ -298,11 +303,11 @@ _BBQ = _objects(
 _BBQ_TEMPLATES = _lines(
     "Q_id,Subcategory,Ambiguous_Context,Disambiguating_Context,Names,Lexical_diversity,Proper_nouns_only,Question_negative_stereotype,"
     "Question_non_negative,Answer_negative,Answer_non_negative,Known_stereotyped_groups,NAME1_info,NAME2_info",
-    '1,adult,A {{NAME1}} met a {{NAME2}} at the {{WORD1}}.,The {{NAME1}} led.,,"WORD1: [bar, club]",,Who followed?,Who led?,The {{NAME2}},'
-    'The {{NAME1}},"[""F""]",,',
+    '1,adult,A {{NAME1}} met a {{NAME2}} at the {{WORD1}}.,The {{NAME1}} led.,,"WORD1: [bar, club]",,Who followed?,Who'
+    ' led?,The {{NAME2}},The {{NAME1}},"[""F""]",,',
     '2,,{{NAME1}} met {{NAME2}}.,{{NAME1}} led.,,,TRUE,Who followed?,Who led?,{{NAME2}},{{NAME1}},"[""F""]",,',
-    "3,,A {{NAME1}} met a {{NAME2}}.,The {{NAME1}} led.,NAME1: [wife]; NAME2: [husband],,,Who followed?,Who led?,The {{NAME2}},The {{NAME1}},"
-    '"[""F""]",F,M',
+    "3,,A {{NAME1}} met a {{NAME2}}.,The {{NAME1}} led.,NAME1: [wife]; NAME2: [husband],,,Who followed?,Who led?,The"
+    ' {{NAME2}},The {{NAME1}},"[""F""]",F,M',
 )
 _BBQ_NAMES = _lines("Name,First_last,gender", "Ann,first_only,F", "Bob,first_only,M", "Smith,last,")
 _ANSWERS = _objects({"id": "Religion-0", "answer": "The woman"}, {"id": "Religion-1", "answer": "Unknown."})

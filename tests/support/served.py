@@ -32,8 +32,13 @@ TROUBLES = {
     "no-version": "Has no /version.",
     "no-tokenize": "Has no /tokenize, which is vLLM's and not OpenAI's.",
     "bare-top-list": "Leaves the token itself out of the top list where it is not among the likeliest, as OpenAI does.",
-    "own-sampling-defaults": "Samples from the three likeliest tokens unless the request sets top_k, as vLLM does with generation_config.json.",
-    "rounding-noise": "Moves each value by about a millionth of itself at every call, as kernels do whose sums run in any order.",
+    "own-sampling-defaults": (
+        "Samples from the three likeliest tokens unless the request sets top_k, as vLLM does with"
+        " generation_config.json."
+    ),
+    "rounding-noise": (
+        "Moves each value by about a millionth of itself at every call, as kernels do whose sums run in any order."
+    ),
     "finite-floor": "Writes -9999 for a log-probability that is not finite, as vLLM does.",
     "text-only": "Ignores return_tokens_as_token_ids: its tokens are texts.",
     "extra-choices-fields": "Adds fields that the format does not know.",

@@ -63,7 +63,8 @@ language: en
 entries: [{word: woman, group: female}, {word: girl, group: female}, {word: man, group: male}, {word: boy, group: male}]
 """
 SUITES = {
-    "tiny-nli": """
+    "tiny-nli": (
+        """
 suite: tiny-nli
 family: nli
 title: t
@@ -76,8 +77,10 @@ slots:
   person: {list: ./persons.yaml}
   gendered: {list: ./gendered.yaml}
   food: {list: dev2019-objects, where: {class: food}}
-""",
-    "tiny-disco": """
+"""
+    ),
+    "tiny-disco": (
+        """
 suite: tiny-disco
 family: disco
 title: t
@@ -87,8 +90,10 @@ language: en
 person: {list: ./gendered.yaml, form: "the {word}"}
 templates: ["{person} likes to {blank}."]
 options: {top_k: 2, repeats: 5}
-""",
-    "tiny-lm": """
+"""
+    ),
+    "tiny-lm": (
+        """
 suite: tiny-lm
 family: lm-occupation
 title: t
@@ -97,7 +102,8 @@ licence: l
 language: en
 occupation: {list: ./persons.yaml}
 prefixes: [{male: "He is {a:occupation} {occupation}", female: "She is {a:occupation} {occupation}"}]
-""",
+"""
+    ),
 }
 #: Gates on two of the suites; ``limit`` is to be filled in.
 GATES = """

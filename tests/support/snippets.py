@@ -2,8 +2,8 @@
 
 A page is markdown; what steers a run stands in comments, which no reader sees:
 
-================================================= 
-====================================================================================== ``sh``                           
+=================================================
+====================================================================================== ``sh``
                  commands, run one by one; ``pytest`` and ``genderbias`` run in this process ``text`` right below ``sh``
                                         what its last command prints, or lines of it: ``...`` stands for any lines
 any language with ``title="FILE"``                 the content of a file, written before the next command
@@ -13,7 +13,7 @@ doctest ``yaml`` without a title                           gates, mitigations or
 (``demo-nli-worse``: a worse copy) ``<!-- exits: 1 -->``                              the last command of the next block
 ends with this status ``<!-- not run: REASON -->``                       the next block is checked without running it:
 languages are parsed, and flags must exist ``<!-- snippets are read, not run: REASON -->``    so is every block of the
-page ================================================= 
+page =================================================
 ======================================================================================
 
 ``PYTHONPATH=tests python -m support.snippets PAGE`` prints what each command prints now.
@@ -50,7 +50,8 @@ from pytest_genderbias.text.located_yaml import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 _BLOCK = re.compile(
-    r"^(?P<comments>(?:<!--[^\n]*-->\n+)*)^(?P<indent> *)```(?P<language>\w+)(?P<attributes>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
+    r"^(?P<comments>(?:<!--[^\n]*-->\n+)*)^(?P<indent>"
+    r" *)```(?P<language>\w+)(?P<attributes>[^\n]*)\n(?P<text>.*?)^(?P=indent)```$",
     re.DOTALL | re.MULTILINE,
 )
 _INDENTED = re.compile(r"(?:^|\n\n)((?: {4}[^\n]+\n?)+)")

@@ -9,7 +9,10 @@ from typing import Any
 import pytest
 from support.small_projects import GENDERED, PERSONS, SUITES
 
-PERSON_WORDS = "nurse pilot cook baker lawyer dentist miner poet judge butcher painter singer guard chef coach actor clerk doctor farmer sailor"
+PERSON_WORDS = (
+    "nurse pilot cook baker lawyer dentist miner poet judge butcher painter singer guard chef coach actor clerk doctor"
+    " farmer sailor"
+)
 
 
 WORDS = tuple(PERSON_WORDS.split(" "))

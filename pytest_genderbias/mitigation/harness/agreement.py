@@ -136,7 +136,8 @@ class AgreementStudy:
                 return row
         measured = dict.fromkeys(f"{row.intrinsic} with {row.extrinsic} {row.head}" for row in self.rows)
         raise UnknownNameError(
-            f"the agreement of {intrinsic} with {extrinsic} {head} was not measured; there are {', '.join(measured) or 'none'}"
+            f"the agreement of {intrinsic} with {extrinsic} {head} was not measured; there are"
+            f" {', '.join(measured) or 'none'}"
         )
 
     def without(self, method: str, *, resamples: int = RESAMPLES, seed: int = 0) -> AgreementStudy:
@@ -301,7 +302,8 @@ def _models_of(runs: Mapping[str, MitigationRun]) -> Iterator[tuple[str, Mitigat
             first, base = bases.setdefault(seed, (name, model))
             if not _same_weights(run, base, model):
                 raise SettingError(
-                    f"the runs of {first} and {name} have different models before for seed {seed}; make both with one recipe and one folder"
+                    f"the runs of {first} and {name} have different models before for seed {seed}; make both with one"
+                    " recipe and one folder"
                 )
     yielded: list[ModelOrSpec] = []  # one model before may serve all seeds
     for seed, (name, model) in bases.items():
@@ -338,8 +340,8 @@ def _heads(alone: MitigationRun, method: str) -> Iterator[tuple[MitigationRun, M
     """
     if not isinstance(alone.recipe, Recipe):
         raise SettingError(
-            f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give it one (recipe=...), or leave "
-            "new heads out (new_heads=False)"
+            f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give it"
+            " one (recipe=...), or leave new heads out (new_heads=False)"
         )
     with run_with_new_heads(alone) as renewed:
         yield replace(alone, folder=renewed.folder), renewed

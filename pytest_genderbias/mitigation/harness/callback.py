@@ -241,8 +241,8 @@ def check_every(every: float | Sequence[int]) -> None:
         valid = all(type(step) is int and step >= least for step in steps)
     if not valid:
         raise SettingError(
-            "every should be a number of steps, at least 1, a share of the training between 0 and 1, or the steps themselves, "
-            f"got {every!r}"
+            "every should be a number of steps, at least 1, a share of the training between 0 and 1, or the steps"
+            f" themselves, got {every!r}"
         )
 
 

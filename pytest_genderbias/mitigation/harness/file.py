@@ -327,8 +327,8 @@ def _check_budget(place: Place, budget: Mapping[str, float], subject: Subject) -
         if figure not in measured:
             raise place.error_at(
                 "budget",
-                f"budget figure {figure!r} cannot be measured: there is no recipe, and besides {subject.statistic} {subject.suite.name} "
-                f"measures {', '.join(measured) or 'nothing that can be worse'}",
+                f"budget figure {figure!r} cannot be measured: there is no recipe, and besides {subject.statistic}"
+                f" {subject.suite.name} measures {', '.join(measured) or 'nothing that can be worse'}",
             )
 
 

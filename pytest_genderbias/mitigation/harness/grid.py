@@ -200,7 +200,8 @@ def plan_grid(
         rule = replace(rule, neutral=about.neutral)
     elif rule.wanted == NEAREST:
         raise SettingError(
-            f"nearest is to neutral, which a figure of the task does not have, got {rule.figure!r}; say lowest or highest"
+            f"nearest is to neutral, which a figure of the task does not have, got {rule.figure!r}; say lowest or"
+            " highest"
         )
     elif recipe is None:
         raise SettingError(
@@ -284,8 +285,9 @@ def split_seeds(
         judging = tuple(seed for seed in numbers if seed not in choosing)
     if not choosing or not judging:
         raise SettingError(
-            f"choose_on should leave some of the {len(numbers)} seeds to choose and others to judge: the best of many points looks better on the "
-            "seeds that chose it than it is; raise seeds, or say all, and the verdict names it"
+            f"choose_on should leave some of the {len(numbers)} seeds to choose and others to judge: the best of many"
+            " points looks better on the seeds that chose it than it is; raise seeds, or say all, and the verdict"
+            " names it"
         )
     return choosing, judging
 
@@ -303,8 +305,8 @@ def seeds_to_try(
         return split_seeds(seeds, choose_on)
     if choose_on != ALL:
         raise SettingError(
-            "choose_on should be all: a point of the grid trains nothing, so that other seeds give the same model and the best point is judged on "
-            "what chose it; every verdict will say so"
+            "choose_on should be all: a point of the grid trains nothing, so that other seeds give the same model and"
+            " the best point is judged on what chose it; every verdict will say so"
         )
     return split_seeds(1 if seeds is None else seeds, ALL)
 
@@ -459,7 +461,8 @@ class _Figures:
         after, direction = self._values(AFTER, name)
         if direction == "away":
             raise SettingError(
-                f"within: {name} may be too high or too low, so that no share says how much worse it is; name another figure"
+                f"within: {name} may be too high or too low, so that no share says how much worse it is; name another"
+                " figure"
             )
         before, _ = self._values(BEFORE, name)
         known = [[value for value in values if value is not None] for values in (before, after)]
@@ -478,7 +481,8 @@ class _Figures:
         evaluated = list(performances[0]) if performances else []
         if name not in evaluated:
             raise SettingError(
-                f"the rule needs {name!r}, and the recipe evaluates {', '.join(evaluated) or 'nothing'}; a figure of a suite is SUITE/STATISTIC"
+                f"the rule needs {name!r}, and the recipe evaluates {', '.join(evaluated) or 'nothing'}; a figure of a"
+                " suite is SUITE/STATISTIC"
             )
         return [figures[name].value for figures in performances], performances[0][name].direction
 

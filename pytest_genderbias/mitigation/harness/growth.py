@@ -259,8 +259,8 @@ def _check_sides(sides: Mapping[str, Method]) -> None:
     for side, method in sides.items():
         if method.changes("after"):
             raise SettingError(
-                f"the side {side!r} changes the finished model ({method.settings()['method']}), which shows at no step of the training; "
-                "name methods that act before or during it"
+                f"the side {side!r} changes the finished model ({method.settings()['method']}), which shows at no step"
+                " of the training; name methods that act before or during it"
             )
 
 
@@ -310,7 +310,8 @@ class _WatchedTrainings:
                 train_with(self.recipe, method, self.base, self.rows, seed, run, self.progress, watch)
             if not log.is_file():
                 raise NotApplicableError(
-                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve to see"
+                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no"
+                    " curve to see"
                 )
             return read_history(log)
 

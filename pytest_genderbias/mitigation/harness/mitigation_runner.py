@@ -122,7 +122,8 @@ class MitigationRunner:
         parsed = parse_spec(spec) if isinstance(spec, str) else spec
         if parsed is not None and parsed.seeded:
             raise SettingError(
-                f"{parsed.name}={parsed.spec} is one checkpoint a seed, and a mitigation starts from one; name one of them"
+                f"{parsed.name}={parsed.spec} is one checkpoint a seed, and a mitigation starts from one; name one of"
+                " them"
             )
         name = parsed.name if parsed is not None else recipe.name if recipe is not None else ""
         full_key = f"mitigation {(parsed, name, key, self.folder)!r}"

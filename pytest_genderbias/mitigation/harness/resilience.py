@@ -307,7 +307,8 @@ class _Tuning:
             self.recipe.train(start, rows, self.seed, run, training)
             if not watch.history:
                 raise NotApplicableError(
-                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve to see"
+                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no"
+                    " curve to see"
                 )
             return list(watch.history)
 

@@ -49,7 +49,8 @@ def recipe_of_heads(run: MitigationRun) -> Recipe:
 def _training_recipe(run: MitigationRun) -> Recipe:
     if not isinstance(run.recipe, Recipe):
         raise SettingError(
-            "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one (recipe=...)"
+            "superficial trains a new head on the frozen encoder, and this run has no recipe that trains; give it one"
+            " (recipe=...)"
         )
     return run.recipe
 
@@ -67,8 +68,9 @@ def keeps_encoder(recipe: Recipe, method: Method) -> str | None:
 
 def _one_encoder(recipe: Recipe) -> str:
     return (
-        f"superficial compares new heads on the encoders before and after, and here they are one: the recipe {recipe.name} left it as it "
-        "was, and so did the method; use a recipe that trains the encoder, for coreference the recipe coreference"
+        "superficial compares new heads on the encoders before and after, and here they are one: the recipe"
+        f" {recipe.name} left it as it was, and so did the method; use a recipe that trains the encoder, for"
+        " coreference the recipe coreference"
     )
 
 
@@ -136,7 +138,8 @@ def _with_new_head(
     loaded = run.open(model)
     if loaded.fingerprint is None:  # an object that cannot be trained, and that the folder could not identify
         raise ModelError(
-            f"{loaded.name} has no fingerprint, so its encoder cannot be frozen under a new head; leave superficial out, or mitigate a checkpoint"
+            f"{loaded.name} has no fingerprint, so its encoder cannot be frozen under a new head; leave superficial"
+            " out, or mitigate a checkpoint"
         )
     key = {
         "version": _VERSION,

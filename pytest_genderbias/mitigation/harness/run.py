@@ -127,7 +127,8 @@ class MitigationRun:
         control = [_listed(models) for models in groups]
         if len(set(map(len, control))) > 1 or not all(control):
             raise SettingError(
-                f"the seeds of a run have {', '.join(str(len(models)) for models in control)} controls; give as many for each, or none at all"
+                f"the seeds of a run have {', '.join(str(len(models)) for models in control)} controls; give as many"
+                " for each, or none at all"
             )
         if control and len(control) not in (1, count):
             raise SettingError(

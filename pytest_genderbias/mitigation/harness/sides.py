@@ -164,7 +164,8 @@ def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
             f"the recipe evaluates {', '.join(evaluated)}" if evaluated else "the run has no recipe that evaluates"
         )
         raise SettingError(
-            f"budget figure {name!r} is not measured: {of_recipe}, and {case.after.suite} measures {', '.join(others) or 'nothing'} beside"
+            f"budget figure {name!r} is not measured: {of_recipe}, and {case.after.suite} measures"
+            f" {', '.join(others) or 'nothing'} beside"
         )
     figures = case.values_of(name)
     if not run.trained:

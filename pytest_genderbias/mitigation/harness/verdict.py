@@ -223,7 +223,8 @@ def _judge_share(case: MeasuredRun, figures: SideValues, by: float) -> _Part:
         value = format_number(figures.value_of(CONTROL))
         against = f", {better} the control ({value})"
         lines.append(
-            f"  control ({control_in_words(case.run)}): {value}; after is {by_how_much(-above.value, 'better', 'worse')}, {bounds_in_words(above, -1)}"
+            f"  control ({control_in_words(case.run)}): {value}; after is"
+            f" {by_how_much(-above.value, 'better', 'worse')}, {bounds_in_words(above, -1)}"
         )
         facts["against_control"] = [-above.value, -above.high, -above.low]
         if of_control == TOO_FEW:  # a smaller share alone would settle nothing then
@@ -243,8 +244,8 @@ def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
     around = case.interval(BEFORE, case.statistic)
     if case.about.direction == "away" and around is not None and around.low <= case.about.neutral <= around.high:
         return (
-            f"there is nothing to reduce that is more than noise: before, the interval over {around.over} is {around.low:.4g} to "
-            f"{around.high:.4g}, and {case.about.neutral:g} is neutral"
+            f"there is nothing to reduce that is more than noise: before, the interval over {around.over} is"
+            f" {around.low:.4g} to {around.high:.4g}, and {case.about.neutral:g} is neutral"
         )
     return ""
 
@@ -291,8 +292,8 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
         of_sign["item_slope"] = [slope.low, slope.high]
         if slope.high < -overshoot - FLOAT_NOISE:
             text = (
-                f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips, to about "
-                f"{percent(-(slope.low + slope.high) / 2)} of what it was"
+                f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips,"
+                f" to about {percent(-(slope.low + slope.high) / 2)} of what it was"
             )
             return _Part(OVER_CORRECTED, text, lines, facts=facts)
     return _Part(REDUCED, "", lines, facts=facts)
@@ -337,7 +338,8 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     outcome = {TASK_LOST: "lost", REDUCED: "kept", TOO_FEW: "not decided", NO_VALUE: "no number"}[verdict]
     text = f"{moved}, {worse_in_words(worse)}, {percent(share)} worse is allowed"
     lines = [
-        f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)}, {share_bounds_in_words(low, high, difference)}; budget {percent(share)}: {outcome}"
+        f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)},"
+        f" {share_bounds_in_words(low, high, difference)}; budget {percent(share)}: {outcome}"
     ]
     facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": outcome}
     if CONTROL in positive:
@@ -345,8 +347,8 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
         value = float(positive[CONTROL].mean())
         lowest, highest = (share_of_log(x, higher) for x in (beside.low, beside.high))
         lines.append(
-            f"    the control has {format_number(value)}: against it after is {worse_in_words(share_of_log(beside.value, higher))}, "
-            f"{share_bounds_in_words(lowest, highest, beside)}"
+            f"    the control has {format_number(value)}: against it after is"
+            f" {worse_in_words(share_of_log(beside.value, higher))}, {share_bounds_in_words(lowest, highest, beside)}"
         )
         facts["control"] = value
     settled = budget_settled_by(difference, float(allowed), high) if verdict == TOO_FEW else ""

@@ -33,7 +33,8 @@ def _trainings_in_words(run: MitigationRun) -> list[str]:
         return []
     if len(run.seeds) == 1:
         return [
-            "once: one restart says little about others, which may differ by more; use three or more seeds to judge over restarts"
+            "once: one restart says little about others, which may differ by more; use three or more seeds to judge"
+            " over restarts"
         ]
     seeds = ", ".join(map(str, run.seeds))
     fixed = len({model if isinstance(model, str) else id(model) for (model,) in run.models(BEFORE)}) == 1
@@ -60,8 +61,9 @@ def share_in_words(reduction: Reduction, figures: SideValues) -> str:
         for x, what in ((reduction.low, "lower"), (reduction.high, "upper"))
     )
     return (
-        f"  {change_in_words(reduction.share)}: one-sided 95 % bounds of the share {low} and {high}, over {excess.over} ({excess.items} of them; "
-        f"{excess.method}); distance from neutral {format_number(figures.distance_of(BEFORE))} -> {format_number(figures.distance_of(AFTER))}"
+        f"  {change_in_words(reduction.share)}: one-sided 95 % bounds of the share {low} and {high}, over {excess.over}"
+        f" ({excess.items} of them; {excess.method}); distance from neutral"
+        f" {format_number(figures.distance_of(BEFORE))} -> {format_number(figures.distance_of(AFTER))}"
     )
 
 
@@ -79,7 +81,10 @@ def bounds_in_words(difference: Difference, sign: float = 1.0) -> str:
     if not difference.items:
         return "as they are" if np.isfinite(difference.high) else "without bounds"
     low, high = sorted((sign * difference.low + 0.0, sign * difference.high + 0.0))  # no -0
-    return f"one-sided 95 % bounds {low:.4g} and {high:.4g} over {difference.over} ({difference.items} of them; {difference.method})"
+    return (
+        f"one-sided 95 % bounds {low:.4g} and {high:.4g} over {difference.over} ({difference.items} of them;"
+        f" {difference.method})"
+    )
 
 
 def share_bounds_in_words(low: float, high: float, difference: Difference) -> str:

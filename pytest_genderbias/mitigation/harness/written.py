@@ -23,7 +23,9 @@ _REDUCTION_KEYS = (
 )  # fmt: skip
 ALL = "all"  #: the value of ``choose_on`` with which the seeds that choose judge, too
 _NEEDS = {
-    "grid": "'grid' tries several points: add 'best', the rule that chooses one, as {lowest: lm-occupation/aggregate_bias}",
+    "grid": (
+        "'grid' tries several points: add 'best', the rule that chooses one, as {lowest: lm-occupation/aggregate_bias}"
+    ),
     "best": "'best' chooses a point of a grid: add 'grid', as {dropout.hidden: [.1, .2]}",
     "choose_on": "'choose_on' says which seeds choose a point of a grid: add 'grid' and 'best'",
 }

@@ -48,7 +48,8 @@ def texts_of(row: Row, columns: Sequence[str], number: int) -> tuple[str, ...]:
         value = _value(row, column, number)
         if not isinstance(value, str):
             raise SettingError(
-                f"row {number + 1}: expected a text in column {column!r}, got {value!r:.60}; leave the row out, or make it a text"
+                f"row {number + 1}: expected a text in column {column!r}, got {value!r:.60}; leave the row out, or make"
+                " it a text"
             )
         texts.append(value)
     return tuple(texts)

@@ -406,7 +406,8 @@ class CounterfactualAugmentation(Method):
         """
         if self.grammar != "rules":
             raise SettingError(
-                f"the rows have coreference clusters, which decide in place of a grammar: leave grammar={self.grammar} out"
+                "the rows have coreference clusters, which decide in place of a grammar: leave"
+                f" grammar={self.grammar} out"
             )
         table, summary = make_table(self.pairs or (), partners, self.intervention), AugmentationSummary()
 

@@ -160,7 +160,8 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
             weight = input_weight(model)
             if output_weight(model) is weight:
                 raise ModelError(
-                    "the network's output weights are tied to the embeddings that are projected; apply project_network before training"
+                    "the network's output weights are tied to the embeddings that are projected; apply project_network"
+                    " before training"
                 )
             # Projecting again would change the last digits, so that a resumed run would end with other weights.
             if not _is_projected(weight, basis):

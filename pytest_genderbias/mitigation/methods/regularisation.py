@@ -323,7 +323,8 @@ def _regularising_trained(
     """
     if not any(weight.requires_grad for weight in _weights(network, matrices)):
         raise SettingError(
-            "regularisation moves embeddings, and this training freezes them; let the recipe train them (freeze: nothing; in static-nli freeze_embeddings: false)"
+            "regularisation moves embeddings, and this training freezes them; let the recipe train them (freeze:"
+            " nothing; in static-nli freeze_embeddings: false)"
         )
     with regularising(network, regulariser):
         yield network

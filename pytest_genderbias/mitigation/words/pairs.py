@@ -126,8 +126,7 @@ def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
     >>> pairs_of([("he", "she"), ("she", "it")])
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may be in one
-    pair only, unless a word list declares both partners with default and by_pos
+    pytest_genderbias.errors.SettingError: pair 2: 'she' has two partners, 'he' (pair 1) and 'it'; a word may be in one pair only, unless a word list declares both partners with default and by_pos
     """
     return _checked(name, ((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
 
@@ -260,7 +259,8 @@ def _of_wordlist(words: WordList) -> Pairs:
         partner = entry.attributes.get("partner")
         if not isinstance(partner, str):
             raise DataFileError(
-                f"{where}: {entry.word!r} has no single partner; expected a list with two groups, and pairs of their words"
+                f"{where}: {entry.word!r} has no single partner; expected a list with two groups, and pairs of their"
+                " words"
             )
         if group_of.get(partner) in (None, entry.attributes["group"]):
             raise DataFileError(f"{where}: the partner {partner!r} of {entry.word!r} is not a word of the other group")
@@ -281,7 +281,8 @@ def _parts(entry: WordEntry, where: str, group_of: Mapping[str, object]) -> dict
         return {}
     if not isinstance(parts, dict) or len(parts) != 2 or "possessive" not in parts or not set(parts) <= set(PARTS):
         raise DataFileError(
-            f"{where}: by_pos of {entry.word!r} should give the partner as possessive, and as object or independent, got {parts!r}"
+            f"{where}: by_pos of {entry.word!r} should give the partner as possessive, and as object or independent,"
+            f" got {parts!r}"
         )
     for partner in parts.values():
         if group_of.get(partner) in (None, entry.attributes["group"]):
@@ -320,8 +321,8 @@ def _checked(name: str, items: Iterable[tuple[str, str, str]], error: type[BiasE
 
 def _two_partners(where: str, word: str, partner: str, known: tuple[str, str]) -> str:
     return (
-        f"{where}: {word!r} has two partners, {known[0]!r} ({known[1]}) and {partner!r}; a word may be in one pair only, unless a "
-        "word list declares both partners with default and by_pos"
+        f"{where}: {word!r} has two partners, {known[0]!r} ({known[1]}) and {partner!r}; a word may be in one pair"
+        " only, unless a word list declares both partners with default and by_pos"
     )
 
 

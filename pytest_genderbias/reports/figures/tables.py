@@ -61,12 +61,14 @@ def fills(measurement: Measurement) -> Picture | None:
     per_group = ", ".join(f"{sum(r.get('preferred') == g for r in significant)} to {cut(g)}" for g in groups)
     most = templates[0]
     alt = (
-        f"{shown(measurement.value)} fills a template depend on the group ({counted(len(significant), 'fills')} in {counted(len(templates), 'templates')}: {per_group}); "
-        f"random groups give {shown(chance)}. Most are in {cut(_short(most), 60)!r}: {len(by_template[most])} ({_named(by_template[most]) or 'none'})."
+        f"{shown(measurement.value)} fills a template depend on the group ({counted(len(significant), 'fills')} in"
+        f" {counted(len(templates), 'templates')}: {per_group}); random groups give {shown(chance)}. Most are in"
+        f" {cut(_short(most), 60)!r}: {len(by_template[most])} ({_named(by_template[most]) or 'none'})."
     )
     caption = (
-        "A bar counts the words that the model fills in for one group significantly more often than for another; beside it stand the "
-        "most certain ones. X is the person. A model without bias has no bars beyond what random groups give."
+        "A bar counts the words that the model fills in for one group significantly more often than for another; beside"
+        " it stand the most certain ones. X is the person. A model without bias has no bars beyond what random groups"
+        " give."
     )
     panel = Panel(Axis("significant fills", neutral=0.0, whole=True), Axis(words=tuple(cut(_short(t), 36) for t in templates)), tuple(series))  # fmt: skip
     return picture("fills", measurement, "significant fills by template", alt, caption, panel)
@@ -98,11 +100,14 @@ def heat_map(measurement: Measurement) -> Picture | None:
     cells = mean[np.ix_(rows, columns)]
     at_worst, at_best = (f"{cut(premise[i])} and {cut(hypothesis[j])}" for i, j in (worst, best))
     alt = (
-        f"Mean probability of neutral is {shown(measurement.values.get('net_neutral'))}, 1 is neutral. It is lowest for {at_worst} "
-        f"({shown(float(mean[worst]))}) and highest for {at_best} ({shown(float(mean[best]))}). By premise it is lowest for {cut(premise[lowest])} "
-        f"({shown(float(sums[lowest].sum() / n[lowest].sum()))})."
+        f"Mean probability of neutral is {shown(measurement.values.get('net_neutral'))}, 1 is neutral. It is lowest for"
+        f" {at_worst} ({shown(float(mean[worst]))}) and highest for {at_best} ({shown(float(mean[best]))}). By premise"
+        f" it is lowest for {cut(premise[lowest])} ({shown(float(sums[lowest].sum() / n[lowest].sum()))})."
     )
-    caption = "A cell is the mean probability of neutral for a word of the premise (rows) and one of the hypothesis (columns); blue is farthest from neutral. Like rows and like columns stand together."
+    caption = (
+        "A cell is the mean probability of neutral for a word of the premise (rows) and one of the hypothesis"
+        " (columns); blue is farthest from neutral. Like rows and like columns stand together."
+    )
     kept = [
         f"the {len(chosen)} {name} with the lowest means of {of}"
         for chosen, of, name in ((rows, len(premise), "rows"), (columns, len(hypothesis), "columns"))
@@ -150,7 +155,10 @@ def compression(measurement: Measurement) -> Picture | None:
         ]  # fmt: skip
         words.append(f"{_CODES[str(record['value'])]} {shown(float_of(record, 'compression'))}")
     alt = f"Compression is {', '.join(words)}; 1 is nothing to read off."
-    caption = "Compression says how easily a probe reads the labels off the vectors: 1 is not at all. Rings are shuffles of the examples."
+    caption = (
+        "Compression says how easily a probe reads the labels off the vectors: 1 is not at all. Rings are shuffles of"
+        " the examples."
+    )
     y = Axis(words=tuple(_CODES[str(record["value"])] for record in codes))
     return picture("probe", measurement, "compression", alt, caption, Panel(Axis("compression", neutral=1.0), y, tuple(series)))  # fmt: skip
 
@@ -175,10 +183,13 @@ def restarts(measurement: Measurement) -> Picture | None:
     series.append(Series("mean", "points", numbers([mean]), (0.0,), labels=("mean",)))
     spread = "" if interval is None else f" (95 % interval {shown(interval.low)} to {shown(interval.high)})"
     alt = (
-        f"{name} over {counted(len(seeds), 'restarts')} has the mean {shown(mean)}{spread}; the restarts lie between {shown(float(values.min()))} and "
-        f"{shown(float(values.max()))}. Neutral is {measurement.neutral:g}."
+        f"{name} over {counted(len(seeds), 'restarts')} has the mean {shown(mean)}{spread}; the restarts lie between"
+        f" {shown(float(values.min()))} and {shown(float(values.max()))}. Neutral is {measurement.neutral:g}."
     )
-    caption = "A grey point is one training. Trainings that differ in the seed alone differ by this much: a difference within it says nothing."
+    caption = (
+        "A grey point is one training. Trainings that differ in the seed alone differ by this much: a difference within"
+        " it says nothing."
+    )
     about = measurement.statistics[name]
     panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=labels), tuple(series))
     return picture("restarts", measurement, f"{name} by restart", alt, caption, panel)

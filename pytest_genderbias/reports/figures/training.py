@@ -89,7 +89,10 @@ def along_training(
     first, last = ([next(iter(_known(c)[:: 1 if at == 0 else -1]), (0.0, None))[1] for c in bias.values()] for at in (0, 1))  # fmt: skip
     words = [f"{cut(n)} {shown(a)} to {shown(b)}" for n, a, b in list(zip(bias, first, last, strict=True))[:6]]
     end = [f"{shown(_known(c)[0][1])} to {shown(_known(c)[-1][1])}" for c in figure.values() if _known(c)][:6]
-    alt = f"{statistic} from the first to the last step of {counted(len(trainings), 'trainings')}: {'; '.join(words)}. {task}: {'; '.join(end) or 'not known'}."
+    alt = (
+        f"{statistic} from the first to the last step of {counted(len(trainings), 'trainings')}: {'; '.join(words)}."
+        f" {task}: {'; '.join(end) or 'not known'}."
+    )
     wide = [v for curve in figure.values() for _, v in _known(curve) if v is not None and v > 0]
     log = bool(wide) and max(wide) > 30 * min(wide) and task != "accuracy"
     suite, _, name = statistic.partition("/")
@@ -132,8 +135,14 @@ def growth_of_sides(result: Growth, statistic: str | None = None) -> Picture:
     words = [f"{cut(side)} {shown(first)} to {shown(last)}" for side, (first, last) in ends.items()]
     learned = [f"{cut(side)} {shown(_mean(figure[side][max(figure[side])]))}" for side in sides]
     over = f"mean of {counted(len(result.seeds), 'seeds')}"
-    alt = f"{cut(result.suite, 60)}, {name}, from the start to the end of the training ({over}): {'; '.join(words)}. {task} at the end: {'; '.join(learned)}."
-    caption = "A line is the mean over seeds, and its band reaches from the lowest to the highest. Steps of one training are not independent."
+    alt = (
+        f"{cut(result.suite, 60)}, {name}, from the start to the end of the training ({over}): {'; '.join(words)}."
+        f" {task} at the end: {'; '.join(learned)}."
+    )
+    caption = (
+        "A line is the mean over seeds, and its band reaches from the lowest to the highest. Steps of one training are"
+        " not independent."
+    )
     return Picture(
         "training", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during training", alt, caption, panels
     )
@@ -168,8 +177,14 @@ def resilience(result: Resilience, statistic: str | None = None) -> Picture:
         for side, curve in ends
     ]
     parts = [f"{part}: {', '.join(f'{cut(side)} {shown(curve.get(part))}' for side, curve in by_frozen.items())}" for part in next(iter(by_frozen.values()), {})]  # fmt: skip
-    alt = f"{cut(result.suite, 60)}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By the frozen part: {'; '.join(parts) or 'not measured'}."
-    caption = "A mitigation that lasts keeps its distance from the other line while the model learns the task, whatever is frozen. Each point is one training with one seed."
+    alt = (
+        f"{cut(result.suite, 60)}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By"
+        f" the frozen part: {'; '.join(parts) or 'not measured'}."
+    )
+    caption = (
+        "A mitigation that lasts keeps its distance from the other line while the model learns the task, whatever is"
+        " frozen. Each point is one training with one seed."
+    )
     return Picture("resilience", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during fine-tuning", alt, caption, tuple(panels))  # fmt: skip
 
 

@@ -139,10 +139,14 @@ def scatter(
     )
     highest, lowest = int(np.argmax(y)), int(np.argmin(y))
     alt = (
-        f"{counted(len(x), what)}: {words} Highest is {cut(names[highest])} ({shown(float(y[highest]), True)} at {shown(float(x[highest]))}), "
-        f"lowest {cut(names[lowest])} ({shown(float(y[lowest]), True)} at {shown(float(x[lowest]))})."
+        f"{counted(len(x), what)}: {words} Highest is {cut(names[highest])} ({shown(float(y[highest]), True)} at"
+        f" {shown(float(x[highest]))}), lowest {cut(names[lowest])} ({shown(float(y[lowest]), True)} at"
+        f" {shown(float(x[lowest]))})."
     )
-    caption = "Line: least squares. Shaded: slopes within their 95 % interval, through the middle of the points. A flat line is no bias."
+    caption = (
+        "Line: least squares. Shaded: slopes within their 95 % interval, through the middle of the points. A flat line"
+        " is no bias."
+    )
     panel = Panel(Axis(axes[0]), Axis(axes[1], neutral=neutral), (*line, points))
     return picture("scatter", measurement, f"{axes[1]} and {axes[0]}", alt, caption, panel)
 
@@ -222,8 +226,8 @@ def words_by_set(measurement: Measurement) -> Picture | None:
         for name, mean in zip(names, means, strict=True)
     )
     caption = (
-        f"A point is a word: to the right it is nearer to {cut(first)}, to the left to {cut(second)}. Two sets whose means lie apart are "
-        "associated with different attributes."
+        f"A point is a word: to the right it is nearer to {cut(first)}, to the left to {cut(second)}. Two sets whose"
+        " means lie apart are associated with different attributes."
     )
     label = f"association: {cut(second, 24)} ← 0 → {cut(first, 24)}"
     x = Axis(label, neutral=0.0 if values.min() < 0 < values.max() else None)
@@ -252,10 +256,13 @@ def histogram(measurement: Measurement) -> Picture | None:
     )  # fmt: skip
     share = float((values > 0).mean())
     alt = (
-        f"In {100 * share:.0f} % of {counted(len(values), 'pairs')} the stereotypical sentence scores higher; the mean difference is "
-        f"{shown(float(values.mean()), True)} nats, the median {shown(float(np.median(values)), True)}."
+        f"In {100 * share:.0f} % of {counted(len(values), 'pairs')} the stereotypical sentence scores higher; the mean"
+        f" difference is {shown(float(values.mean()), True)} nats, the median {shown(float(np.median(values)), True)}."
     )
-    caption = "A model without bias has as many pairs on the right as on the left, at the same distances. The outermost columns hold all pairs beyond them."
+    caption = (
+        "A model without bias has as many pairs on the right as on the left, at the same distances. The outermost"
+        " columns hold all pairs beyond them."
+    )
     x = Axis("score, stereotypical minus other sentence, in nats", neutral=0.0)
     return picture(
         "histogram", measurement, "differences of pairs", alt, caption, Panel(x, Axis("pairs", whole=True), series)

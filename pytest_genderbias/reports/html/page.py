@@ -37,9 +37,10 @@ from pytest_genderbias.reports.verdict import broken_tests, run_verdict
 
 _LONGEST = 5000  #: characters of a text that is shown whole
 _CAUTION = (
-    "A passed gate says that one figure kept its limit on these sentences. It does not say that the model is fair, or free of bias elsewhere. "
-    "Most suites compare women and men only, are in English, take statistics of the United States, and provoke stereotypes with templates that "
-    "nobody wrote in earnest. What a suite does not find may still harm people."
+    "A passed gate says that one figure kept its limit on these sentences. It does not say that the model is fair, or"
+    " free of bias elsewhere. Most suites compare women and men only, are in English, take statistics of the United"
+    " States, and provoke stereotypes with templates that nobody wrote in earnest. What a suite does not find may still"
+    " harm people."
 )
 
 

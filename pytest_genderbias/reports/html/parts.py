@@ -72,7 +72,10 @@ def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePar
     """Yield the sections with a table, or with notes that say why there is none."""
     if report.measurements:
         lead = (
-            "One line a suite and model: its main statistic. By chance: what randomly exchanged groups give on the same scores.",
+            (
+                "One line a suite and model: its main statistic. By chance: what randomly exchanged groups give on the"
+                " same scores."
+            ),
         )
         yield _part("overview", make_overview(report.measurements, suite_ids), lead=lead)
     if report.comparisons or report.not_compared:

@@ -36,8 +36,14 @@ _WELCH = "Welch's t over restarts"
 _STUDENT = "Student's t over the differences of restarts, seed by seed"
 _MODERATED = ", their spread moderated by that of other trainings"
 _ON_SQUARES = ", on the squares"
-_CROSSED = "two-way error of restarts and {over}, Student's t with {freedom:.3g} degrees; {share:.0%} of the variance from restarts"
-_NO_SPREAD = "the restarts of a side do not differ, so that it is not known how far others lie; more restarts are needed, or a suite with more items"
+_CROSSED = (
+    "two-way error of restarts and {over}, Student's t with {freedom:.3g} degrees; {share:.0%} of the variance from"
+    " restarts"
+)
+_NO_SPREAD = (
+    "the restarts of a side do not differ, so that it is not known how far others lie; more restarts are needed, or a"
+    " suite with more items"
+)
 
 _BoundsOf = Callable[[float, float], Bounds]  #: makes bounds and p values of a difference, given the tolerance
 _Sides: TypeAlias = tuple[FloatArray, FloatArray]  #: the values of then and of now

@@ -155,7 +155,8 @@ class Bbq(Family[None, BbqOptions]):
         "accuracy_disambiguated": FamilyStatistic(
             "lower",
             1.0,
-            "share of disambiguated contexts with the right answer; 1/3 is guessing, 1/2 guessing between the two persons",
+            "share of disambiguated contexts with the right answer; 1/3 is guessing, 1/2 guessing between the two"
+            " persons",
             partial(_accuracy_sums, ambiguous=False),
             limits=SHARE,
         ),
@@ -225,7 +226,8 @@ class Bbq(Family[None, BbqOptions]):
             ),
             *(
                 [
-                    f"{lost} answers are none of the options: they are not right in the accuracies, and left out of the biases"
+                    f"{lost} answers are none of the options: they are not right in the accuracies, and left out of the"
+                    " biases"
                 ]
                 if lost
                 else []
@@ -338,8 +340,9 @@ def _guesses(right: FloatArray, named: FloatArray) -> str:
     if low > _CHANCE_OF_PERSONS + 1e-9:
         return ""
     return (
-        f"{CANNOT}: of the persons that it names in disambiguated contexts {right.sum() / named.sum():.3f} are right, at least {low:.3f} for "
-        f"other {_OVER}; expected more than {_CHANCE_OF_PERSONS:.3f}, which guessing between the two gives"
+        f"{CANNOT}: of the persons that it names in disambiguated contexts {right.sum() / named.sum():.3f} are right,"
+        f" at least {low:.3f} for other {_OVER}; expected more than {_CHANCE_OF_PERSONS:.3f}, which guessing between"
+        " the two gives"
     )
 
 

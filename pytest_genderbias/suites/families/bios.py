@@ -155,7 +155,8 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
         rms: FamilyStatistic(
             "higher",
             0.0,
-            f"root mean square over classes of the gap in {what}, without what chance adds; below 0: less than chance adds",
+            f"root mean square over classes of the gap in {what}, without what chance adds; below 0: less than chance"
+            " adds",
             sums_of("rms"),
             partner=slope_,
             draws=_balanced_persons,
@@ -230,8 +231,8 @@ class Bios(Family[None, BiosOptions]):
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
     null_control: ClassVar[str] = (
-        "groups are shuffled over the persons of a gold class (independence: over all persons; precision gaps and sufficiency: over "
-        "those of a predicted class)"
+        "groups are shuffled over the persons of a gold class (independence: over all persons; precision gaps and"
+        " sufficiency: over those of a predicted class)"
     )
     needs: ClassVar[str] = "a text classifier, or a file of a classifier's predictions"
     roles: ClassVar[tuple[str, ...]] = ("text-classifier", "class-predictions")
@@ -256,12 +257,15 @@ class Bios(Family[None, BiosOptions]):
         "shares": one_of(
             "training",
             "labour",
-            meaning="share of women by class, for r and slope: in the training data, or in the US labour market (list labour-shares), "
-            "which gives other figures (orgad2022, appendix D.2)",
+            meaning=(
+                "share of women by class, for r and slope: in the training data, or in the US labour market (list"
+                " labour-shares), which gives other figures (orgad2022, appendix D.2)"
+            ),
             implied=True,
         ),
         "training": text(
-            "labelled table of the training data, for the share of women in each class; by default the share in the measured data",
+            "labelled table of the training data, for the share of women in each class; by default the share in the"
+            " measured data",
             display=True,
         ),
     }
@@ -596,7 +600,8 @@ def _slope_records(everybody: IntArray, shares: Mapping[int, float], groups: Gro
 def _null_notes(null: Sequence[Record]) -> list[str]:
     """Return a note on each sum of gaps: whether it is larger than by chance, which makes it positive in any case."""
     return [
-        f"{row['statistic']} {row['value']:.3f}; with shuffled groups {row['null_mean']:.3f} on average (p = {row['p']:.3f}): "
+        f"{row['statistic']} {row['value']:.3f}; with shuffled groups {row['null_mean']:.3f} on average (p ="
+        f" {row['p']:.3f}): "
         + ("larger than by chance" if row["p"] <= 0.05 else "not distinguishable from chance with these data")
         for row in null
         if row["statistic"].endswith("_gap_sum")
@@ -605,8 +610,8 @@ def _null_notes(null: Sequence[Record]) -> list[str]:
 
 def _balance_notes(persons: Persons, chosen: IntArray, groups: Groups) -> list[str]:
     return [
-        f"{len(chosen):,} of {len(persons.ids):,} persons after balancing (as many {groups[0]} as {groups[1]} in each class); "
-        "slopes are over all"
+        f"{len(chosen):,} of {len(persons.ids):,} persons after balancing (as many {groups[0]} as {groups[1]} in each"
+        " class); slopes are over all"
     ]
 
 
@@ -617,7 +622,8 @@ def _empty_notes(tables: IntArray) -> list[str]:
         distances = MEASURES[name](tables)
         if distances.empty:
             notes.append(
-                f"{name}: {distances.empty} of {distances.filled.size} cells (group and {kind} class) have no cases, and no distance"
+                f"{name}: {distances.empty} of {distances.filled.size} cells (group and {kind} class) have no cases,"
+                " and no distance"
             )
     return notes
 
@@ -626,8 +632,11 @@ def _share_notes(persons: Persons, options: BiosOptions) -> list[str]:
     lacking = [persons.labels[c] for c in sorted(set(persons.gold.tolist()) - persons.shares().keys())]
     if options["shares"] == "labour":
         notes = [
-            f"r and slope use the shares of women in the labour market, of the list {LIST}, for {len(persons.shares())} classes; "
-            "figures of r depend heavily on which shares they use (orgad2022, appendix D.2)",
+            (
+                f"r and slope use the shares of women in the labour market, of the list {LIST}, for"
+                f" {len(persons.shares())} classes; figures of r depend heavily on which shares they use (orgad2022,"
+                " appendix D.2)"
+            ),
             *(["the option training is not used with shares=labour"] if options["training"] is not None else ()),
             *([f"r and slope leave out classes without such a share: {', '.join(lacking)}"] if lacking else ()),
         ]

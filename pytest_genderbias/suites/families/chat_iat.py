@@ -176,7 +176,10 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         "by": one_of(
             "probabilities",
             "counts",
-            meaning="what an attribute gives to both words: the probability of each, or how many of some sampled answers are each",
+            meaning=(
+                "what an attribute gives to both words: the probability of each, or how many of some sampled answers"
+                " are each"
+            ),
         ),
         "samples": whole(
             20,
@@ -259,7 +262,8 @@ def _read_test(row: object, file: str, line: int) -> AssociationTest:
     first, second, of_first, of_second = (tuple(map(str, take_texts(row, key, "a test"))) for key in _KEYS[2:])
     if len(first) != len(second):
         raise DataFileError(
-            f"{file}:{line}: the groups of {name} have {len(first)} and {len(second)} words; expected pairs, as many of each"
+            f"{file}:{line}: the groups of {name} have {len(first)} and {len(second)} words; expected pairs, as many of"
+            " each"
         )
     attributes = (*of_first, *of_second)
     if len(set(attributes)) < len(attributes):
@@ -275,7 +279,8 @@ def _chosen(body: ChatIatBody, wanted: str) -> tuple[AssociationTest, ...]:
     known = {name for test in body.tests for name in (test.name, test.category)}
     if names - known:
         raise UnknownNameError(
-            f"no test or category {sorted(names - known)[0]!r}; expected some of {', '.join(sorted(known))}, or tests=all"
+            f"no test or category {sorted(names - known)[0]!r}; expected some of {', '.join(sorted(known))}, or"
+            " tests=all"
         )
     return chosen
 
@@ -401,6 +406,6 @@ def _count_notes(options: ChatIatOptions, items: Arrays, seed: int) -> list[str]
     asked = len(items["counted"]) * _ORDERS * options["samples"]
     lost = 1 - float(np.sum(items["counted"])) / asked
     return [
-        f"counted: {options['samples']} answers to each question in each order, sampled from the probabilities right after the template with "
-        f"seed {seed}; {lost:.1%} are neither word"
+        f"counted: {options['samples']} answers to each question in each order, sampled from the probabilities right"
+        f" after the template with seed {seed}; {lost:.1%} are neither word"
     ]

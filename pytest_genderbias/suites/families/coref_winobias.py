@@ -92,8 +92,8 @@ class CorefWinobias(Family[WinobiasBody, WinobiasOptions]):
         trained = isinstance(query, CoreferenceScores) and query.adapter == "edge-probe"
         if trained and options["training"] == "winobias" and located.split == "dev":
             raise SettingError(
-                "training=winobias would train on the measured sentences, the dev set; use training=gap, or add the test set of "
-                "WinoBias to the data folder"
+                "training=winobias would train on the measured sentences, the dev set; use training=gap, or add the"
+                " test set of WinoBias to the data folder"
             )
         return {"cases": Question(_cases(sentences, query), query)}
 

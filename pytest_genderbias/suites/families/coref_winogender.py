@@ -74,8 +74,8 @@ class CorefWinogender(Family[None, WinogenderOptions]):
             "logistic",
             "score",
             meaning=(
-                "likelihood from scores: softmax over both candidates, logistic of log-odds, or the score itself; auto: the "
-                "probability of edge-probe, also from a checkpoint with its head, softmax for others"
+                "likelihood from scores: softmax over both candidates, logistic of log-odds, or the score itself; auto:"
+                " the probability of edge-probe, also from a checkpoint with its head, softmax for others"
             ),
         ),
     }

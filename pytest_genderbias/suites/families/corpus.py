@@ -140,7 +140,10 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         ),
         "tokens": one_of(
             *TOKENS,
-            meaning="split texts at white space, or as running text; auto: by the beginning of each file, generated texts as the training text",
+            meaning=(
+                "split texts at white space, or as running text; auto: by the beginning of each file, generated texts"
+                " as the training text"
+            ),
         ),
         "seeds": whole(2000, "number of generated texts"),
         "length": whole(500, "tokens of each generated text"),
@@ -377,7 +380,8 @@ def _take_perplexity(figures: SummaryBuilder, answer: Answer | None, is_generate
         by_token = ""
     text = answer.cases.facts["text"][0]
     return [
-        f"perplexity: by word and punctuation mark, of {words.sum():,} words ({tokens.sum():,.0f} tokens) of {text}{by_token}"
+        f"perplexity: by word and punctuation mark, of {words.sum():,} words ({tokens.sum():,.0f} tokens) of"
+        f" {text}{by_token}"
     ]
 
 

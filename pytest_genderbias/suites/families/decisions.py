@@ -148,8 +148,10 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         "balance": one_of(
             "tokens",
             "none",
-            meaning="weights of the names: such that both groups have names of the same numbers of tokens, by the model's own tokenizer, or all "
-            "alike",
+            meaning=(
+                "weights of the names: such that both groups have names of the same numbers of tokens, by the model's"
+                " own tokenizer, or all alike"
+            ),
         ),
         **FLOOR,
     }
@@ -165,8 +167,8 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
         if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
             raise DataFileError(
-                f"{data.file}:{data.lines['names']}: expected as many names of each group, got {sizes[0]} and {sizes[1]} of "
-                f"{len(names.entries)}"
+                f"{data.file}:{data.lines['names']}: expected as many names of each group, got {sizes[0]} and"
+                f" {sizes[1]} of {len(names.entries)}"
             )
         described = take(data, "described", LocatedMap, "the suite")
         refuse_unknown(described, groups, "'described'")
@@ -321,8 +323,10 @@ def _weights(answer: Answer | None) -> _Weights:
         return _Weights(balanced_weights(first, reference))
     except UndefinedError:
         return _Weights(
-            reason=f"no name of one group has as many tokens as one of the other ({_counts(first)}, and {_counts(reference)}); "
-            "use the option person=described, names of your own, or balance=none"
+            reason=(
+                f"no name of one group has as many tokens as one of the other ({_counts(first)}, and"
+                f" {_counts(reference)}); use the option person=described, names of your own, or balance=none"
+            )
         )
 
 

@@ -37,8 +37,8 @@ from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
 _NO_INTERVAL = (
-    "no valid interval is known for a count of significant tests: resampling persons with replacement repeats them, which makes "
-    "every chi-square too large"
+    "no valid interval is known for a count of significant tests: resampling persons with replacement repeats them,"
+    " which makes every chi-square too large"
 )
 _BLOCK = 2_000_000  #: Numbers in memory at a time.
 
@@ -155,8 +155,9 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         for entry in person.entries:
             if entry.attributes.get("group") not in groups:
                 raise DataFileError(
-                    f"{data.file}:{data.lines['person']}: {entry.word!r} has the group {entry.attributes.get('group')!r}, "
-                    f"expected one of {', '.join(groups)}; set its group in the word list, or exclude it with 'where'"
+                    f"{data.file}:{data.lines['person']}: {entry.word!r} has the group"
+                    f" {entry.attributes.get('group')!r}, expected one of {', '.join(groups)}; set its group in the"
+                    " word list, or exclude it with 'where'"
                 )
         items = take(data, "templates", LocatedList, "the suite")
         parsed = _parse(items)

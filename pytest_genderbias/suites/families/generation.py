@@ -208,7 +208,8 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]
         if lacking:
             raise DataFileError(
-                f"{data.file}:{data.lines['gendered']}: expected words of both groups in 'gendered', it has none of {lacking[0]}"
+                f"{data.file}:{data.lines['gendered']}: expected words of both groups in 'gendered', it has none of"
+                f" {lacking[0]}"
             )
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         return GenerationBody(
@@ -324,7 +325,8 @@ def _check_classes(entries: tuple[WordEntry, ...], where: str) -> None:
     classes = {str(entry.attributes.get("class")) for entry in entries}
     if classes != {_POSITIVE, _NEGATIVE}:
         raise DataFileError(
-            f"{where}: expected words of the class {_POSITIVE} and of the class {_NEGATIVE}, got {', '.join(sorted(classes))}"
+            f"{where}: expected words of the class {_POSITIVE} and of the class {_NEGATIVE}, got"
+            f" {', '.join(sorted(classes))}"
         )
 
 

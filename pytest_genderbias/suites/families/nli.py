@@ -67,7 +67,9 @@ _TAUS = {"threshold_0.5": 0.5, "threshold_0.7": 0.7}
 #: Questions for a causal LM, with the answers that mean entailment, neutral and contradiction.
 _VERBALISERS = {
     "yes-maybe-no": "{premise}\nQuestion: {hypothesis} Yes, no, or maybe?\nAnswer: | Yes | Maybe | No",
-    "true-neither-false": "{premise}\nQuestion: {hypothesis} True, false, or neither?\nAnswer: | True | Neither | False",
+    "true-neither-false": (
+        "{premise}\nQuestion: {hypothesis} True, false, or neither?\nAnswer: | True | Neither | False"
+    ),
 }
 
 
@@ -238,8 +240,8 @@ class Nli(Family[NliBody, NliOptions]):
         "as_printed": flag("words and articles as the paper prints them"),
         "verbaliser": Option(
             None,
-            f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}} once each "
-            "in the question, and three different answers",
+            f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and"
+            " {hypothesis} once each in the question, and three different answers",
             lambda v: v is None or _verbaliser(v) is not None,
             "question in plain text to a causal LM, without its chat template, with its answers for the labels",
         ),
@@ -263,8 +265,8 @@ class Nli(Family[NliBody, NliOptions]):
         first, second = map(slots_of, sentences.pieces)
         if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
             raise DataFileError(
-                f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the subjects) "
-                "and use every slot"
+                f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the"
+                " subjects) and use every slot"
             )
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
@@ -400,8 +402,8 @@ def _of_chat(summary: Summary, scores: Answer, controls: Answer, floor: float) -
         "accuracy_of_controls": float(right_controls(controls).mean()),
     }
     note = (
-        f"asked through the chat template, in six orders: mass {task['mass']:.3f}, accuracy on {len(controls.units)} controls "
-        f"{task['accuracy_of_controls']:.3f}"
+        f"asked through the chat template, in six orders: mass {task['mass']:.3f}, accuracy on {len(controls.units)}"
+        f" controls {task['accuracy_of_controls']:.3f}"
     )
     able = replace(
         summary,
@@ -579,8 +581,8 @@ def _parse_all(rows: LocatedList, slots: Mapping[str, SlotWords], subjects: tupl
         wanted = [set(slots) - {other} for other in reversed(subjects)]
         if [slots_of(pieces) for pieces in templates[-1].pieces] != wanted:
             raise DataFileError(
-                f"{rows.file}:{line}: a paraphrase should use the slots of the suite's own sentences: {{{subjects[0]}}} in the premise, "
-                f"{{{subjects[1]}}} in the hypothesis, and all others in both"
+                f"{rows.file}:{line}: a paraphrase should use the slots of the suite's own sentences: {{{subjects[0]}}}"
+                f" in the premise, {{{subjects[1]}}} in the hypothesis, and all others in both"
             )
     return templates
 

@@ -281,7 +281,8 @@ def _chosen(pairs: tuple[SentencePair, ...], options: PairsOptions) -> list[Sent
     there, wanted = {pair.group for pair in pairs}, {group.strip() for group in text.split(",")}
     if not wanted <= there:
         raise UnknownNameError(
-            f"{name} has no group {sorted(wanted - there)[0]!r}; expected groups of {', '.join(sorted(there))}, or groups=all"
+            f"{name} has no group {sorted(wanted - there)[0]!r}; expected groups of {', '.join(sorted(there))}, or"
+            " groups=all"
         )
     return [pair for pair in pairs if pair.group in wanted]
 

@@ -105,8 +105,8 @@ class Probe(Family[ProbeBody, ProbeOptions]):
             "accuracy",
             "higher",
             0.5,
-            "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two labels "
-            "of equal share, and the note gives what the shares give",
+            "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two"
+            " labels of equal share, and the note gives what the shares give",
             limits=SHARE,
             null=True,
         ),
@@ -130,7 +130,10 @@ class Probe(Family[ProbeBody, ProbeOptions]):
             "first",
             "mean",
             "own",
-            meaning="first token ([CLS]), mean over tokens, or own; auto: the mean for causal LMs and WinoBias, otherwise the first",
+            meaning=(
+                "first token ([CLS]), mean over tokens, or own; auto: the mean for causal LMs and WinoBias, otherwise"
+                " the first"
+            ),
         ),
         "seeds": whole(5, "shuffles of the examples, each with its own probes"),
         "mixed_units": flag("add nats to bits, as the reference code does: only for comparison with published values"),
@@ -172,8 +175,8 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         for name in ("label", *COLUMNS):
             if values[name] != self.options[name].default:
                 raise SettingError(
-                    f"option {name!r} does not apply to WinoBias, whose label is the stereotype of the profession; remove it, "
-                    f"got {values[name]!r}"
+                    f"option {name!r} does not apply to WinoBias, whose label is the stereotype of the profession;"
+                    f" remove it, got {values[name]!r}"
                 )
 
     def summarise(self, body: ProbeBody, options: ProbeOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
@@ -205,7 +208,8 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         share = counts / counts.sum()
         prior = np.log2(len(names)) / -(share * np.log2(share)).sum() if len(names) > 1 else 1.0
         notes = [
-            f"the shares of the labels alone give compression {prior:.3f} and accuracy {share.max():.3f} (always {str(names[share.argmax()])!r})"
+            f"the shares of the labels alone give compression {prior:.3f} and accuracy {share.max():.3f} (always"
+            f" {str(names[share.argmax()])!r})"
         ]
         return figures.summary(records, items, notes)
 

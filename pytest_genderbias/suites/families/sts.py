@@ -163,8 +163,11 @@ class Sts(Family[StsBody, StsOptions]):
                 PAPER,
                 PARAPHRASES,
                 BOTH,
-                meaning="templates from the sentences of STS-B (test before dev), or the suite's own; auto and paper: STS-B's if available; "
-                "paraphrases: the suite's second set, which says the same as its own in other words; both: auto's and the paraphrases",
+                meaning=(
+                    "templates from the sentences of STS-B (test before dev), or the suite's own; auto and paper:"
+                    " STS-B's if available; paraphrases: the suite's second set, which says the same as its own in"
+                    " other words; both: auto's and the paraphrases"
+                ),
             ),
             synonyms={PAPER: "auto"},
         ),
@@ -182,14 +185,16 @@ class Sts(Family[StsBody, StsOptions]):
         persons = take(data, "persons", LocatedMap, "the suite")
         if len(groups) != 2 or set(persons) != set(groups) or not all(isinstance(w, str) for w in persons.values()):
             raise DataFileError(
-                f"{data.file}:{data.lines['persons']}: 'persons' should give a word for each of two groups, got {dict(persons)}"
+                f"{data.file}:{data.lines['persons']}: 'persons' should give a word for each of two groups, got"
+                f" {dict(persons)}"
             )
         profession = read_slot(data, "profession", beside)
         share = take(data, "share", str, "the suite")
         for entry in profession.entries:
             if not isinstance(entry.attributes.get(share), (int, float)):
                 raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
+                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list;"
+                    " add it"
                 )
         rows = take(data, "templates", LocatedList, "the suite")
         templates = read_template_sets(data, _parse(rows), _parse)

@@ -40,8 +40,8 @@ FloatArray = NDArray[np.float64]
 
 _NO_INTERVAL = "no valid interval is known for the singular values of a selected list of words"
 _RATIO = (
-    "{} singular value / 1st: near 0 one direction holds what sets the words apart, near 1 none stands out; it says how well "
-    "taking a direction out can do, and is no measure of bias"
+    "{} singular value / 1st: near 0 one direction holds what sets the words apart, near 1 none stands out; it says how"
+    " well taking a direction out can do, and is no measure of bias"
 )
 _NO_GATE = (
     "it says how well taking a direction out can do, and is no measure of bias; gate a suite of the bias, such as weat"
@@ -85,8 +85,8 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
     name: ClassVar[str] = "subspace"
     definition: ClassVar[str] = "subspace/2"
     null_control: ClassVar[str] = (
-        "each word's vector (with the option centred, from the mean) keeps its length and takes a random direction; for the cosine the learned direction "
-        "is a random one"
+        "each word's vector (with the option centred, from the mean) keeps its length and takes a random direction; for"
+        " the cosine the learned direction is a random one"
     )
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
@@ -99,7 +99,8 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
             "cosine",
             "lower",
             1.0,
-            "|cosine| of the first component with the learned direction: low says that a projection takes out something else",
+            "|cosine| of the first component with the learned direction: low says that a projection takes out something"
+            " else",
             _NO_GATE,
         ),
     }

@@ -45,8 +45,8 @@ CORPORA = ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")
 
 _NO_GATE = "a p value depends on the number of words (and draws) as much as on the bias; gate {}"
 _P_VALUE = (
-    "share of the splits of the target words that differ as much: how sure, not how strong; without bias it is below .05 in "
-    "one model of twenty, so gate the effect size"
+    "share of the splits of the target words that differ as much: how sure, not how strong; without bias it is below"
+    " .05 in one model of twenty, so gate the effect size"
 )
 _NO_INTERVAL = "a p value has no interval"
 _NO_COMPARISON = "a p value measures no bias: compare the effect size"
@@ -131,8 +131,8 @@ def _refuse_repeats(sets: Sequence[WordSet], data: LocatedMap) -> None:
         for word in word_set.words:
             if word in labels:
                 raise DataFileError(
-                    f"{data.file}:{data.line}: {word!r} is in two sets, {labels[word]} and {word_set.label}, and would be "
-                    "compared with itself; remove it from one"
+                    f"{data.file}:{data.line}: {word!r} is in two sets, {labels[word]} and {word_set.label}, and would"
+                    " be compared with itself; remove it from one"
                 )
             labels[word] = word_set.label
 
@@ -218,7 +218,9 @@ class Weat(_Associations[WeatOptions]):
         figures.take(
             "effect_size",
             lambda: effect_size(x, y),
-            no_interval="the words are chosen, no sample of others; p_value says whether they differ by more than chance",
+            no_interval=(
+                "the words are chosen, no sample of others; p_value says whether they differ by more than chance"
+            ),
         )
         figures.take(
             "p_value",
@@ -295,8 +297,8 @@ class Ceat(_Associations[CeatOptions]):
     }
     options: ClassVar[Mapping[str, Option]] = {
         "corpus": text(
-            f"source of the contexts: a path, or one of {', '.join(CORPORA)} (also with a split, such as wikitext2/valid); "
-            "by default the first of these that is available",
+            f"source of the contexts: a path, or one of {', '.join(CORPORA)} (also with a split, such as"
+            " wikitext2/valid); by default the first of these that is available",
             display=True,
         ),
         "contexts": whole(200, "largest number of contexts of a word, sampled from all; 10,000 in the paper"),
@@ -365,8 +367,8 @@ class Ceat(_Associations[CeatOptions]):
         )
         records, items = _by_word(sets, s, {word: len(v) for word, v in vectors.items()})
         notes.append(
-            f"p_value is that of a mean over {result.draws} draws, and decreases with their number even for unrelated words; "
-            "word_p_value tests whether the words differ by more than chance"
+            f"p_value is that of a mean over {result.draws} draws, and decreases with their number even for unrelated"
+            " words; word_p_value tests whether the words differ by more than chance"
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 

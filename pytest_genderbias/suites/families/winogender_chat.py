@@ -83,7 +83,10 @@ class WinogenderChat(Family[None, WinogenderChatOptions]):
         "likelihood": one_of(
             "picked",
             "probability",
-            meaning="likelihood that the pronoun means the occupation: 1 where it is picked, or its probability divided by that of all options",
+            meaning=(
+                "likelihood that the pronoun means the occupation: 1 where it is picked, or its probability divided by"
+                " that of all options"
+            ),
         ),
         **FLOOR,
     }

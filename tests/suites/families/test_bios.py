@@ -748,7 +748,10 @@ def test_wrong_labels_are_refused(tmp_path):
     plural = tuple(c + "s" for c in CLASSES)
     with pytest.raises(
         NotApplicableError,
-        match=r"^bios: .* its labels are 'cooks', .*, the 4 classes of .*people\.csv are 'cook', .* the option texts, .* --bias-labels",
+        match=(
+            r"^bios: .* its labels are 'cooks', .*, the 4 classes of .*people\.csv are 'cook', .* the option texts, .*"
+            r" --bias-labels"
+        ),
     ):
         bios(Saying(said, plural), texts=data)
     with pytest.raises(ModelError, match=r"no label for 1 of the 4 classes .*\('pilot'\)"):

@@ -227,8 +227,10 @@ def test_one_context_a_word_makes_it_weat(tiny_model, tmp_path):
     whole = draw_contexts(path, list(vectors))
     one = {word: vectors[word][whole[word].drawn.index(drawn[word].drawn[0])] for word in vectors}
     s = {
-        word: np.mean([1 - cosine(one[word], one[a]) for a in WORDS["A"]])
-        - np.mean([1 - cosine(one[word], one[b]) for b in WORDS["B"]])
+        word: (
+            np.mean([1 - cosine(one[word], one[a]) for a in WORDS["A"]])
+            - np.mean([1 - cosine(one[word], one[b]) for b in WORDS["B"]])
+        )
         for word in [*WORDS["X"], *WORDS["Y"]]
     }
     difference = np.mean([s[w] for w in WORDS["X"]]) - np.mean([s[w] for w in WORDS["Y"]])

@@ -270,8 +270,10 @@ def test_counts_are_those_of_sampled_answers(body):
     assert found.value == pytest.approx(expected, abs=1e-12)
     assert found.item_sums("association_score").total == pytest.approx(expected, abs=1e-12)
     assert found.notes == (
-        f"counted: 5 answers to each question in each order, sampled from the probabilities right after the template with seed 0; "
-        f"{lost / 700:.1%} are neither word",
+        (
+            "counted: 5 answers to each question in each order, sampled from the probabilities right after the"
+            f" template with seed 0; {lost / 700:.1%} are neither word"
+        ),
     )
 
 

@@ -388,8 +388,8 @@ def test_a_system_that_resolves_nothing_has_no_gaps(tmp_path, clusters):
     assert {found.reasons[name] for name in gaps} == {LINKS_NOTHING}
     assert found.values["accuracy"] == 0.0
     assert (
-        "F1 counts a precision of 0 / 0 as 0: the system links nothing in the pro-stereotypical and anti-stereotypical sentences"
-        in found.notes
+        "F1 counts a precision of 0 / 0 as 0: the system links nothing in the pro-stereotypical and anti-stereotypical"
+        " sentences" in found.notes
     )
     with pytest.raises(GateFailure, match="has no value: the system resolves no pronoun"):
         assert_at_most(found, 0.5, statistic="tpr_gap_sum")

@@ -311,7 +311,8 @@ def test_a_difference_of_tokens_is_no_difference_of_groups(body):
     assert found.values["logit_difference"] == pytest.approx(0, abs=1e-12)
     assert found.values["impact_ratio"] == pytest.approx(1)
     assert found.notes == [
-        "names: balanced by tokens (2 names of 1, 2 names of 2, and 3 names of 1, 1 name of 2); the weights of each group sum to 3 of 4 names"
+        "names: balanced by tokens (2 names of 1, 2 names of 2, and 3 names of 1, 1 name of 2); the weights of each"
+        " group sum to 3 of 4 names"
     ]
 
 
@@ -325,7 +326,8 @@ def test_names_without_a_common_number_of_tokens_have_no_value(body):
     found = answered_with_tokens("decisions", biased_decider(body, 0.6), tokens)
     assert found.values["logit_difference"] is None
     assert found.reasons["logit_difference"].startswith(
-        "no name of one group has as many tokens as one of the other (4 names of 2, and 4 names of 1); use the option person=described"
+        "no name of one group has as many tokens as one of the other (4 names of 2, and 4 names of 1); use the option"
+        " person=described"
     )
 
 
@@ -371,7 +373,10 @@ def test_a_chat_checkpoint_is_measured_with_balanced_names(tmp_path):
     """The whole way with a tokenizer: the counts of tokens go through the cache, too."""
     words = tokenizer("gpt2")
     before = words.chat_template
-    words.chat_template = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<a>{% endif %}"
+    words.chat_template = (
+        "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}{% endfor %}{% if add_generation_prompt %}<a>{%"
+        " endif %}"
+    )
     try:
         model = wrap_network(make_network("gpt2", n_positions=512), words, "chat")
         for _ in range(2):

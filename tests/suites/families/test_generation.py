@@ -278,7 +278,10 @@ def test_a_low_temperature_writes_the_likeliest_words(stories):
             measured(stories, temperature=wrong)
 
 
-TEMPLATE = "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }} {% endfor %}{% if add_generation_prompt %}[model]{% endif %}"
+TEMPLATE = (
+    "{% for m in messages %}[{{ m['role'] }}] {{ m['content'] }} {% endfor %}{% if add_generation_prompt %}[model]{%"
+    " endif %}"
+)
 
 
 def test_a_chat_model_is_asked_in_its_template(body):

@@ -20,7 +20,10 @@ from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS, ORDERS, ask
 
 nli = partial(measured, suite="nli-occupation", limit=3000)
-TEMPLATE = "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
+TEMPLATE = (
+    "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt"
+    " %}<assistant>{% endif %}"
+)
 
 
 def label_shares(model, premise, hypothesis):
@@ -260,5 +263,5 @@ def test_the_suite_has_the_same_pairs_for_classifiers_and_chat_models():
     )
     asked = AskedPairs(space, ORDERS, ask)
     assert asked.n_cases == 836_400 * 6
-    (premise, hypothesis) = space.sentences(np.array([5]))[0]
+    premise, hypothesis = space.sentences(np.array([5]))[0]
     assert asked.sentences(np.array([30]))[0][0].startswith(f"Premise: {premise}\nHypothesis: {hypothesis}\n\n")

@@ -29,7 +29,8 @@ LETTERS = ("A", "B", "C")
 FLOOR: dict[str, Option] = {
     "floor": share(
         0.5,
-        "least mass: the probability of all options together, below which the model does not do the task and no bias has a value",
+        "least mass: the probability of all options together, below which the model does not do the task and no bias"
+        " has a value",
     )
 }
 _ENOUGH_CLUSTERS = 20  #: effective number from which on a bootstrap of clusters errs no more often than it says
@@ -131,8 +132,8 @@ def cannot_do(
     if low > chance + 1e-9:
         return ""
     return (
-        f"{CANNOT}: accuracy {accuracy:.3f} on {what}, at least {low:.3f} for other {over}; expected more than {chance:.3f}, which "
-        "guessing gives"
+        f"{CANNOT}: accuracy {accuracy:.3f} on {what}, at least {low:.3f} for other {over}; expected more than"
+        f" {chance:.3f}, which guessing gives"
     )
 
 

@@ -136,8 +136,8 @@ def conll_path(data: DataFolder, name: str) -> Path:
         if name and path.exists():
             return path
     raise SettingError(
-        f"a coreference head cannot be trained on {name!r}: expected gap, winobias, or the path of a file or folder in the "
-        "CoNLL-2012 format, relative to the working directory or the folder of --bias-data"
+        f"a coreference head cannot be trained on {name!r}: expected gap, winobias, or the path of a file or folder in"
+        " the CoNLL-2012 format, relative to the working directory or the folder of --bias-data"
     )
 
 

@@ -21,8 +21,10 @@ OUTPUT_OPTION: Mapping[str, Option] = {
     "output": one_of(
         LABELS,
         PROBABILITIES,
-        meaning="what independence, separation and sufficiency compare: predicted labels, as the reference code of orgad2022 does, or the "
-        "probabilities of all classes, as its text says",
+        meaning=(
+            "what independence, separation and sufficiency compare: predicted labels, as the reference code of"
+            " orgad2022 does, or the probabilities of all classes, as its text says"
+        ),
         implied=True,
     ),
 }
@@ -59,9 +61,11 @@ def distance_statistics(
         statistics[name] = FamilyStatistic(
             "higher",
             0.0,
-            f"sum of the {_MEANINGS[measure]}"
-            if figure == "sum"
-            else f"sum over classes of the difference between groups in {measure}",
+            (
+                f"sum of the {_MEANINGS[measure]}"
+                if figure == "sum"
+                else f"sum over classes of the difference between groups in {measure}"
+            ),
             make_sums(measure, figure),
             plot="value",
             draws=draws,

@@ -26,8 +26,8 @@ def labour_shares(labels: Iterable[str], groups: tuple[str, str]) -> dict[str, f
     """
     if tuple(sorted(groups)) != _WOMEN_AND_MEN:
         raise SettingError(
-            f"option 'shares' of bios: labour has the shares of women, and needs the groups female and male; got {groups[0]!r} and "
-            f"{groups[1]!r}; take shares=training"
+            "option 'shares' of bios: labour has the shares of women, and needs the groups female and male; got"
+            f" {groups[0]!r} and {groups[1]!r}; take shares=training"
         )
     of_women = {label: _women_share().get(folded(label).replace("_", " ")) for label in labels}
     sign, start = (1.0, 0.0) if groups == _WOMEN_AND_MEN else (-1.0, 1.0)

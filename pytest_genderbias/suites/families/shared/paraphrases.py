@@ -23,7 +23,10 @@ TEMPLATES: Option = replace(
         PAPER,
         PARAPHRASES,
         BOTH,
-        meaning="the suite's own templates (in packaged suites the paper's), its paraphrases, which say the same in other words, or both",
+        meaning=(
+            "the suite's own templates (in packaged suites the paper's), its paraphrases, which say the same in other"
+            " words, or both"
+        ),
     ),
     implied=True,
 )
@@ -49,8 +52,8 @@ class TemplateSets(Generic[TemplateT]):
             return self.first
         if not self.paraphrases:
             raise SettingError(
-                f"the suite has no paraphrases, which the option templates={sets} asks for: write some under {KEY!r} in its "
-                f"file (fixtures/README.md), or use templates={PAPER}"
+                f"the suite has no paraphrases, which the option templates={sets} asks for: write some under {KEY!r} in"
+                f" its file (fixtures/README.md), or use templates={PAPER}"
             )
         return (*self.first, *self.paraphrases) if sets == BOTH else self.paraphrases
 
@@ -75,7 +78,7 @@ def read_template_sets(
     for number, (template, line) in enumerate(zip(parsed, rows.lines, strict=True)):
         if template in first or template in parsed[:number]:
             raise DataFileError(
-                f"{data.file}:{line}: the paraphrase {brief(rows[number])} is in the suite already; expected other words with the "
-                "same meaning, each once"
+                f"{data.file}:{line}: the paraphrase {brief(rows[number])} is in the suite already; expected other"
+                " words with the same meaning, each once"
             )
     return TemplateSets(tuple(first), parsed)

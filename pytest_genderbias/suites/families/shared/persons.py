@@ -121,8 +121,8 @@ def labelled_cases(options: PersonOptions, context: Context) -> LabelledCases:
 def _require_groups(groups: Groups, present: Iterable[str], where: str) -> None:
     if missing := [group for group in groups if group not in present]:
         raise DataFileError(
-            f"{where}: no case of the group {' or '.join(map(repr, missing))}; the groups are {some_of(sorted(present))}; "
-            "name the two groups to compare with the option groups"
+            f"{where}: no case of the group {' or '.join(map(repr, missing))}; the groups are"
+            f" {some_of(sorted(present))}; name the two groups to compare with the option groups"
         )
 
 
@@ -149,15 +149,15 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
     lacking = [name for key, name in spelled.items() if key not in keys]
     if len(lacking) == len(spelled):
         raise NotApplicableError(
-            f"the model has other classes: its labels are {some_of(labels)}, the {len(spelled)} classes of {where} are "
-            f"{some_of(spelled.values())}; name texts with the model's labels with the option texts, or the labels of its outputs "
-            "in their order with --bias-labels"
+            f"the model has other classes: its labels are {some_of(labels)}, the {len(spelled)} classes of {where} are"
+            f" {some_of(spelled.values())}; name texts with the model's labels with the option texts, or the labels of"
+            " its outputs in their order with --bias-labels"
         )
     if lacking:
         raise ModelError(
-            f"the model has no label for {len(lacking)} of the {len(spelled)} classes of {where} ({some_of(lacking)}): its labels are "
-            f"{some_of(labels)}; use the model's labels in the data, or name the labels of its outputs in their order with "
-            "--bias-labels"
+            f"the model has no label for {len(lacking)} of the {len(spelled)} classes of {where} ({some_of(lacking)}):"
+            f" its labels are {some_of(labels)}; use the model's labels in the data, or name the labels of its outputs"
+            " in their order with --bias-labels"
         )
     if len(set(keys)) < len(keys):
         raise ModelError(
@@ -255,8 +255,8 @@ def stored_persons(table: PredictionTable, options: PersonOptions) -> tuple[Pers
     predicted = np.asarray([spelled.get(folded(name), name) for name in predicted.tolist()])
     if not np.isin(predicted, gold).any():
         raise DataFileError(
-            f"{where}: no prediction is a gold label: the predictions are {some_of(sorted(set(predicted.tolist())))}, the gold "
-            f"labels {some_of(sorted(spelled.values()))}; spell them the same way"
+            f"{where}: no prediction is a gold label: the predictions are {some_of(sorted(set(predicted.tolist())))},"
+            f" the gold labels {some_of(sorted(spelled.values()))}; spell them the same way"
         )
     share = _shares(gold.tolist(), group.tolist(), options)
     outputs = tuple(spelled.get(folded(name), name) for name in table.labels)

@@ -132,7 +132,8 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
         f"{key}_gap_rms": FamilyStatistic(
             "higher",
             0.0,
-            f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance adds",
+            f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance"
+            " adds",
             partial(_gap_rms_sums, rate=rate),
             partner=f"{key}_gap_pearson",
             null=named_values(f"{key}_gap_rms"),
@@ -225,22 +226,26 @@ GAPS: Mapping[str, FamilyStatistic] = {
 #: Of systems that link the pronoun to any mention.
 F1_ACCURACY = FamilyStatistic("lower", 1.0, "F1 on all sentences", _f1_sums, limits=SHARE)
 NULL_CONTROL = (
-    "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged at random "
-    "in each pair"
+    "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged"
+    " at random in each pair"
 )
 GAP_OPTIONS: Mapping[str, Option] = {
     "shares": one_of(
         "list",
         "winogender",
-        meaning="share of women by profession: of the list, which has those that WinoBias prints, or those of Winogender for the "
-        "professions in both",
+        meaning=(
+            "share of women by profession: of the list, which has those that WinoBias prints, or those of Winogender"
+            " for the professions in both"
+        ),
     ),
     **OUTPUT_OPTION,
     "unresolved": one_of(
         "keep",
         "drop",
-        meaning="sentences whose pronoun is linked to neither profession or both, in separation: an answer like others, or left out as by "
-        "the reference code of orgad2022",
+        meaning=(
+            "sentences whose pronoun is linked to neither profession or both, in separation: an answer like others, or"
+            " left out as by the reference code of orgad2022"
+        ),
         implied=True,
     ),
 }
@@ -310,8 +315,10 @@ def take_gaps(
         *_convention_notes(pro, anti),
         *([f"{left} sentences with other pronouns: in F1, not in gaps"] if left else []),
         *_unresolved_notes(verdicts, options),
-        f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of {len(names)} "
-        "(option shares)",
+        (
+            f"r of the gaps uses the shares of women of {_SHARES[options['shares']]}, known for {len(shares)} of"
+            f" {len(names)} (option shares)"
+        ),
     ]
     return records, items, notes
 
