@@ -20,7 +20,6 @@ from pytest_genderbias.models.spec import ModelSpec, parse_spec
 _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
-_MOST = 3  #: gates of a first file
 #: Suites for a first file: of chat models, which would fit others, too, of language models, and of all others. Those
 #: that decide most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing
 #: alone.
@@ -29,10 +28,10 @@ _LANGUAGE = ("pronoun-occupation", "lm-occupation")
 #: What restarts of a language model are gated by, since it follows a dose of bias (docs/evidence/doses.md), with which
 #: settings.
 _FELT, _RESTARTS, _OF_CAUSAL = _LANGUAGE[:1], "seeds: 3", "items: wide, seeds: 3"
-_FIRST = (
-    "nli-occupation", "nli-religion", "bios", "coref-winobias", "disco-terms", "coref-occupation", "probe-compression",
-    "weat-names",
-)  # fmt: skip
+#: One gate of other models: on the first of these that fits, alone since gates share their false alarms, or else with a
+#: margin on the first of the weak ones, whose gate would be refused without one.
+_SEES = ("nli-occupation", "probe-compression")
+_WEAK = ("bios", "coref-winobias", "coref-occupation", "disco-terms", "weat-names")
 
 _HEAD = """\
 # Gates on a release: `pytest --bias-model={model}{data}` runs each of them as a test.
@@ -47,6 +46,7 @@ _GATE = """\
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
 _SETTINGS = "    settings: {{limit: {limit}}}   # of {cases:,} cases\n"
+_MARGIN = "    margin: 20%          # yours to choose: without one, the gate would see no growth of 50 %\n"
 _LIMIT = """\
   # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:
   # - suite: {suite}
@@ -138,6 +138,8 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
         )  # fmt: skip
         if fit.cases is not None and fit.cases > 10 * _SAMPLE:
             text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
+        if suite.name in _WEAK:
+            text += _MARGIN
         if suite.name in _FELT and spec is not None and spec.seeded:
             causal = Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM
             text += f"    settings: {{{_OF_CAUSAL if causal else _RESTARTS}}}\n"
@@ -172,10 +174,10 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     runner = Runner(data=data)
     if spec is None:
         return [Fit(runner.suite("lm-occupation"))]
-    for names in (_CHAT, _FELT if spec.seeded else _LANGUAGE, _FIRST):
+    for names, most in ((_CHAT, 3), (_FELT if spec.seeded else _LANGUAGE, 2), (_SEES, 1), (_WEAK, 1)):
         fits = [fit_of(runner, runner.suite(name), spec) for name in names]
         if fitting := [fit for fit in fits if not fit.obstacle]:
-            return fitting[:_MOST]
+            return fitting[:most]
     raise SettingError(
         f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list"
         f" {shlex.quote(spec.spec)}"

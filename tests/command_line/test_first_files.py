@@ -58,7 +58,7 @@ def flags_of(text: str) -> set[str]:
     [
         ("writer", ["pronoun-occupation", "lm-occupation"]),
         ("filler", ["disco-terms"]),
-        ("good", ["nli-occupation", "nli-religion"]),
+        ("good", ["nli-occupation"]),
     ],
 )
 def test_the_gates_are_on_the_suites_that_fit(
@@ -67,8 +67,25 @@ def test_the_gates_are_on_the_suites_that_fit(
     assert type_command(empty, monkeypatch, "init", f"first_models:{which}").status == 0
     gates = read_gates(read_yaml(Path("release.bias.yaml")))
     assert [gate.suite.name for gate in gates] == suites
-    assert all(gate.baseline and gate.margin == Margin() for gate in gates), "worse or not: no margin is asked for"
+    margin = Margin(share=0.2) if which == "filler" else Margin()  # whose gate would be refused without one
+    assert all(gate.baseline and gate.margin == margin for gate in gates)
     assert [gate.settings for gate in gates] == ([{"limit": 4000} if which == "good" else {} for _ in suites])
+
+
+@pytest.mark.parametrize(
+    ("name", "suites"),
+    [
+        ("bert-tiny-mlm", ["pronoun-occupation", "lm-occupation"]),
+        pytest.param("stories260k", ["pronoun-occupation", "lm-occupation"], marks=pytest.mark.slow),
+        pytest.param("minilm-snli", ["nli-occupation"], marks=pytest.mark.slow),
+    ],
+)
+def test_what_is_written_for_a_real_model_is_accepted_at_once(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, shared_data: Path, name: str, suites: list[str]
+) -> None:
+    spec = f"candidate={shared_data / 'models' / name}"
+    assert gated_suites(empty, monkeypatch, spec) == suites
+    assert empty.runpytest("release.bias.yaml", f"--bias-model={spec}", "--bias-update-new").ret == 0
 
 
 def templated(model: Path, template: str | None) -> Path:
