@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
 import sys
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
+from support.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def size() -> ModuleType:
     """The script ``scripts/size.py``."""
-    spec = importlib.util.spec_from_file_location("size", ROOT / "scripts" / "size.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    path = list(sys.path)
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        sys.path[:] = path
-    return module
+    return load_script("size")
 
 
 def test_the_checkout_is_within_its_budgets(size: ModuleType) -> None:

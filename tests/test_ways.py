@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections import Counter
 from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
+from support.scripts import load_script
 
 
 @pytest.fixture(scope="module")
 def ways() -> ModuleType:
     """The script ``scripts/ways.py``."""
-    spec = importlib.util.spec_from_file_location("ways", ROOT / "scripts" / "ways.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["ways"] = module  # where dataclasses look up their annotations
-    try:
-        spec.loader.exec_module(module)
-    finally:
-        del sys.modules["ways"]
-    return module
+    return load_script("ways")
 
 
 @pytest.mark.parametrize(

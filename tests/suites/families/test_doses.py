@@ -5,29 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import re
-import sys
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
 import numpy as np
 import pytest
+from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.text.wordlist import load_wordlist
 
-SCRIPT = Path(__file__).resolve().parents[3] / "scripts" / "doses.py"
-
 
 @pytest.fixture(scope="module")
 def doses() -> ModuleType:
-    spec = spec_from_file_location("doses", SCRIPT)
-    assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+    return load_script("doses")
 
 
 @pytest.mark.parametrize("name", ["winogender-occupations", "lu2018-occupations", "us-occupations"])

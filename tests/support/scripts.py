@@ -1,0 +1,25 @@
+"""Scripts of the checkout as modules."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
+
+
+def load_script(name: str) -> ModuleType:
+    """Import ``scripts/NAME.py``. What it adds to the path of modules is taken away again."""
+    spec = spec_from_file_location(name, SCRIPTS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    path = list(sys.path)
+    sys.modules[name] = module  # where its dataclasses look up their annotations
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path[:] = path
+        del sys.modules[name]
+    return module
