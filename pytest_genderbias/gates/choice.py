@@ -15,8 +15,8 @@ from typing import cast
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.text.numbers import format_number
 from pytest_genderbias.text.printable import brief
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"

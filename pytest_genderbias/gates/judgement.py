@@ -34,7 +34,6 @@ from pytest_genderbias.gates.wording import (
     direction_in_words,
     format_interval,
     format_null,
-    format_number,
     format_record,
     in_lines,
     moved_in_words,
@@ -52,6 +51,7 @@ from pytest_genderbias.measurement.plain_data import (
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.numbers import format_number
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'

@@ -46,17 +46,7 @@ from pytest_genderbias.gates.verdicts import (
     UNCHANGED,
     WITHIN,
 )
-from pytest_genderbias.gates.wording import (
-    ItemMove,
-    Movement,
-    Paragraph,
-    age_in_words,
-    apart,
-    format_number,
-    more_items,
-    round_up,
-    shortened,
-)
+from pytest_genderbias.gates.wording import ItemMove, Movement, Paragraph, age_in_words, more_items, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import sums_of_restarts
@@ -77,6 +67,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import apart, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
 #: threshold.

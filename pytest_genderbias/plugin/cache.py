@@ -13,6 +13,7 @@ from pytest_genderbias.folders import distrusted
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import is_worker
+from pytest_genderbias.text.numbers import counted
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -87,7 +88,7 @@ def describe(cache: Path, most: int) -> str:
     align = ("left", "left", "right", "right", "right", "left")
     return (
         f"score cache: {cache}\n"
-        f"{_counted(len(entries))}, {show_size(sum(entry.size for entry in entries))} "
+        f"{counted(len(entries), 'entries')}, {show_size(sum(entry.size for entry in entries))} "
         f"(bounded to {show_size(most)} at the end of a run)\n\n"
         + tabulate(rows, _HEADERS, tablefmt="simple", disable_numparse=True, colalign=align)
     )
@@ -130,13 +131,9 @@ def _removal_in_words(cache: Path, removal: Removal) -> str:
     >>> _removal_in_words(Path("c"), Removal(2, 1500, 1))
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
-    removed = f"score cache {cache}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
-    left = f", left {_counted(removal.held)} that another process holds or that cannot be locked"
+    removed = f"score cache {cache}: removed {counted(removal.removed, 'entries')} ({show_size(removal.size)})"
+    left = f", left {counted(removal.held, 'entries')} that another process holds or that cannot be locked"
     return removed + (left if removal.held else "")
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} entry" if count == 1 else f"{count:,} entries"
 
 
 def _safe(text: str | None) -> str:

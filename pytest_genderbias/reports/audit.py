@@ -20,6 +20,7 @@ from pytest_genderbias.reports.records import Cell, as_csv, write_records
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.verdict import broken_tests, run_verdict
+from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief, escape, json_text
 from pytest_genderbias.text.strict_json import parse_json
@@ -265,10 +266,10 @@ def _readme(report: RunReport, path: Path) -> None:
     lines = [
         f"# Evidence of a run of {escape(run.date)}",
         "",
-        f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
+        f"pytest-genderbias {escape(run.version)} measured {counted(suites, 'suites')} on {models}.",
         f"Result: {run_verdict(report).text}.",
         (
-            f"{_counted(len(outcomes), 'verdict')}: {failed} failed. {_counted(len(report.not_judged), 'test')} did not"
+            f"{counted(len(outcomes), 'verdicts')}: {failed} failed. {counted(len(report.not_judged), 'tests')} did not"
             " judge."
         ),
         f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
@@ -310,10 +311,6 @@ def _figures(report: RunReport, path: Path) -> None:
     from pytest_genderbias.reports.figures.files import write_figures
 
     write_figures(report, path)
-
-
-def _counted(n: int, thing: str) -> str:
-    return f"{n:,} {thing}{'s' * (n != 1)}"
 
 
 #: What a pack holds, in the order of its README.

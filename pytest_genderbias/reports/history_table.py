@@ -13,6 +13,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
+from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.paragraphs import columns
 from pytest_genderbias.text.printable import brief, brief_list, escape
 from pytest_genderbias.text.suggestions import close_names, expected_instead
@@ -146,7 +147,7 @@ def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace], width: in
         return printable(f"{path}: no run with a measurement")
     count = max(len(dates), *(len(trace.points) for trace in traces))
     days = f"from {dates[0]} to {dates[-1]}" if len(dates) > 1 else f"of {dates[0]}"
-    runs = f"{count} run{'s' * (count > 1)} {days}"
+    runs = f"{counted(count, 'runs')} {days}"
     lines = [printable(f"{path}: {runs}")]
     for model, of_model in groupby(zip(shown, history_rows(shown), strict=True), key=lambda pair: pair[0].model):
         lines += ["", printable(model), columns([_cells(row, width) for _, row in of_model], width, _RIGHT, wrap=True)]

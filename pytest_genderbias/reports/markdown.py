@@ -21,7 +21,7 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
-from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.gates.wording import direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
@@ -34,8 +34,9 @@ from pytest_genderbias.reports.run_tables import (
     variance_rows,
 )
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
+from pytest_genderbias.reports.verdict import broken_tests, decisive_lines, gate_name, run_verdict
 from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.text.numbers import counted, format_number
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
@@ -132,7 +133,9 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield from _other_tables(report)
     figures = list(dict.fromkeys(_figures(report.measurements)))
     if figures:
-        title = f"All figures: {count(len(figures), 'statistic')} of {count(len(report.measurements), 'measurement')}"
+        title = (
+            f"All figures: {counted(len(figures), 'statistics')} of {counted(len(report.measurements), 'measurements')}"
+        )
         yield "the table of all figures", _details(title, _table(_FIGURES, figures))
     if report.not_judged:
         lines = [f"{test.test}: {test.reason}" for test in report.not_judged]
@@ -209,7 +212,7 @@ def _gate_table(gates: Sequence[SettledJudgement]) -> str:
         for settled in sorted(gates, key=lambda settled: settled.outcome != FAILED)[:_MOST_GATES]
     ]  # fmt: skip
     rest = len(gates) - len(rows)
-    return _table(_GATES, rows) + (f"\n\n{count(rest, 'more gate')}, which `--bias-json` has." if rest else "")
+    return _table(_GATES, rows) + (f"\n\n{counted(rest, 'more gates')}, which `--bias-json` has." if rest else "")
 
 
 def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,6 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
-from pytest_genderbias.gates.wording import exact_number
 from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
@@ -28,6 +27,7 @@ from pytest_genderbias.reports.run_tables import (
 )
 from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
+from pytest_genderbias.text.numbers import format_number
 from pytest_genderbias.text.paragraphs import paragraph
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
@@ -149,7 +149,7 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> {exact_number(value.new)}: {value.reason}": (
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": (
             None
         )
         for judgement in (settled.judgement for settled in judgements)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.verdict import gate_name
+from pytest_genderbias.text.numbers import counted, format_number
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
@@ -26,7 +26,7 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
     lines = []
     if corrected:
         lines.append(
-            f"p: two-sided, corrected (Holm) for {corrected} comparison{'s' * (corrected > 1)} of main statistics, all"
+            f"p: two-sided, corrected (Holm) for {counted(corrected, 'comparisons')} of main statistics, all"
             " of this table; better: at 5 %. Bounds are for other items of the same kind, not corrected."
         )
     if others:

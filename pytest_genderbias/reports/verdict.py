@@ -9,6 +9,7 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
 from pytest_genderbias.gates.wording import WIDTH, in_lines
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.text.numbers import counted
 
 #: Exit statuses of pytest after which all tests ran: none failed, some failed, there were none.
 _COMPLETE = (0, 1, 5)
@@ -37,12 +38,12 @@ def run_verdict(report: RunReport) -> RunVerdict:
     """
     gates, errors = report.judgements, broken_tests(report)
     counts = Counter(settled.outcome for settled in gates)
-    of_gates, failed = f"of {count(len(gates), 'gate')}", counts[FAILED]
+    of_gates, failed = f"of {counted(len(gates), 'gates')}", counts[FAILED]
     cut_short = report.run.exit_status not in _COMPLETE
     if failed or errors or report.failures or cut_short:
         parts = [f"{failed:,} {of_gates} failed"] if failed else []
-        parts += [f"{count(len(errors), 'test')} failed without a verdict"] if errors else []
-        parts += [f"{count(len(report.failures), 'failure')} beside the tests"] if report.failures else []
+        parts += [f"{counted(len(errors), 'tests')} failed without a verdict"] if errors else []
+        parts += [f"{counted(len(report.failures), 'failures')} beside the tests"] if report.failures else []
         parts += ["the run was cut short"] if cut_short else []
         return RunVerdict(", ".join(parts), FAILED)
     if report.run.exit_status == _FAILED:  # of another test, or of a worker that died with its test
@@ -77,12 +78,3 @@ def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
         width: columns, to which its paragraphs are wrapped.
     """
     return in_lines(judgement.shown, width).splitlines() or [with_note(judgement.code)]
-
-
-def count(number: int, what: str) -> str:
-    """Return a number of things.
-
-    >>> count(1, "gate"), count(1200, "gate")
-    ('1 gate', '1,200 gates')
-    """
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

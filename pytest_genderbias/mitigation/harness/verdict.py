@@ -27,7 +27,7 @@ from pytest_genderbias.gates.verdicts import (
     TASK_LOST,
     TOO_FEW,
 )
-from pytest_genderbias.gates.wording import Paragraph, format_number, shortened
+from pytest_genderbias.gates.wording import Paragraph, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass
 from pytest_genderbias.measurement.restarts import combine_restarts
@@ -57,6 +57,7 @@ from pytest_genderbias.statistics.inference.reduction import Reduction
 from pytest_genderbias.statistics.inference.sides import SideValues
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.numbers import format_number
 
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.

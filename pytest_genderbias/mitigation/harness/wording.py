@@ -9,12 +9,13 @@ import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
-from pytest_genderbias.gates.wording import Paragraph, approximate, format_number
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction
 from pytest_genderbias.statistics.inference.sides import SideValues
+from pytest_genderbias.text.numbers import approximate, format_number
 
 _MORE_SEEDS = "five seeds or more"
 

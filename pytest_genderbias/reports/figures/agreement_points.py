@@ -7,8 +7,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from pytest_genderbias.reports.figures.data import counted, cut, numbers
+from pytest_genderbias.reports.figures.data import cut, numbers
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.text.numbers import counted
 
 #: Colour and fill of the methods in their order; the models before stand apart in grey.
 _MARKS = tuple((colour, hollow) for hollow in (False, True) for colour in ("first", "second", "third", "fourth"))

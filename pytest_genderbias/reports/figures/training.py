@@ -9,9 +9,10 @@ from typing import Any, Protocol
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.gates.facts import AFTER, BEFORE
-from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
+from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import counted
 
 _LOSS = "loss"
 _COLOURS = ("second", "first", "third", "fourth", "muted")

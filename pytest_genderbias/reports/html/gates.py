@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED
-from pytest_genderbias.gates.wording import Paragraph, direction_in_words, format_number
+from pytest_genderbias.gates.wording import Paragraph, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
     WRITE,
@@ -25,6 +25,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
 from pytest_genderbias.reports.wording import between, bounds_of_change, size_of_change
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import format_number
 
 _ORDER = {FAILED: 0, OTHER: 1, PASSED: 2}
 _SIGNS = {FAILED: "✕", OTHER: "–", PASSED: "✓"}

@@ -22,6 +22,7 @@ from pytest_genderbias.reports.html.tables import (
     naming_cell,
 )
 from pytest_genderbias.reports.run_report import NotJudged, RunReport
+from pytest_genderbias.text.numbers import counted
 
 _TITLES = {
     "gates-then-and-now": "Then and now",
@@ -102,7 +103,7 @@ def make_not_judged(tests: Sequence[NotJudged]) -> PagePart | None:
         return None
     rows = [(test.test, test.model, test.reason) for test in tests]
     title = "Not run, and why"
-    lead = (f"{len(tests):,} test{'s' * (len(tests) > 1)} of this run neither passed nor failed.",)
+    lead = (f"{counted(len(tests), 'tests')} of this run neither passed nor failed.",)
     return PagePart("not-judged", title, _table("not-judged", ("test", "model", "reason"), rows, title), lead)
 
 

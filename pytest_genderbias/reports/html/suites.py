@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_genderbias.gates.wording import format_chance, format_number
+from pytest_genderbias.gates.wording import format_chance
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import SPLITS, chance_of
 from pytest_genderbias.reports.html.gates import GateText, worse_cell
@@ -23,6 +23,7 @@ from pytest_genderbias.reports.wording import between, cases_in_words
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.numbers import format_number
 
 _OVERVIEW = (
     PageColumn("Suite", head=True, wide=True),
