@@ -16,7 +16,7 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
-from pytest_genderbias.text.numbers import format_number
+from pytest_genderbias.text.numbers import format_mean, format_share
 from pytest_genderbias.text.printable import brief
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
@@ -47,7 +47,7 @@ class Rule:
         figure = (
             f"{self.figure} nearest to {self.neutral:g}" if self.wanted == NEAREST else f"{self.wanted} {self.figure}"
         )
-        limits = [f"{name} at most {100 * share:.3g} % worse" for name, share in self.within.items()]
+        limits = [f"{name} at most {format_share(share)} worse" for name, share in self.within.items()]
         return f"{figure}, {' and '.join(limits)}" if limits else figure
 
 
@@ -138,7 +138,7 @@ def why_out(point: TriedPoint, rule: Rule) -> str:
         if worse is None:
             return f"{name} has no value"
         if not worse <= share:
-            return f"{name} {100 * worse:.3g} % worse"
+            return f"{name} {format_share(worse)} worse"
     return ""
 
 
@@ -225,8 +225,8 @@ class TriedGrid:
         rows = [
             [
                 *(_setting_in_words(point.settings[name]) if name in point.settings else "-" for name in names),
-                _mean_in_words(point),
-                *(_share_in_words(point.worse.get(name)) for name in limits),
+                "-" if point.mean is None else format_mean(point.values),
+                *(format_share(point.worse.get(name)) for name in limits),
                 "best" if n == self.best else f"out: {why}" if (why := why_out(point, self.rule)) else "",
             ]
             for n, point in enumerate(self.points)
@@ -270,16 +270,3 @@ def _setting_in_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)
-
-
-def _mean_in_words(point: TriedPoint) -> str:
-    """Return the mean over seeds, and the standard deviation if there are several."""
-    if point.mean is None:
-        return "-"
-    known = [value for value in point.values if value is not None]
-    spread = f" ({np.std(known, ddof=1):.4f})" if len(known) > 1 else ""
-    return f"{format_number(point.mean)}{spread}"
-
-
-def _share_in_words(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.3g} %"

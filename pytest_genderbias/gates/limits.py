@@ -25,7 +25,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import approximate
+from pytest_genderbias.text.numbers import approximate, format_bounds, format_share
 from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:  # which imports all families
@@ -223,7 +223,7 @@ def _judge(measurement: Measurement, limit: Limit, name: str, generalise: bool) 
     code, (least, most) = limit.code(about, bounds.low, bounds.high), limit.edges(about)
     figure, advice, settled = f"{name} is {value:.4g}", "", ""
     if bounds.low != bounds.high:
-        figure += f" ({100 * bounds.level:.3g} %: {bounds.low:.4g} to {bounds.high:.4g})"
+        figure += f" ({format_share(bounds.level)}: {format_bounds(bounds.low, bounds.high)})"
     if code == WITHIN:
         headline = f"{figure}, and should be {bound}"
     elif code == TOO_FEW:

@@ -25,7 +25,6 @@ from pytest_genderbias.gates.facts import (
     WorstCluster,
     anchor_in_words,
     change_in_words,
-    percent,
 )
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
@@ -67,7 +66,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import apart, format_number, round_up
+from pytest_genderbias.text.numbers import apart, format_growth, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
 #: threshold.
@@ -382,7 +381,7 @@ def _seen_in_words(reference: Reference, worse: float) -> str:
     if reference.seen is None or not reference.seen.unit > 0:
         return ""
     growth = worse / reference.seen.unit if abs(worse) > FLOAT_NOISE else 0.0
-    return f", {'+' if growth >= 0 else ''}{percent(growth)} % (sees {reference.seen.in_words})"
+    return f", {format_growth(growth)} % (sees {reference.seen.in_words})"
 
 
 def _margin_in_words(allowed: Allowed | None) -> str:

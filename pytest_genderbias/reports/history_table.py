@@ -13,13 +13,12 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.numbers import counted, format_number
 from pytest_genderbias.text.paragraphs import columns
 from pytest_genderbias.text.printable import brief, brief_list, escape
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
-_NUMBER = ".4g"
 _RIGHT = (2,)  #: columns of the page with numbers
 _WIDE = 100  #: columns of a terminal that shows first values, too
 
@@ -96,7 +95,7 @@ def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[s
     settings = f" {trace.options[:60]}" if (trace.model, trace.suite, trace.statistic) in with_options else ""
     return (
         trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), trace.points[0].date[:10],
-        _number(trace.points[0].value), _number(last.value), moved, _allowed(trace), last.verdict or "measured",
+        format_number(trace.points[0].value), format_number(last.value), moved, _allowed(trace), last.verdict or "measured",
     )  # fmt: skip
 
 
@@ -107,19 +106,15 @@ def _allowed(trace: Trace) -> str:
     words = []
     if last.baseline is not None:
         words.append(
-            f"baseline {last.baseline:{_NUMBER}}" + ("" if last.margin is None else f" {sign} {last.margin:.3g}")
+            f"baseline {format_number(last.baseline)}" + ("" if last.margin is None else f" {sign} {last.margin:.3g}")
         )
     if last.anchor is not None:
-        words.append(f"anchor {last.anchor:{_NUMBER}}")
+        words.append(f"anchor {format_number(last.anchor)}")
     if last.least is not None:
-        words.append(f"at least {last.least:{_NUMBER}}")
+        words.append(f"at least {format_number(last.least)}")
     if last.most is not None:
-        words.append(f"at most {last.most:{_NUMBER}}")
+        words.append(f"at most {format_number(last.most)}")
     return ", ".join(words)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else format(value, _NUMBER)
 
 
 def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.numbers import format_decimals
 from pytest_genderbias.text.printable import escape
 
 if TYPE_CHECKING:
@@ -417,8 +418,8 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     tasks = list(dict.fromkeys(name for entry in history for name in entry["performance"]))
     rows = [
         [
-            str(entry["step"]), _figure(entry["loss"]), *(_figure(entry["performance"].get(name)) for name in tasks),
-            *(_figure(entry["values"].get(name)) for name in shown),
+            str(entry["step"]), format_decimals(entry["loss"]), *(format_decimals(entry["performance"].get(name)) for name in tasks),
+            *(format_decimals(entry["values"].get(name)) for name in shown),
         ]
         for entry in history
     ]  # fmt: skip
@@ -476,7 +477,3 @@ def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise UnknownNameError(f"{name!r} was not measured; there are {', '.join(known) or 'no measurements'}")
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

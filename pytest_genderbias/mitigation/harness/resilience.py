@@ -26,6 +26,7 @@ from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recip
 from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.numbers import format_decimals
 from pytest_genderbias.text.printable import escape
 from pytest_genderbias.text.suggestions import expected_instead
 
@@ -104,10 +105,10 @@ class Resilience:
         rows = []
         for steps, frozen, entries in self._points():
             values = [entry["values"].get(f"{self.suite}/{name}") for entry in entries]
-            row = [str(steps), frozen, *map(_figure, values)]
+            row = [str(steps), frozen, *map(format_decimals, values)]
             if compared:
                 row.append(self._reduction(name, dict(zip(sides, values, strict=True))))
-            row += [_figure(entry["performance"].get(task)) for task in tasks for entry in entries]
+            row += [format_decimals(entry["performance"].get(task)) for task in tasks for entry in entries]
             rows.append(row)
         right = ("right", "left", *("right",) * (len(headers) - 2))
         return tabulate(
@@ -356,7 +357,3 @@ def _in_words(frozen: Frozen) -> str:
     if isinstance(frozen, str):
         return frozen
     return f"embeddings and {frozen} layer{'' if frozen == 1 else 's'}"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
