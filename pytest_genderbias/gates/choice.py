@@ -16,13 +16,15 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.numbers import format_mean, format_share
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, markdown_table
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"
 SCHEMA = 1  #: of :meth:`TriedGrid.to_dict`
 _MOST_LINES = 24  #: points in the text of a verdict
+_UNBROKEN = 10_000  #: columns of a line that is not cut
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 
 
@@ -235,19 +237,12 @@ class TriedGrid:
 
     def table(self) -> str:
         """Return the table of all points as markdown. Text is escaped."""
-        from tabulate import tabulate
-
-        from pytest_genderbias.text.printable import escape
-
-        headers, rows = ([list(map(escape, row)) for row in part] for part in ([self.rows()[0]], self.rows()[1]))
-        return tabulate(rows, headers[0], tablefmt="github", disable_numparse=True)
+        return markdown_table(*self.rows())
 
     def lines(self) -> list[str]:
         """Return the points as lines of a table; of a large grid the first ones."""
-        from tabulate import tabulate
-
         headers, rows = self.rows()
-        table = tabulate(rows[:_MOST_LINES], headers, tablefmt="plain", disable_numparse=True).splitlines()
+        table = columns([headers, *rows[:_MOST_LINES]], _UNBROKEN, indent="").splitlines()
         return [*table, *([f"and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else [])]
 
     def to_dict(self) -> dict[str, object]:

@@ -22,8 +22,8 @@ from pytest_genderbias.papers.claims import (
 from pytest_genderbias.papers.config import PAPER, SMALL, Claim, PaperConfig, PublishedFigure, RunConfig, Table
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
+from pytest_genderbias.text.columns import columns, paragraph
 from pytest_genderbias.text.numbers import counted
-from pytest_genderbias.text.paragraphs import columns, paragraph
 
 NO_RESULT = "no result yet"
 VERDICTS = (AGREES, DIFFERS, TOO_SMALL, NEEDS, NO_RESULT)

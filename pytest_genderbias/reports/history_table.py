@@ -13,9 +13,9 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
+from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.numbers import counted, format_number
-from pytest_genderbias.text.paragraphs import columns
-from pytest_genderbias.text.printable import brief, brief_list, escape
+from pytest_genderbias.text.printable import brief, brief_list, markdown_table
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
@@ -73,10 +73,7 @@ def make_history_table(traces: Sequence[Trace]) -> str:
     ``change``: since the first value that can be compared with the last one. ``allowed``: what the gates of the last
     run allow.
     """
-    from tabulate import tabulate
-
-    rows = [[escape(cell) for cell in row] for row in history_rows(traces)]
-    return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
+    return markdown_table(HEADERS, history_rows(traces))
 
 
 def history_rows(traces: Sequence[Trace]) -> list[tuple[str, ...]]:

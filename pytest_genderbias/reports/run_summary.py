@@ -26,9 +26,8 @@ from pytest_genderbias.reports.run_tables import (
     variance_rows,
 )
 from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
-from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
+from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, wrapped
 from pytest_genderbias.text.numbers import format_number
-from pytest_genderbias.text.paragraphs import paragraph
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full

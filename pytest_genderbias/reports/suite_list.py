@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from pytest_genderbias.measurement.fit import NO_DATA, OTHER_MODEL, OTHER_SETTINGS, Fit
 from pytest_genderbias.suites.suite import Suite
-from pytest_genderbias.text.paragraphs import columns, paragraph
+from pytest_genderbias.text.columns import columns, paragraph
 
 _WHY = {
     NO_DATA: "need data (--bias-data=DIR; docs/reference/data.md says where to get them):",

@@ -11,8 +11,8 @@ from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.columns import columns, one_line, paragraph
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.paragraphs import columns, paragraph, shortened
 from pytest_genderbias.text.wordlist import WordList, load_wordlist
 
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away from it"}
@@ -102,7 +102,7 @@ def _cases(sentences: Sequence[str], width: int) -> list[str]:
         return [
             paragraph("they come from data, or from the model: name the folder with --bias-data=DIR", width, _INDENT)
         ]
-    return [paragraph(shortened(printable(one), _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
+    return [paragraph(one_line(one, _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
 
 
 def _criticisms(suite: Suite, width: int) -> list[str]:

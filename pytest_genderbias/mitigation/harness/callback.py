@@ -28,7 +28,7 @@ from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_decimals
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
     from transformers import (
@@ -409,8 +409,6 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     |--------|--------|--------------------------------|
     |     50 | 2.5000 |                         0.2500 |
     """
-    from tabulate import tabulate
-
     history, main = _history_and_main(watched)
     known = dict.fromkeys(name for entry in history for name in entry["values"])
     shown = list(statistics) or main or list(known)
@@ -423,9 +421,8 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
         ]
         for entry in history
     ]  # fmt: skip
-    headers = [escape(name) for name in ("step", _LOSS, *tasks, *shown)]
-    right = ("right",) * len(headers)
-    return tabulate(rows, headers, tablefmt="github", disable_numparse=True, colalign=right) if rows else ""
+    headers = ["step", _LOSS, *tasks, *shown]
+    return markdown_table(headers, rows, range(len(headers)))
 
 
 def loss_association(watched: Watched, statistic: str | None = None) -> dict[str, float | int]:

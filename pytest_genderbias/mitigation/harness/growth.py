@@ -27,7 +27,7 @@ from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_mean
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -117,8 +117,6 @@ class Growth:
         Raises:
             UnknownNameError: the suite has no such statistic.
         """
-        from tabulate import tabulate
-
         name = statistic or self.main
         columns = {
             f"{side}: {'of the task, ' if task and figure == name else ''}{figure}": self.curve(side, figure, task)
@@ -128,10 +126,7 @@ class Growth:
         places = sorted({place for curve in columns.values() for place in curve})
         headers = ["% of the training" if self.by_share else "step", *columns]
         rows = [[f"{place:g}", *(format_mean(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
-        return tabulate(
-            rows, [escape(header) for header in headers], tablefmt="github", disable_numparse=True,
-            colalign=("right",) * len(headers),
-        )  # fmt: skip
+        return markdown_table(headers, rows, range(len(headers)))
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values, which :meth:`from_dict` reads."""

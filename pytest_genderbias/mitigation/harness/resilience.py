@@ -27,7 +27,7 @@ from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_decimals
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.printable import markdown_table
 from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:
@@ -90,8 +90,6 @@ class Resilience:
 
         Sides called before and after also get the reduction: the share of the distance from neutral that is removed.
         """
-        from tabulate import tabulate
-
         sides = list(self.by_step)
         name = self._known(statistic)
         compared = {BEFORE, AFTER} <= set(sides)
@@ -110,11 +108,7 @@ class Resilience:
                 row.append(self._reduction(name, dict(zip(sides, values, strict=True))))
             row += [format_decimals(entry["performance"].get(task)) for task in tasks for entry in entries]
             rows.append(row)
-        right = ("right", "left", *("right",) * (len(headers) - 2))
-        return tabulate(
-            [[escape(cell) for cell in row] for row in rows], [escape(h) for h in headers], tablefmt="github",
-            disable_numparse=True, colalign=right,
-        ) if rows else ""  # fmt: skip
+        return markdown_table(headers, rows, [i for i in range(len(headers)) if i != 1])
 
     def _points(self) -> list[tuple[int, str, list[HistoryEntry]]]:
         """Return steps, frozen part, and the entry of each side; each training once."""
