@@ -22,7 +22,7 @@ from pytest_genderbias.papers.claims import (
 from pytest_genderbias.papers.config import PAPER, SMALL, Claim, PaperConfig, PublishedFigure, RunConfig, Table
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
-from pytest_genderbias.text.columns import columns, paragraph
+from pytest_genderbias.text.columns import columns, one_line, paragraph
 from pytest_genderbias.text.numbers import counted
 
 NO_RESULT = "no result yet"
@@ -229,7 +229,7 @@ def _brief(value: object) -> str:
             for member in value
         )
     text = "not set" if value is None else _FOLDER.sub("", str(value)).replace("{", "").replace("}", "")
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return one_line(text)
 
 
 def lines_of(table: Table, runs: Mapping[str, StoredRun]) -> list[str]:

@@ -12,7 +12,6 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
-from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import (
@@ -25,7 +24,7 @@ from pytest_genderbias.reports.run_tables import (
     variance_notes,
     variance_rows,
 )
-from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
+from pytest_genderbias.reports.verdict import baseline_history, broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, wrapped
 from pytest_genderbias.text.numbers import format_number
 
