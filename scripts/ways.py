@@ -35,7 +35,7 @@ _HELPERS = (
     "text.numbers",
     "text.printable",
     "gates.wording",
-    "mitigation.harness.wording",
+    "mitigation.harness.reduction_texts",
     "measurement.plain_data",
 )
 _LONGEST_LOOP = 12

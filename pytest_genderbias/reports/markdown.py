@@ -31,9 +31,9 @@ from pytest_genderbias.reports.run_tables import (
     reduction_rows,
     variance_rows,
 )
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines, gate_name, run_verdict
+from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.reports.verdict import baseline_history, broken_tests, decisive_lines, gate_name, run_verdict
-from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.text.numbers import counted, format_number
 from pytest_genderbias.text.printable import cut
 

@@ -13,7 +13,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports import history
-from pytest_genderbias.reports.figures import runs, tables, units
+from pytest_genderbias.reports.figures import runs, table_pictures, units
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.suites.statistic import Statistic
@@ -34,12 +34,12 @@ BUILDERS: Mapping[str, _Builder] = {
     "coref-winogender": units.pronoun_likelihood,
     "corpus": units.word_bias,
     "decisions": units.decision_bars,
-    "disco": tables.fills,
+    "disco": table_pictures.fills,
     "generation": units.sentiment_bars,
     "lm-occupation": units.occupation_bars,
-    "nli": tables.heat_map,
+    "nli": table_pictures.heat_map,
     "pairs-pll": units.histogram,
-    "probe": tables.compression,
+    "probe": table_pictures.compression,
     "pronoun-occupation": units.pronoun_ratio,
     "sts": units.sentence_similarity,
     "subspace": units.along_component,
@@ -59,7 +59,7 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
     build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
     if build is None or not measurement.items or measurement.value is None:
         return ()
-    made = tables.restarts(measurement) if measurement.restarts else build(measurement)
+    made = table_pictures.restarts(measurement) if measurement.restarts else build(measurement)
     return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)
 
 

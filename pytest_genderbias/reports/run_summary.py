@@ -24,7 +24,7 @@ from pytest_genderbias.reports.run_tables import (
     variance_notes,
     variance_rows,
 )
-from pytest_genderbias.reports.verdict import baseline_history, broken_tests, decisive_lines
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, wrapped
 from pytest_genderbias.text.numbers import format_number
 

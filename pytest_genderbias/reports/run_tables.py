@@ -11,7 +11,7 @@ from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.verdict import gate_name
+from pytest_genderbias.reports.run_verdict import gate_name
 from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
 
 COMPARED = (

@@ -30,8 +30,8 @@ from pytest_genderbias.reports.html.sections import SuiteSection, make_not_judge
 from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, run_verdict
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.reports.verdict import baseline_history, broken_tests, run_verdict
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import load_suite, suite_names

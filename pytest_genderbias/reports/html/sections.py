@@ -26,7 +26,7 @@ from pytest_genderbias.reports.html.tables import (
     number_cell,
 )
 from pytest_genderbias.reports.run_report import NotJudged, RunReport
-from pytest_genderbias.reports.wording import between, cases_in_words
+from pytest_genderbias.reports.shared_texts import between, cases_in_words
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.summary import Record
