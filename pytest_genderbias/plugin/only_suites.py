@@ -20,8 +20,8 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how much is measured of suites that nobody named, and how long it takes."""
     from pytest_genderbias.plugin.options import SETTINGS
 
-    settings = config.stash[SETTINGS]
-    if not settings.selection.includes_all or not settings.models:
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or not settings.selection.includes_all or not settings.models:
         return []
     from pytest_genderbias.plugin.expected_time import expected_line
 

@@ -10,8 +10,9 @@ import pytest
 from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
-from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
-from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
+from pytest_genderbias.plugin.flag_values import Origin
+from pytest_genderbias.plugin.flags import FLAGS
+from pytest_genderbias.plugin.options import Settings, read_settings
 
 ORIGIN = Origin("bias_cache_size", Path(), Path())
 NO_INI = {
@@ -76,7 +77,7 @@ def ray_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings_of(pytester: pytest.Pytester, *arguments: str) -> Settings:
-    return pytester.parseconfigure(*arguments).stash[SETTINGS]
+    return read_settings(pytester.parseconfigure(*arguments))
 
 
 def expected(field: str, folder: Path) -> object:
@@ -99,7 +100,7 @@ def test_every_setting_is_a_declared_flag_with_help() -> None:
     for flag in FLAGS.values():
         assert flag.name.startswith("--bias-" if flag.is_typed_by_name else "bias_") and flag.help
         assert flag.is_typed_by_name or flag.has_ini
-        assert isinstance(flag, Switch) == (flag.metavar == "")
+        assert not (flag.is_switch and (flag.repeatable or flag.default))
     assert {flag.name for flag in FLAGS.values() if not flag.has_ini} == NO_INI
 
 
@@ -110,9 +111,9 @@ def test_every_flag_reaches_the_settings(pytester: pytest.Pytester, without: set
         flag = FLAGS[field]
         if not flag.is_typed_by_name:
             continue
-        values = text.split() if isinstance(flag, RepeatableFlag) else [text]
+        values = text.split() if flag.repeatable else [text]
         if field not in without:
-            arguments += [flag.name] if isinstance(flag, Switch) else [f"{flag.name}={value}" for value in values]
+            arguments += [flag.name] if flag.is_switch else [f"{flag.name}={value}" for value in values]
     settings, untouched = settings_of(pytester, *arguments), settings_of(pytester)
     for field in EXAMPLES.keys() - without - {name for name, flag in FLAGS.items() if not flag.is_typed_by_name}:
         assert plain(getattr(settings, field)) == expected(field, pytester.path), field
@@ -132,8 +133,7 @@ def test_every_ini_key_reaches_the_settings(pytester: pytest.Pytester, without: 
 def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
     shown = pytester.runpytest("--help").stdout.str()
     assert "bias regression tests" in shown
-    listed: list[Flag] = list(FLAGS.values())
-    for flag in listed:
+    for flag in FLAGS.values():
         typed = f"  --{flag.ini_key.replace('_', '-')}{f'={flag.metavar}' if flag.metavar else ''}"
         assert (typed in shown) == flag.is_typed_by_name
         if flag.has_ini:
