@@ -25,7 +25,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flag_values import Origin
 from pytest_genderbias.plugin.flags import FLAGS, PREFIX, Flag
-from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
+from pytest_genderbias.plugin.items.bias_item import BiasItem, uses_fixture
 from pytest_genderbias.plugin.signs import keys_of_ini_file
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
@@ -36,13 +36,10 @@ _PARSE = "parse"  #: key of the parser in the metadata of a field
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
-def parsed(parse: Callable[[str, Origin], T]) -> T:
-    """Declare a setting that a parser makes of a text; without a text and a default it is ``None``."""
-    return cast("T", field(metadata={_PARSE: parse}))
-
-
-def parsed_together(parse: Callable[[list[str], Origin], T]) -> T:
-    """Declare a setting that a parser makes of all values of a flag that can be repeated."""
+def parsed(parse: Callable[[str, Origin], T] | Callable[[list[str], Origin], T]) -> T:
+    """Declare a setting that a parser makes of a text, or of all values of a flag that can be repeated. Without a text
+    and a default it is ``None``.
+    """
     return cast("T", field(metadata={_PARSE: parse}))
 
 
@@ -50,11 +47,11 @@ def parsed_together(parse: Callable[[list[str], Origin], T]) -> T:
 class Settings:
     """All settings of a run, checked. Those without a parser are as they were written; properties combine several."""
 
-    models: tuple[ModelSpec, ...] = parsed_together(parse.models)
-    selection: parse.SuiteSelection = parsed_together(parse.suites)
+    models: tuple[ModelSpec, ...] = parsed(parse.models)
+    selection: parse.SuiteSelection = parsed(parse.suites)
     limit: int | None = parsed(parse.whole_number(1))
     seed: int = parsed(parse.whole_number(0))
-    options: tuple[parse.SuiteOption, ...] = parsed_together(parse.suite_options)
+    options: tuple[parse.SuiteOption, ...] = parsed(parse.suite_options)
     device: str
     dtype: str = parsed(parse.choice(*DTYPES))
     batch_tokens: int | None = parsed(parse.whole_number(1))
@@ -63,7 +60,7 @@ class Settings:
     workers: tuple[int, int] | None = parsed(parse.workers)
     labels: tuple[str, ...] | None = parsed(parse.names)
     trust_remote_code: bool
-    tokenizers: tuple[tuple[str, str], ...] = parsed_together(parse.named_places)
+    tokenizers: tuple[tuple[str, str], ...] = parsed(parse.named_places)
     allow_remote: bool
     endpoint_version: str | None = parsed(parse.one_line)
     endpoint_timeout: int = parsed(parse.whole_number(1))

@@ -13,7 +13,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.cache import keep_cache
 from pytest_genderbias.plugin.interruptions import Interruptions
-from pytest_genderbias.plugin.items.base import BiasItem, keep_node_id
+from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import gate_marker, mark
 from pytest_genderbias.plugin.options import (
