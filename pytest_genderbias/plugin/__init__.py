@@ -20,8 +20,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_genderbias.plugin.at_work import at_work
 from pytest_genderbias.plugin.fixtures import (
+    at_work,
     bias_baseline,
     bias_measure,
     bias_mitigation,

@@ -1,13 +1,11 @@
-"""The fixtures for tests in Python."""
+"""The fixtures for tests in Python, and the plugin at work, which makes what they return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
-
-from pytest_genderbias.plugin.at_work import at_work
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -15,7 +13,21 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.models.model import Model
     from pytest_genderbias.models.spec import ModelSpec
+    from pytest_genderbias.plugin.work import Work
     from pytest_genderbias.suites.suite import Suite
+
+AT_WORK = "genderbias-work"  #: under which pytest knows the plugin at work
+
+
+def at_work(config: pytest.Config) -> Work:
+    """Return the plugin at work in a run. It is imported, and registered with pytest, when it is first asked for."""
+    work = config.pluginmanager.get_plugin(AT_WORK)
+    if work is None:
+        from pytest_genderbias.plugin.work import Work
+
+        work = Work(config)
+        config.pluginmanager.register(work, AT_WORK)
+    return cast("Work", work)
 
 
 class Measure(Protocol):

@@ -39,8 +39,7 @@ from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
-from pytest_genderbias.plugin.run_failures import count_failures
-from pytest_genderbias.plugin.terminal import show
+from pytest_genderbias.plugin.terminal import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
 from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (

@@ -7,14 +7,13 @@ import sys
 
 import pytest
 
-from pytest_genderbias.plugin.at_work import NAME
+from pytest_genderbias.plugin.fixtures import AT_WORK
 
 HEAVY = {"torch", "transformers", "numpy", "scipy", "matplotlib", "jinja2", "yaml", "tabulate", "asyncio"}
 #: What every run of pytest imports of the package where it is installed; each module more costs all of them.
 AT_LOAD = [
     "pytest_genderbias",
     "pytest_genderbias.plugin",
-    "pytest_genderbias.plugin.at_work",
     "pytest_genderbias.plugin.fixtures",
     "pytest_genderbias.plugin.flags",
     "pytest_genderbias.plugin.signs",
@@ -48,7 +47,7 @@ def test_can_be_switched_off(project: pytest.Pytester) -> None:
     assert project.runpytest("-p", "no:genderbias", "--bias-model=gpt2").ret == pytest.ExitCode.USAGE_ERROR
 
 
-def test_an_unrelated_suite_imports_six_modules_of_the_package(project: pytest.Pytester) -> None:
+def test_an_unrelated_suite_imports_five_modules_of_the_package(project: pytest.Pytester) -> None:
     project.makepyfile(f"""
         import sys
 
@@ -82,7 +81,7 @@ def test_the_plugin_is_put_to_work_where_it_is_set_up(
     pytester: pytest.Pytester, arguments: tuple[str, ...], ini: str, works: bool
 ) -> None:
     pytester.makeini(f"[pytest]\n{ini}")
-    assert pytester.parseconfigure(*arguments).pluginmanager.has_plugin(NAME) == works
+    assert pytester.parseconfigure(*arguments).pluginmanager.has_plugin(AT_WORK) == works
 
 
 @pytest.fixture
