@@ -103,16 +103,16 @@ FLAGS: Mapping[str, Flag] = {
     "dtype": Flag("--bias-dtype", "DTYPE",
         "number format of the weights: float32, float16, bfloat16, float64, auto (that of each checkpoint)",
         default="float32"),
-    "batch_tokens": Flag("--bias-batch-tokens", "N",
+    "batch_tokens": Flag("bias_batch_tokens", "N",
         "tokens in a batch (default: chosen automatically; halved when memory runs out)"),
-    "executor": Flag("--bias-executor", "process|ray",
+    "executor": Flag("bias_executor", "process|ray",
         "where cases are scored: in the process of the run, or by workers of a Ray cluster; needs the extra [ray]",
         default="process"),
     "ray": Flag("bias_ray", "HOST:PORT|local",
-        "the cluster of --bias-executor=ray: one that runs, or one of this machine that only its own processes reach "
+        "the cluster of bias_executor=ray: one that runs, or one of this machine that only its own processes reach "
         "and that ends with the run", default="local"),
     "workers": Flag("bias_workers", "N[xT]",
-        "number of workers of --bias-executor=ray, and threads of each, as 4x2 (default: one of one thread for each "
+        "number of workers of bias_executor=ray, and threads of each, as 4x2 (default: one of one thread for each "
         "CPU, or one for each GPU)"),
     "labels": Flag("--bias-labels", "A,B,C",
         "names of a classifier's outputs, in order, if its config does not name them"),
@@ -146,7 +146,7 @@ FLAGS: Mapping[str, Flag] = {
         has_ini=False),
     "update_new": Flag("--bias-update-new", "",
         "accept the measured values where there is no baseline entry yet", has_ini=False),
-    "correct_for": Flag("--bias-correct-for", "model|module|none|N",
+    "correct_for": Flag("bias_correct_for", "model|module|none|N",
         "the comparisons that the bounds of a worsening hold for together: with a baseline, all gated statistics of "
         "the model or of the test's module; between models, those of the gate file or of the flags; 'none' or a "
         "number applies to both", default="model"),

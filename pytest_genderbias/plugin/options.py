@@ -123,17 +123,25 @@ SETTINGS = pytest.StashKey[Settings]()
 
 
 def refuse_misspelt_flags(unknown: Iterable[str]) -> None:
-    """Refuse a flag that nearly is one of ours, among arguments that pytest does not know.
+    """Refuse a flag that nearly is one of ours, or that is a key of the ini file, among arguments that pytest does not
+    know.
 
     Raises:
         pytest.UsageError: there is one.
     """
-    names = [flag.name.removeprefix(PREFIX) for flag in FLAGS.values()]
+    keys = {flag.name: flag.metavar or "true" for flag in FLAGS.values() if not flag.is_typed_by_name}
+    names = [flag.name.removeprefix(PREFIX) for flag in FLAGS.values() if flag.is_typed_by_name]
     for argument in unknown:
-        name = argument.partition("=")[0]
-        if name.startswith(PREFIX) and (near := close_names(name.removeprefix(PREFIX), names)):
-            flags = [PREFIX + one for one in near]
-            raise pytest.UsageError(printable(f"unrecognized arguments: {argument}; {expected_instead(name, flags)}"))
+        name, _, value = argument.partition("=")
+        if not name.startswith(PREFIX):
+            continue
+        key, instead = name.removeprefix("--").replace("-", "_"), ""
+        if key in keys:
+            instead = f"it is a key of the ini file; for one run write -o {key}={value or keys[key]}"
+        elif near := close_names(name.removeprefix(PREFIX), names):
+            instead = expected_instead(name, [PREFIX + one for one in near])
+        if instead:
+            raise pytest.UsageError(printable(f"unrecognized arguments: {argument}; {instead}"))
 
 
 def _refuse_misspelt_keys(config: pytest.Config) -> None:
@@ -182,7 +190,7 @@ def _check_executor(settings: Settings) -> None:
         raise pytest.UsageError(
             f"--bias-model: this is one of {process_count()} processes (WORLD_SIZE) that accelerate launch or torchrun"
             " started, and each would measure everything; start pytest without them (several devices score with"
-            " --bias-executor=ray)"
+            " -o bias_executor=ray)"
         )
 
 
