@@ -36,7 +36,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode:
     )
     settings, texts = read_settings(config), []
     if config.getoption("bias_cache_info"):
-        texts.append(cache_information(settings, config.getoption("bias_cache_clear")))
+        texts.append(cache_information(settings, config.getoption("bias_cache_clear"), terminal_width()))
     try:
         if config.getoption("bias_list"):
             texts.append(_suites(settings))
