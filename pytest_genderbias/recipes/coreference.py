@@ -13,30 +13,17 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
+from pytest_genderbias.recipes.checks import check_whole
 from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
 from pytest_genderbias.recipes.examples import order_by_length
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
+from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import (
-    ADDED_LATER,
-    ENCODER,
-    NOTHING,
-    PLAIN,
-    FrozenEncoderRecipe,
-    MentionRecipe,
-    Performance,
-    Recipe,
-    Row,
-    Training,
-    identifying_settings,
-)
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
+from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
+from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
@@ -51,7 +38,7 @@ _MENTIONS = "mentions"
 
 
 @dataclass(frozen=True)
-class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
+class CoreferenceTuning(TrainingSettings):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
     The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are
@@ -63,53 +50,35 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
 
     ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files.
     ``held_out``: share of the documents for ``f1`` and ``conll_f1``, which are never trained on; the draw does not
-    depend on the seed. ``max_rows``: maximum number of documents. ``epochs``: may be fractional. ``batch_size``:
-    documents. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a
-    frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of tokens that
-    the encoder reads together; longer documents are cut at line ends. ``head_size`` and ``dropout``: of the head.
+    depend on the seed. ``max_rows``: maximum number of documents. ``batch_size``: documents. ``learning_rate``: by
+    default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 %
+    of the steps it falls linearly. ``max_length``: maximum number of tokens that the encoder reads together; longer
+    documents are cut at line ends. ``head_size`` and ``dropout``: of the head.
     ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number
-    k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place. ``arguments``: arguments
-    of ``transformers.TrainingArguments``, which override the settings.
+    k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
     """
 
     name: ClassVar[str] = "coreference"
     columns: ClassVar[tuple[str, ...]] = ("text",)
     mentions: ClassVar[str] = _MENTIONS
-    label: ClassVar[str | None] = None
-    group: ClassVar[str | None] = None
-    makes_task: ClassVar[bool] = True
-    data: str | None = None
+    located: ClassVar[tuple[str, ...]] = ("data", "training")
     training: str = "gap"
     held_out: float = 0.1
     max_rows: int | None = None
     epochs: float = 5.0
     batch_size: int = 8
-    learning_rate: float | None = None
     max_length: int = 384
     head_size: int = 256
     dropout: float = 0.3
-    arguments: Mapping[str, object] = field(default_factory=dict)
     freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
-        check_arguments(self.arguments)
-        check_freeze(self.freeze)
-        check_share("held_out", self.held_out)
-        check_share("dropout", self.dropout, zero=True)
-        for name, least in (("max_rows", 1), ("batch_size", 1), ("max_length", 16), ("head_size", 1)):
-            if name != "max_rows" or self.max_rows is not None:
-                check_whole(name, vars(self)[name], least)
-        check_positive("epochs", self.epochs)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
+        check_whole("max_length", self.max_length, 16)
+        super().__post_init__()
 
-    def settings(self) -> dict[str, object]:
-        """Return the settings, with a digest of the documents in place of their source."""
-        settings = identifying_settings(self)
-        for name in ("data", "training"):
-            del settings[name]
-        return {**settings, "arguments": dict(self.arguments), "digest": self._parts.digest[:16]}
+    def _identity(self) -> dict[str, object]:
+        return {"digest": self._parts.digest[:16]}
 
     @property
     def encoder_is_frozen(self) -> bool:
@@ -141,22 +110,13 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         frozen_parameters(network, self.freeze)
         return as_scorer(model, network)
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
+        """Return what the Trainer is given.
 
         Raises:
-            NotApplicableError: the model lacks the span scorer, or ``accelerate`` is not installed.
             DataFileError: the model reads two mentions in no document.
-            ModelError: the loss became NaN or infinite.
-            SettingError: there are no rows, a method changed a text without its mentions, or the files cannot be
-                written.
+            SettingError: a method changed a text without its mentions.
         """
-        require_train()
-        _require_scorer(model)
-        if (folder / "model").is_dir():
-            return folder / "model"
-        if not rows:
-            raise SettingError("there is no row to train on")
         _check_mentions(rows)
         examples = self._examples(model, rows)
         if not len(examples):
@@ -165,13 +125,11 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         if training.new_head:
             seeded(seed, network.renew_head)
         network.config.head = {"documents": len(examples), "data": Path(self.training).name}
-        training = with_freeze(training, self.freeze)
-        arguments = tuning_arguments(self, model, training)
+        arguments = self._tuning_arguments(model, training)
         batch = int(arguments["per_device_train_batch_size"])
         examples.order = order_by_length(examples.lengths, batch, float(arguments["num_train_epochs"]), seed)
         arguments |= {"train_sampling_strategy": "sequential", "num_train_epochs": 1, "remove_unused_columns": False}
-        tokenizer = model.backend.tokenizer
-        return run_trainer(network, tokenizer, examples, examples.collate, folder, seed, arguments, training)
+        return network, examples, examples.collate, arguments, training
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return F1 on the held-out documents, which are its units.
@@ -185,24 +143,27 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             NotApplicableError: the model lacks the span scorer.
             UndefinedError: no pair corefers, and none is predicted to.
         """
-        _require_scorer(model)
+        self._require_own(model)
         rows = self._parts.held_out
-        reader = DocumentReader(model.backend.tokenizer, self._longest(model))
-        documents = [reader.read(row["text"], _spans(row)) for row in rows]
+        documents = self._read(model, rows)
         tables = pair_scores(model.backend, documents)
         pairs = _pair_performance(rows, tables)
         clusters = _cluster_performance(rows, documents, tables)
         return [pairs] if clusters is None else [pairs, clusters]
 
     def _examples(self, model: Model, rows: Sequence[Row]) -> _Documents:
-        reader = DocumentReader(model.backend.tokenizer, self._longest(model))
-        documents = [reader.read(row["text"], _spans(row)) for row in rows]
+        documents = self._read(model, rows)
         read = [i for i, document in enumerate(documents) if document.is_read.sum() > 1]
         clusters = [_clusters(rows[i])[documents[i].is_read] for i in read]
         return _Documents([documents[i] for i in read], clusters, int(model.backend.tokenizer.pad_token_id or 0))
 
-    def _longest(self, model: Model) -> int:
-        return min(self.max_length, model.backend.max_length or self.max_length)
+    def _read(self, model: Model, rows: Sequence[Row]) -> list[DocumentTokens]:
+        reader = DocumentReader(model.backend.tokenizer, self._longest(model.backend))
+        return [reader.read(row["text"], [(start, end) for start, end, *_ in row[_MENTIONS]]) for row in rows]
+
+    def _require_own(self, model: Model) -> None:
+        if not _has_scorer(model):
+            raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")
 
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
         """Return the encoder of a network with a span scorer that is initialised from the seed."""
@@ -218,8 +179,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
 
     @cached_property
     def _parts(self) -> CoreferenceRows:
-        data = DataFolder(None if self.data is None else own_path(self.data))
-        return read_coreference_rows(data, self.training, self.held_out)
+        return read_coreference_rows(self._data(), self.training, self.held_out)
 
 
 class _Documents:
@@ -250,10 +210,6 @@ class _Documents:
         for row, i in enumerate(own):
             clusters[row, : len(self._clusters[i])] = self._clusters[i]
         return {name: torch.from_numpy(array) for name, array in {**batch, "clusters": clusters}.items()}
-
-
-def _spans(row: Row) -> list[tuple[int, int]]:
-    return [(start, end) for start, end, *_ in row[_MENTIONS]]
 
 
 def _clusters(row: Row) -> NDArray[np.int64]:
@@ -310,8 +266,3 @@ def _cluster_performance(
 
 def _has_scorer(model: Model) -> bool:
     return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "SpanCoreferenceModel"
-
-
-def _require_scorer(model: Model) -> None:
-    if not _has_scorer(model):
-        raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")

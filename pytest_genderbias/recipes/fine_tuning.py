@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import column_names, read_name, read_rows, read_text
-from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError, own_path
+from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, own_path
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.datasets.similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
@@ -25,9 +25,8 @@ from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
+from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import (
     CLASSIFICATION,
     REGRESSION,
@@ -37,19 +36,8 @@ from pytest_genderbias.recipes.heads import (
     with_head,
 )
 from pytest_genderbias.recipes.held_out import TakenOut, hold_out, some_rows, take_out, write_rows
-from pytest_genderbias.recipes.recipe import (
-    ADDED_LATER,
-    ENCODER,
-    NOTHING,
-    PLAIN,
-    Performance,
-    Recipe,
-    Row,
-    SuiteSettingsRecipe,
-    Training,
-    identifying_settings,
-)
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
+from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
+from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.blocks import blocks_of
@@ -67,53 +55,30 @@ _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that 
 
 
 @dataclass(frozen=True)
-class FineTuning(Recipe):
+class FineTuning(TrainingSettings):
     """What the recipes have in common. The fields are settings.
 
-    ``data``: folder of the data sets. ``training`` and ``evaluation``: labelled files instead of the data set's.
-    ``max_rows`` and ``max_evaluation``: maximum numbers of rows. ``epochs``: may be fractional. ``learning_rate``: by
-    default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 %
-    of the steps it falls linearly. ``max_length``: maximum number of tokens of a row in training. ``freeze``: the part
-    that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number k: the embeddings and
-    the first k layers (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`); a caller's ``Training.freeze``
-    takes its place. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
+    ``training`` and ``evaluation``: labelled files instead of the data set's. ``max_rows`` and ``max_evaluation``:
+    maximum numbers of rows. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256;
+    1e-3 with a frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of
+    tokens of a row in training. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all
+    but the head), or a number k: the embeddings and the first k layers
+    (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`); a caller's ``Training.freeze`` takes its place.
     """
 
-    name: ClassVar[str]
-    columns: ClassVar[tuple[str, ...]]
     label: ClassVar[str | None] = "label"
-    group: ClassVar[str | None] = None
-    makes_task: ClassVar[bool] = True
-    data: str | None = None
+    located: ClassVar[tuple[str, ...]] = ("data", "training", "evaluation")
+    divisible: ClassVar[bool] = True
+
     training: str | None = None
     evaluation: str | None = None
     max_rows: int | None = None
     max_evaluation: int | None = None
-    epochs: float = 3.0
-    batch_size: int = 32
-    learning_rate: float | None = None
     max_length: int = 128
-    arguments: Mapping[str, object] = field(default_factory=dict)
     freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
 
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        check_arguments(self.arguments)
-        check_freeze(self.freeze)
-        for name, least in (("max_rows", 1), ("max_evaluation", 1), ("batch_size", 1), ("max_length", 8)):
-            value = vars(self)[name]
-            if value is not None or name in ("batch_size", "max_length"):
-                check_whole(name, value, least)
-        check_positive("epochs", self.epochs)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
-
-    def settings(self) -> dict[str, object]:
-        """Return the settings, with digests of the files in place of their names."""
-        settings = identifying_settings(self)
-        for name in ("data", "training", "evaluation"):
-            del settings[name]
-        return {**settings, "arguments": dict(self.arguments), "files": dict(self._digests)}
+    def _identity(self) -> dict[str, object]:
+        return {"files": dict(self._digests)}
 
     @property
     @abstractmethod
@@ -137,28 +102,18 @@ class FineTuning(Recipe):
         frozen_parameters(start.backend.network, self.freeze)
         return start
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
-
-        The seed and the lengths of the rows determine their order. A frozen encoder is the network below its pooler.
-
-        Raises:
-            NotApplicableError: ``accelerate`` is not installed, or the model lacks the head.
-            ModelError: the loss became NaN or infinite.
-            SettingError: the files cannot be written, or there are no rows.
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
+        """Return what the Trainer is given. The seed and the lengths of the rows determine their order. A frozen
+        encoder is the network below its pooler.
         """
-        require_train()
-        if (folder / "model").is_dir():
-            return folder / "model"
-        if not rows:
-            raise SettingError("there is no row to train on")
-        training = with_freeze(training, self.freeze)
-        network = self._network(model, seed, training)
+        network: PreTrainedModel = copied(model.backend.network)
+        network.config.problem_type = REGRESSION if network.config.num_labels == 1 else CLASSIFICATION
+        if training.new_head:
+            renew_head(network, seed)
         tokenizer = model.backend.tokenizer
-        longest = min(self.max_length, model.backend.max_length or self.max_length)
         columns = [[str(row[name]) for row in rows] for name in self.columns]
-        examples = TokenisedRows(tokenizer, columns, self._targets(network, rows), longest)
-        arguments = tuning_arguments(self, model, training)
+        examples = TokenisedRows(tokenizer, columns, self._targets(network, rows), self._longest(model.backend))
+        arguments = self._tuning_arguments(model, training)
         if self.arguments.get("train_sampling_strategy", _BY_LENGTH) == _BY_LENGTH:
             batch = arguments["per_device_train_batch_size"]
             examples.order = order_by_length(examples.lengths, batch, arguments["num_train_epochs"], seed)
@@ -167,31 +122,15 @@ class FineTuning(Recipe):
 
         if training.freeze == ENCODER:
             training = replace(training, around=partial(_training_pooler, around=training.around))
-        return run_trainer(
-            network,
-            tokenizer,
-            examples,
-            DataCollatorWithPadding(tokenizer),
-            folder,
-            seed,
-            arguments,
-            training,
-            divisible=True,
-        )
+        return network, examples, DataCollatorWithPadding(tokenizer), arguments, training
 
-    def _network(self, model: Model, seed: int, training: Training) -> PreTrainedModel:
-        """Return the copy of the network that is trained."""
+    def _require_own(self, model: Model) -> None:
         if not isinstance(model.backend, Checkpoint) or not has_labels(model, self.labels):
             raise NotApplicableError(
                 f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of"
                 f" {', '.join(self.labels[:8])}: give it to start() first"
             )
         refuse_hooks(model)
-        network: PreTrainedModel = copied(model.backend.network)
-        network.config.problem_type = REGRESSION if network.config.num_labels == 1 else CLASSIFICATION
-        if training.new_head:
-            renew_head(network, seed)
-        return network
 
     def _targets(self, network: PreTrainedModel, rows: Sequence[Row]) -> Sequence[int | float]:
         """Return the target output of each row: the number of its label."""
@@ -212,7 +151,7 @@ class FineTuning(Recipe):
     def _file(self, file: str | None, data_set: str, split: str | None) -> tuple[Path, ...]:
         """Return the given file, or those of a data set."""
         if file is None:
-            return DataFolder(None if self.data is None else own_path(self.data)).find_all(data_set, split)
+            return self._data().find_all(data_set, split)
         path = own_path(file)
         if not path.is_file():
             raise DataFileError(f"{path}: no such file")
@@ -311,7 +250,7 @@ class SimilarityTuning(FineTuning):
 
 
 @dataclass(frozen=True)
-class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
+class ClassifierTuning(FineTuning):
     """Classification of texts about persons with a gender: biographies, or a labelled file (docs/reference/data.md).
     ``accuracy`` is on held-out texts.
 
@@ -339,7 +278,6 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
         super().__post_init__()
         if self.data_set not in BIOGRAPHIES:
             raise SettingError(f"data_set should be one of {', '.join(BIOGRAPHIES)}, got {self.data_set!r}")
-        check_share("held_out", self.held_out)
         for entry in self.taken_out:
             if not (
                 isinstance(entry, (tuple, list))

@@ -19,17 +19,9 @@ import numpy as np
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.measurement.processes import process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import save_projections
-from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
-from pytest_genderbias.recipes.recipe import (
-    CHECKPOINTS,
-    ENCODER,
-    PLAIN,
-    UNFINISHED_MODEL,
-    ReportingCallback,
-    Training,
-)
+from pytest_genderbias.recipes.recipe import CHECKPOINTS, PLAIN, UNFINISHED_MODEL, Training
 
 if TYPE_CHECKING:
     import torch
@@ -45,32 +37,6 @@ class Examples(Protocol):
     def __getitem__(self, index: int, /) -> Mapping[str, object]:
         """Return a row."""
 
-
-class TuningSettings(Protocol):
-    """The settings that recipes which tune an encoder have in common."""
-
-    @property
-    def epochs(self) -> float:
-        """Number of epochs, which may be fractional."""
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a batch."""
-
-    @property
-    def learning_rate(self) -> float | None:
-        """The highest learning rate; ``None`` for that of the network's size."""
-
-    @property
-    def arguments(self) -> Mapping[str, object]:
-        """Arguments of the Trainer that override the settings."""
-
-
-#: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder (orgad2022, appendix).
-LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
-HEAD_LEARNING_RATE = 1e-3
-_WARM_UP = 0.06  #: share of all steps
-_SAVED_EVERY = 200  #: steps
 
 #: Makes a batch of examples.
 Collator: TypeAlias = "Callable[..., dict[str, torch.Tensor]]"
@@ -131,19 +97,6 @@ def require_train() -> None:
         )
 
 
-def tuning_arguments(settings: TuningSettings, model: Model, training: Training) -> dict[str, Any]:
-    """Return the arguments of the Trainer for the tuning of an encoder: the settings, which its ``arguments``
-    overrides.
-    """
-    by_size = next(rate for least, rate in LEARNING_RATES if model.width >= least)
-    return {
-        "num_train_epochs": settings.epochs, "per_device_train_batch_size": settings.batch_size,
-        "learning_rate": settings.learning_rate or (HEAD_LEARNING_RATE if training.freeze == ENCODER else by_size),
-        "lr_scheduler_type": "linear", "warmup_steps": _WARM_UP, "save_strategy": "steps", "save_steps": _SAVED_EVERY,
-        **settings.arguments,
-    }  # fmt: skip
-
-
 def run_trainer(
     network: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -185,7 +138,7 @@ def run_trainer(
         trainer = _make_trainer(network, examples, collator, folder, seed, arguments, training)
         _show_progress(trainer, training.progress)
         for callback in training.callbacks:
-            if isinstance(callback, ReportingCallback):
+            if hasattr(callback, "report"):
                 callback.report = trainer.log
         with _one_error(folder), training.around(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / CHECKPOINTS))

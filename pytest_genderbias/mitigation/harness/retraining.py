@@ -25,7 +25,7 @@ from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import plain_tensors
 from pytest_genderbias.recipes.heads import is_of_head
 from pytest_genderbias.recipes.progress import show_steps
-from pytest_genderbias.recipes.recipe import ENCODER, FrozenEncoderRecipe, Recipe, Row, Training
+from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row, Training
 
 _COMPRESSION = "probe-compression"
 _VERSION = 1  #: of the training of a new head; a head of another version is trained again
@@ -59,7 +59,7 @@ def keeps_encoder(recipe: Recipe, method: Method) -> str | None:
     """Return why ``superficial`` would compare an encoder with itself, if neither the training nor the method changes
     it; else ``None``.
     """
-    if not (isinstance(recipe, FrozenEncoderRecipe) and recipe.encoder_is_frozen):
+    if not getattr(recipe, "encoder_is_frozen", False):
         return None
     if any(method.changes(step) for step in ("before", "hooks", "after")):
         return None

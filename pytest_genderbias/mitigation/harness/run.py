@@ -31,11 +31,9 @@ from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     UNFINISHED_MODEL,
     Evaluator,
-    MentionRecipe,
     Performance,
     Recipe,
     Row,
-    SuiteSettingsRecipe,
     Training,
 )
 from pytest_genderbias.scoring.base import Progress
@@ -420,8 +418,7 @@ def train_with(
             the method.
     """
     refuse_several("a mitigation, whose models are measured, too,")
-    mentions = recipe.mentions if isinstance(recipe, MentionRecipe) else None
-    columns = Columns(recipe.columns, recipe.label, recipe.group, mentions)
+    columns = Columns(recipe.columns, recipe.label, recipe.group, getattr(recipe, "mentions", None))
     start = recipe.start(base, seed)
     hooks = method.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
     changed = method.before(start, seed)
@@ -497,7 +494,8 @@ def suite_settings(
     recipe: Evaluator | None, suite: Suite, folder: str | Path | None, settings: Mapping[str, object]
 ) -> Mapping[str, object]:
     """Return the options with which a suite measures models of a recipe; empty if the caller sets one of them."""
-    if folder is None or not isinstance(recipe, SuiteSettingsRecipe):
+    options_of = getattr(recipe, "suite_settings", None)
+    if folder is None or options_of is None:
         return {}
-    options = recipe.suite_settings(suite, folder)
+    options: Mapping[str, object] = options_of(suite, folder)
     return {} if set(options) & set(settings) else options
