@@ -1,38 +1,46 @@
 """The recipe that fine-tunes an encoder with a span scorer for coreference (Lee et al. 2018, as Xu and Choi 2020 train
-it; orgad2022, A.2).
+it; orgad2022, A.2), on documents of GAP, WinoBias, or files in the CoNLL-2012 format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.datasets.conll import Document, read_conll
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.datasets.gap import GapExample, read_gap
+from pytest_genderbias.datasets.mentions import Span
+from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_whole
-from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
-from pytest_genderbias.recipes.examples import order_by_length
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
+from pytest_genderbias.recipes.trainer import order_by_length
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, conll_path
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.span_coreference import SpanCoreferenceModel
+    from pytest_genderbias.recipes.networks.mention_scorers import SpanCoreferenceModel
+
 
 _MENTIONS = "mentions"
 
@@ -42,7 +50,7 @@ class CoreferenceTuning(TrainingSettings):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
     The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are
-    s(i, j) of :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel`, log-odds of an
+    s(i, j) of :class:`~pytest_genderbias.recipes.networks.mention_scorers.SpanCoreferenceModel`, log-odds of an
     antecedent against none. The candidates are the mentions that the data give, so that mentions need not be found.
 
     A row is a document with the spans and clusters of its mentions. Data methods that change words move the spans; the
@@ -167,7 +175,7 @@ class CoreferenceTuning(TrainingSettings):
 
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
         """Return the encoder of a network with a span scorer that is initialised from the seed."""
-        from pytest_genderbias.recipes.networks.span_coreference import (
+        from pytest_genderbias.recipes.networks.mention_scorers import (
             SpanCoreferenceConfig,
             SpanCoreferenceModel,
             register,
@@ -266,3 +274,138 @@ def _cluster_performance(
 
 def _has_scorer(model: Model) -> bool:
     return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "SpanCoreferenceModel"
+
+
+Pair = tuple[int, int]
+
+
+class CoreferenceRows(NamedTuple):
+    """Rows for training, rows of held-out documents, and a digest of all.
+
+    A row has ``text``; ``mentions``: (start, end, words, cluster) of each, in the order of the text, with a number for
+    the cluster; ``pairs``: the numbers of the two mentions of each pair whose classification F1 is of; and
+    ``document``, a number.
+    """
+
+    training: list[Row]
+    held_out: list[Row]
+    digest: str
+
+
+def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> CoreferenceRows:
+    """Read documents with mentions, and hold some of them out; the draw is always the same.
+
+    - ``gap``: the pronoun and the two names of each passage of GAP's development part. Pairs: each name with the
+      pronoun. Other mentions of the passage are not marked and not read.
+    - ``winobias``: the mentions in brackets of the dev sentences, and the other profession. Pairs: each profession with
+      the first pronoun. Sentences with the same two professions differ little, and form one document.
+    - a path: documents in the CoNLL-2012 format with their gold mentions. Pairs: all mentions of a sentence (Tenney et
+      al. 2019). The parts of a document are rows of their own and are held out together.
+
+    The documents are those of
+    :func:`~pytest_genderbias.suites.families.shared.coreference_training.coreference_training`, so that a head on a
+    frozen encoder is evaluated on the same ones.
+
+    Args:
+        data: folder of the user's data sets.
+        name: ``gap``, ``winobias`` or a path, relative to the working directory or the folder.
+        held_out: share of the documents, above 0 and below 1.
+
+    Raises:
+        MissingDataError: the data set is missing.
+        SettingError: the name is none of these.
+        DataFileError: as the readers; no pair, or every pair corefers; too few documents.
+    """
+    if name == "gap":
+        source = data.find("gap", "development")
+        rows = [_gap_row(example) for example in read_gap(source)]
+    elif name == "winobias":
+        files = data.find_all("winobias", "dev")
+        source = files[0].parent
+        rows = [_winobias_row(sentence) for file in files for sentence in read_winobias(file)]
+    else:
+        source = conll_path(data, name)
+        rows = [row for document in read_conll(source) if (row := _conll_row(document)) is not None]
+    _refuse_unfit(source, rows)
+    numbers = {document: number for number, document in enumerate(dict.fromkeys(str(row["document"]) for row in rows))}
+    is_out = np.random.default_rng(0).permutation(len(numbers)) < max(1, round(held_out * len(numbers)))
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()
+    parts: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        number = numbers[str(row["document"])]
+        parts[int(is_out[number])].append({**row, "document": number})
+    return CoreferenceRows(*parts, digest)
+
+
+def make_row(
+    text: str, mentions: Sequence[tuple[Span, int]], is_pair: Callable[[Span, Span], bool], document: str | int
+) -> Row:
+    """Return a document as a row.
+
+    Args:
+        text: the document.
+        mentions: span and cluster of each mention, in any order.
+        is_pair: whether F1 is of the pair of two mentions, of which the first is the earlier one.
+        document: its name; documents of one name are held out together.
+
+    >>> row = make_row("Ann met her.", [((8, 11), 0), ((0, 3), 0)], lambda first, second: True, "d")
+    >>> row["mentions"], row["pairs"]
+    (((0, 3, 'Ann', 0), (8, 11, 'her', 0)), ((0, 1),))
+    """
+    ordered = sorted(mentions)
+    spans = [span for span, _ in ordered]
+    pairs = [(i, j) for i, j in combinations(range(len(spans)), 2) if is_pair(spans[i], spans[j])]
+    return {
+        "text": text,
+        "mentions": tuple((start, end, text[start:end], cluster) for (start, end), cluster in ordered),
+        "pairs": tuple(pairs),
+        "document": document,
+    }
+
+
+def _gap_row(example: GapExample) -> Row:
+    names = zip(example.candidates, example.labels, strict=True)
+    mentions = [(span, 0 if label else 1 + number) for number, (span, label) in enumerate(names)]
+
+    def has_pronoun(first: Span, second: Span) -> bool:
+        return example.pronoun in (first, second)
+
+    return make_row(example.text, [(example.pronoun, 0), *mentions], has_pronoun, example.text)
+
+
+def _winobias_row(sentence: WinoBiasSentence) -> Row:
+    professions, pronoun = {sentence.gold, sentence.other}, sentence.pronouns[0]
+    mentions = [(sentence.gold, 0), (sentence.other, 1), *((span, 0) for span in sentence.pronouns)]
+
+    def is_profession_with_pronoun(first: Span, second: Span) -> bool:
+        return pronoun in (first, second) and not professions.isdisjoint((first, second))
+
+    document = " and ".join(sorted(sentence.professions))
+    return make_row(sentence.text, mentions, is_profession_with_pronoun, document)
+
+
+def _conll_row(document: Document) -> Row | None:
+    """Return a document as a row, or ``None`` if it has no mentions."""
+    mentions = [(span, number) for number, cluster in enumerate(document.clusters) for span in cluster]
+    ends = [end for _, end in document.sentences]
+
+    def in_one_sentence(first: Span, second: Span) -> bool:
+        return bool(np.searchsorted(ends, first[1]) == np.searchsorted(ends, second[1]))
+
+    name = document.id.partition(";")[0]
+    return make_row(document.text, mentions, in_one_sentence, name) if mentions else None
+
+
+def _refuse_unfit(source: Path, rows: Sequence[Row]) -> None:
+    corefer = [row["mentions"][i][-1] == row["mentions"][j][-1] for row in rows for i, j in row["pairs"]]
+    if sum(corefer) in (0, len(corefer)):
+        raise DataFileError(
+            f"{source}: expected pairs of mentions that corefer and pairs that do not, got {sum(corefer)} and "
+            f"{len(corefer) - sum(corefer)}; a span scorer cannot be trained on them"
+        )
+    documents = len({row["document"] for row in rows})
+    if documents < FEWEST_DOCUMENTS:
+        raise DataFileError(
+            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with mentions, got {documents}; a span scorer"
+            " cannot be trained on them"
+        )

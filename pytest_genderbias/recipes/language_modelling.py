@@ -26,12 +26,10 @@ from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.freezing import frozen_parameters
-from pytest_genderbias.recipes.heads import refuse_hooks
-from pytest_genderbias.recipes.new_network import new_network
+from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import Collator
-from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels, renew_vocabulary_head
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.tokens import first_token

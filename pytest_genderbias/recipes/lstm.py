@@ -22,8 +22,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
-from pytest_genderbias.recipes.device import device_for_new
-from pytest_genderbias.recipes.heads import seeded
+from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
 from pytest_genderbias.recipes.recipe import Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
@@ -46,7 +45,6 @@ PAIR_LISTS = (
 SUITE_LISTS = ("lu2018-occupations", "dev2019-occupations", "winobias-occupations")
 _READ = 256  #: words that are predicted from one state in evaluation
 _SAVED_EVERY = 500  #: steps
-_IGNORED = -100  #: no label
 
 
 @dataclass(frozen=True)
@@ -253,7 +251,7 @@ def collate_blocks(blocks: Sequence[Mapping[str, Ids]]) -> dict[str, Tensor]:
     import torch
 
     longest = max(len(block["input_ids"]) for block in blocks)
-    labels = np.full((len(blocks), longest), _IGNORED, dtype=np.int64)
+    labels = np.full((len(blocks), longest), UNLABELLED, dtype=np.int64)
     for row, block in zip(labels, blocks, strict=True):
         row[: len(block["input_ids"])] = block["input_ids"]
     tensor = torch.from_numpy(labels)

@@ -17,10 +17,9 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.recipes.device import device_for_new
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.freezing import with_freeze
-from pytest_genderbias.recipes.heads import seeded
+from pytest_genderbias.recipes.heads import device_for_new, seeded
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
 from pytest_genderbias.text import packaged
 

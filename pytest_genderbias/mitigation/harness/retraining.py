@@ -24,8 +24,8 @@ from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import plain_tensors
 from pytest_genderbias.recipes.heads import is_of_head
-from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row, Training
+from pytest_genderbias.recipes.trainer import show_steps
 
 _COMPRESSION = "probe-compression"
 _VERSION = 1  #: of the training of a new head; a head of another version is trained again

@@ -25,8 +25,7 @@ from pytest_genderbias.mitigation.methods.base import Columns, Method
 from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.device import on_device
-from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.recipes.heads import on_device
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     UNFINISHED_MODEL,
@@ -36,6 +35,7 @@ from pytest_genderbias.recipes.recipe import (
     Row,
     Training,
 )
+from pytest_genderbias.recipes.trainer import show_steps
 from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite

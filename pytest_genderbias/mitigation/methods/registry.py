@@ -92,7 +92,7 @@ def _similarity() -> type[Recipe]:
 
 
 def _classification() -> type[Recipe]:
-    from pytest_genderbias.recipes.fine_tuning import ClassifierTuning
+    from pytest_genderbias.recipes.classification import ClassifierTuning
 
     return ClassifierTuning
 
