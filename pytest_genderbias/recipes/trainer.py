@@ -34,7 +34,6 @@ if TYPE_CHECKING:
         PreTrainedTokenizerBase,
         Trainer,
         TrainerCallback,
-        TrainerControl,
         TrainerState,
         TrainingArguments,
     )
@@ -405,15 +404,11 @@ def show_steps(progress: Progress, label: str, until: ExitStack) -> TrainerCallb
     class Bar(TrainerCallback):
         """Advances the bar with each step."""
 
-        def on_train_begin(
-            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-        ) -> None:
+        def on_train_begin(self, args: object, state: TrainerState, control: object, **given: object) -> None:
             """Show the bar, with the steps that a resumed training has completed."""
             self._advance = until.enter_context(progress(label, state.max_steps, state.global_step))
 
-        def on_step_end(
-            self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: object
-        ) -> None:
+        def on_step_end(self, args: object, state: object, control: object, **given: object) -> None:
             """Advance the bar by one step."""
             self._advance(1)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,14 +13,13 @@ from typing import TYPE_CHECKING, cast, get_type_hints
 
 import numpy as np
 
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
-from pytest_genderbias.folders import write_whole
+from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_value
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, check_every, read_history
-from pytest_genderbias.mitigation.harness.run import held_folder, seeds_of, suite_settings, train_with
+from pytest_genderbias.mitigation.harness.callback import LOG, BiasCallback, HistoryEntry, check_every, history_along
+from pytest_genderbias.mitigation.harness.run import kept_training, seeds_of, suite_settings, train_with
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Recipe, Row
@@ -37,9 +35,6 @@ LOSS = "loss"
 SCHEMA = 1  #: of :meth:`Growth.to_dict`
 _VERSION = 1  #: of the folder of a training; a training of another version is repeated
 _PERCENT = 100
-
-#: A method, or what stands for one: its name, a mapping of name and settings, or several; ``None`` for none.
-SomeMethod = Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]] | None
 
 
 @dataclass(frozen=True)
@@ -189,8 +184,8 @@ class Growth:
 
 
 def growth(
-    recipe: Recipe | str | Mapping[str, object],
-    methods: Mapping[str, SomeMethod],
+    recipe: SomeRecipe,
+    methods: Mapping[str, SomeMethod | None],
     suite: str | Path | Suite,
     *,
     model: str | Model | None = None,
@@ -287,33 +282,19 @@ class _WatchedTrainings:
             "version": _VERSION, "model": self.base and known_by(self.base), "recipe": self.recipe.settings(), "method": method.settings(),
             "suite": self.suite.digest, "settings": self.settings, "every": self.every, "seed": seed,
         }  # fmt: skip
-        text = json.dumps(key, indent=1, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        name = str(method.settings()["method"]).replace(" & ", "+")
-        run = self.folder / f"growth-{self.recipe.name}-{name}-{seed}-{digest}"
-        log = run / "bias.jsonl"
 
-        def watch(start: Model) -> TrainerCallback:
-            callback = BiasCallback(
-                self.suite,
-                every=self.every,
-                model=start,
-                log=log,
-                evaluate=self.recipe.evaluate,
-                **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
-            )
-            return cast("TrainerCallback", callback)
+        def train(run: Path) -> None:
+            def watch(start: Model) -> TrainerCallback:
+                callback = BiasCallback(
+                    self.suite, every=self.every, model=start, log=run / LOG, evaluate=self.recipe.evaluate,
+                    **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
+                )  # fmt: skip
+                return cast("TrainerCallback", callback)
 
-        with held_folder(run):
-            if not (run / "model").is_dir():
-                write_whole(run / "run.json", text.encode())
-                train_with(self.recipe, method, self.base, self.rows, seed, run, self.progress, watch)
-            if not log.is_file():
-                raise NotApplicableError(
-                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no"
-                    " curve to see"
-                )
-            return read_history(log)
+            train_with(self.recipe, method, self.base, self.rows, seed, run, self.progress, watch)
+
+        name = f"growth-{self.recipe.name}-{method.settings()['method']}-{seed}"
+        return history_along(kept_training(self.folder, name, key, train), self.recipe)
 
 
 def _read_entry(data: object, where: str) -> HistoryEntry:

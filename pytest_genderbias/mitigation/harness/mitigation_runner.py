@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.recipes.recipe import Recipe
@@ -34,8 +34,8 @@ class MitigationRunner:
     def mitigate_named(
         self,
         spec: str | ModelSpec | None,
-        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-        recipe: Recipe | str | Mapping[str, object] | None = None,
+        method: SomeMethod,
+        recipe: SomeRecipe | None = None,
         *,
         data: Path | None = None,
         seeds: int | Sequence[int] | None = None,

@@ -1,36 +1,40 @@
-"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6)."""
+"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6); and the
+command ``genderbias resilience``.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, read_history
-from pytest_genderbias.mitigation.harness.run import MitigationRun, held_folder, suite_settings
-from pytest_genderbias.mitigation.methods.registry import resolve_recipe
+from pytest_genderbias.mitigation.harness.callback import LOG, BiasCallback, HistoryEntry, history_along
+from pytest_genderbias.mitigation.harness.run import MitigationRun, kept_training, shown_training, suite_settings
+from pytest_genderbias.mitigation.methods.registry import SomeRecipe, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.recipes.freezing import frozen_parameters
-from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row, Training
-from pytest_genderbias.recipes.trainer import show_steps
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row
 from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.located_yaml import parse_value
 from pytest_genderbias.text.printable import escape
 from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
+
 
 K = TypeVar("K")
 Frozen = str | int
@@ -151,7 +155,7 @@ class Resilience:
 def resilience(
     models: MitigationRun | Mapping[str, str | Model],
     suite: str | Path | Suite,
-    recipe: Recipe | str | Mapping[str, object] | None = None,
+    recipe: SomeRecipe | None = None,
     *,
     steps: Sequence[int] = (0, 10, 100, 1000),
     frozen: str | Sequence[Frozen] = (NOTHING, EMBEDDINGS, ENCODER),
@@ -263,14 +267,9 @@ class _Tuning:
     def watch(self, start: Model, log: Path | None, steps: Sequence[int] = ()) -> BiasCallback:
         """Return the callback that measures at some steps and at the end; reject a suite that does not apply."""
         return BiasCallback(
-            self.suite,
-            every=steps,
-            model=start,
-            at_start=False,
-            log=log,
-            evaluate=self.recipe.evaluate,
+            self.suite, every=steps, model=start, at_start=False, log=log, evaluate=self.recipe.evaluate,
             **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
-        )
+        )  # fmt: skip
 
     def what(self, settings: Mapping[str, object]) -> dict[str, object]:
         """Return the recipe and the settings that the caller gave, for reports."""
@@ -291,26 +290,15 @@ class _Tuning:
             "version": _VERSION, "model": known_by(model), "recipe": self.recipe.settings(), "suite": self.suite.digest,
             "settings": self.settings, "frozen": frozen, "steps": steps, "seed": self.seed, "max_steps": self.max_steps,
         }  # fmt: skip
-        text = json.dumps(key, indent=1, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        run = self.folder / f"resilience-{self.recipe.name}-{frozen}-{self.seed}-{digest}"
-        log = run / "bias.jsonl"
-        with held_folder(run), ExitStack() as bars:
-            if (run / "model").is_dir():
-                return read_history(log)
-            write_whole(run / "run.json", text.encode())
-            watch = self.watch(start, log, steps)
+
+        def train(run: Path) -> None:
             label = f"{self.recipe.name}, {side}, {_in_words(frozen)} frozen"
-            bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
-            callbacks: list[TrainerCallback] = [cast("TrainerCallback", watch), *bar]
-            training = Training(callbacks, freeze=frozen, max_steps=self.max_steps, progress=self.progress is True)
-            self.recipe.train(start, rows, self.seed, run, training)
-            if not watch.history:
-                raise NotApplicableError(
-                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no"
-                    " curve to see"
-                )
-            return list(watch.history)
+            watch = cast("TrainerCallback", self.watch(start, run / LOG, steps))
+            with shown_training(self.progress, label, watch, freeze=frozen, max_steps=self.max_steps) as training:
+                self.recipe.train(start, rows, self.seed, run, training)
+
+        name = f"resilience-{self.recipe.name}-{frozen}-{self.seed}"
+        return history_along(kept_training(self.folder, name, key, train), self.recipe)
 
 
 def _place(run: MitigationRun, seed: int) -> int:
@@ -360,3 +348,41 @@ def _in_words(frozen: Frozen) -> str:
 
 def _figure(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"
+
+
+def carry_out(values: Mapping[str, Any]) -> int:
+    """Tune the models, print the table, and write the JSON file where one is named."""
+    models = {}
+    for text in values["specs"]:
+        name = parse_spec(text).name
+        if name in models:
+            raise SettingError(f"two models are called {name}; name them: before=./a after=./b")
+        models[name] = text
+    suite, statistic = load_suite(values["suite"]), values["statistic"]
+    if statistic is not None and statistic not in suite.family.statistics:
+        raise UnknownNameError(
+            f"{suite.name} has no statistic {statistic!r}; "
+            f"{expected_instead(statistic, suite.family.statistics, 'it has')}"
+        )
+    data = values["data"] and Path(values["data"])
+    recipe = resolve_recipe(parse_value(values["recipe"], "--recipe"), data or None)
+    settings = {key: values[key] for key in ("data", "limit") if values[key] is not None}
+    result = resilience(
+        models, suite, recipe, steps=values["steps"], frozen=read_frozen(values["frozen"]), seed=values["seed"],
+        max_steps=values["max_steps"], folder=values["runs"], **settings,
+    )  # fmt: skip
+    print_lines(result.table(statistic))
+    if values["json"]:
+        write_whole(Path(values["json"]), (json.dumps(result.to_dict(), indent=1) + "\n").encode())
+    return 0
+
+
+def read_frozen(text: str) -> str | list[Frozen]:
+    """Return the parts to freeze from a list that was typed.
+
+    >>> read_frozen("nothing,2,encoder"), read_frozen("all")
+    (['nothing', 2, 'encoder'], 'all')
+    """
+    if text == ALL:
+        return ALL
+    return [int(part) if part.isdecimal() else part for part in map(str.strip, text.split(","))]

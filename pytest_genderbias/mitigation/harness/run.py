@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
@@ -22,7 +22,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.base import Columns, Method
-from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.heads import on_device
@@ -211,8 +211,8 @@ class MitigationRun:
 @mitigation_errors()
 def mitigate(
     model: ModelOrSpec | None,
-    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-    recipe: Recipe | str | Mapping[str, object] | None = None,
+    method: SomeMethod,
+    recipe: SomeRecipe | None = None,
     *,
     seeds: int | Sequence[int] | None = None,
     controls: int | None = None,
@@ -378,15 +378,44 @@ class _Workshop:
             "method": settings,
             "seed": seed,
         }
-        text = json.dumps(key, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        run = self.folder / f"{recipe.name}-{settings['method']}-{seed}-{digest}".replace(" & ", "+")
-        with held_folder(run):
-            if (run / "model").is_dir():
-                return str(run / "model")
-            write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
-            train_with(recipe, used, self.base, self.rows, seed, run, self.progress)
-        return str(run / "model")
+
+        def train(folder: Path) -> Path:
+            return train_with(recipe, used, self.base, self.rows, seed, folder, self.progress)
+
+        name = f"{recipe.name}-{settings['method']}-{seed}"
+        return str(kept_training(self.folder, name, key, train, indent=None) / "model")
+
+
+def kept_training(
+    home: Path, name: str, key: Mapping[str, object], train: Callable[[Path], object], indent: int | None = 1
+) -> Path:
+    """Return the folder of a training; train in it unless it has the model already.
+
+    Args:
+        home: folder of the trainings.
+        name: begins the name of the folder.
+        key: everything that determines the model. ``run.json`` in the folder holds it, and its digest ends the name.
+        train: trains in the folder that it is given.
+        indent: of the text whose digest the name has; plain trainings have none.
+    """
+    text, digested = (json.dumps(key, indent=wide, sort_keys=True, default=str) for wide in (1, indent))
+    digest = hashlib.sha256(digested.encode()).hexdigest()[:12]
+    folder = home / f"{name}-{digest}".replace(" & ", "+")
+    with held_folder(folder):
+        if not (folder / "model").is_dir():
+            write_whole(folder / "run.json", text.encode())
+            train(folder)
+    return folder
+
+
+@contextmanager
+def shown_training(
+    progress: bool | Progress, label: str, *callbacks: TrainerCallback, **options: Any
+) -> Iterator[Training]:
+    """Yield the options of a training with these callbacks and others, which shows its steps by ``progress``."""
+    with ExitStack() as bars:
+        bar = [show_steps(progress, label, bars)] if callable(progress) else []
+        yield Training([*bar, *callbacks], progress=progress is True, **options)
 
 
 def train_with(
@@ -424,11 +453,8 @@ def train_with(
     changed = method.before(start, seed)
     changed_rows = method.rows(rows, columns, seed)
     label = f"{recipe.name} with {method.settings()['method']}, seed {seed}"
-    with ExitStack() as bars:
-        bar = [show_steps(progress, label, bars)] if callable(progress) else []
-        watching = [] if watch is None else [watch(start)]
-        callbacks = [*hooks.callbacks, *bar, *watching]
-        training = Training(callbacks, hooks.around, progress=progress is True)
+    watching = [] if watch is None else [watch(start)]
+    with shown_training(progress, label, *hooks.callbacks, *watching, around=hooks.around) as training:
         return recipe.train(changed, changed_rows, seed, folder, training)
 
 
@@ -473,10 +499,13 @@ def _listed(side: Side) -> list[ModelOrSpec]:
 
 
 def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds that a number of them, or a list, stands for: ``3`` is 0, 1, 2.
+    """Return the seeds that a number of them, or a list, stands for.
 
     Raises:
         SettingError: there is none, or one is repeated.
+
+    >>> seeds_of(3), seeds_of([0, 5, 11])
+    ((0, 1, 2), (0, 5, 11))
     """
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers:

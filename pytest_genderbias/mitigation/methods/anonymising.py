@@ -14,11 +14,10 @@ from typing import ClassVar, NamedTuple
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
-from pytest_genderbias.mitigation.words.grammar import begins_sentence
+from pytest_genderbias.mitigation.words.grammar import DEFAULT_PIPELINE, begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.words.matching import replace_spans
 from pytest_genderbias.mitigation.words.pairs import read_names
 from pytest_genderbias.mitigation.words.person_names import NAME_SUFFIXES, name_parts, ordinary_names
-from pytest_genderbias.mitigation.words.spacy_pipeline import DEFAULT_PIPELINE, load_pipeline
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import NormalText, normal_form
 from pytest_genderbias.text.wordlist import load_wordlist

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
-from pytest_genderbias.mitigation.methods.embedding_weights import input_weight, output_weight
+from pytest_genderbias.mitigation.methods.projection import input_weight, output_weight
 from pytest_genderbias.mitigation.words.directions import Pair
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model

