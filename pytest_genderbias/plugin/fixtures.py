@@ -118,9 +118,7 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callab
         __tracebackhide__ = True
         item, data = outcomes.measuring_item(config), config.stash[SETTINGS].data
         try:
-            return bias_session(config).mitigations.mitigate_named(
-                require_model(item), method, recipe, data=data, **settings
-            )
+            return bias_session(config).mitigations.mitigate(require_model(item), method, recipe, data=data, **settings)
         except NotApplicableError as error:
             not_applicable(item, error)
         except BiasError as error:

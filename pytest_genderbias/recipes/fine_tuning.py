@@ -65,6 +65,8 @@ class FineTuning(TrainingSettings):
     label: ClassVar[str | None] = "label"
     located: ClassVar[tuple[str, ...]] = ("data", "training", "evaluation")
     divisible: ClassVar[bool] = True
+    #: The data set, and its splits for training and evaluation.
+    source: ClassVar[tuple[str, str | None, str | None]]
 
     training: str | None = None
     evaluation: str | None = None
@@ -82,9 +84,13 @@ class FineTuning(TrainingSettings):
         """The names of the outputs."""
 
     @property
-    @abstractmethod
     def files(self) -> dict[str, tuple[Path, ...]]:
         """The files that are read, by purpose (``training``, ``evaluation``)."""
+        data_set, *splits = self.source
+        return {
+            name: self._file(vars(self)[name], data_set, split)
+            for name, split in zip(("training", "evaluation"), splits, strict=True)
+        }
 
     def start(self, model: Model | None, seed: int) -> Model:
         """Return a copy of a checkpoint with a head for the labels, initialised from the seed; a head for the same
@@ -162,20 +168,13 @@ class InferenceTuning(FineTuning):
 
     name: ClassVar[str] = "nli"
     columns: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
+    source: ClassVar[tuple[str, str | None, str | None]] = ("snli", "train", None)
     max_length: int = 64
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Entailment, neutral, contradiction."""
         return LABELS
-
-    @property
-    def files(self) -> dict[str, tuple[Path, ...]]:
-        """The files of training and evaluation."""
-        return {
-            "training": self._file(self.training, "snli", "train"),
-            "evaluation": self._file(self.evaluation, "snli", None),
-        }
 
     def rows(self) -> list[Row]:
         """Return the labelled pairs, in the order of the file."""
@@ -205,19 +204,12 @@ class SimilarityTuning(FineTuning):
 
     name: ClassVar[str] = "similarity"
     columns: ClassVar[tuple[str, ...]] = ("sentence1", "sentence2")
+    source: ClassVar[tuple[str, str | None, str | None]] = ("stsb", "train", "dev")
 
     @property
     def labels(self) -> tuple[str, ...]:
         """One output."""
         return ("similarity",)
-
-    @property
-    def files(self) -> dict[str, tuple[Path, ...]]:
-        """The files of training and evaluation."""
-        return {
-            "training": self._file(self.training, "stsb", "train"),
-            "evaluation": self._file(self.evaluation, "stsb", "dev"),
-        }
 
     def rows(self) -> list[Row]:
         """Return the scored pairs, in the order of the file."""

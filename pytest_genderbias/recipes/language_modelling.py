@@ -6,13 +6,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -287,15 +287,9 @@ class CausalPretraining(_Pretraining):
         yield network
 
 
-class _Example(TypedDict):
-    """A block of token ids, and its place in the order of training."""
-
-    input_ids: Ids
-    place: int
-
-
 class _Schedule:
-    """The blocks in the order of training, which differs between epochs and is known before the training.
+    """The blocks in the order of training, which differs between epochs and is known before the training, each with its
+    place there.
 
     So the order, and the masks that depend on the place in it, are the same in a resumed training. If a mitigation adds
     a few blocks to the text, the others keep their relative order.
@@ -312,7 +306,7 @@ class _Schedule:
         """Return the number of blocks of all epochs."""
         return len(self._order)
 
-    def __getitem__(self, place: int) -> _Example:
+    def __getitem__(self, place: int) -> dict[str, Any]:
         """Return the block at a place in the order."""
         return {"input_ids": self._blocks[self._order[place]], "place": place}
 
@@ -328,7 +322,7 @@ class _Masking:
         self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=probability)
         self._special, self._seed = np.asarray(tokenizer.all_special_ids), seed
 
-    def __call__(self, examples: Sequence[_Example]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Return masked token ids, and the labels."""
         import torch
 
@@ -340,7 +334,7 @@ class _Masking:
         return {"input_ids": masked, "labels": labels}
 
 
-def _next_tokens(examples: Sequence[_Example]) -> dict[str, torch.Tensor]:
+def _next_tokens(examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
     """Return a batch in which each token is predicted from those before it."""
     import torch
 

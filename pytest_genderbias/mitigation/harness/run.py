@@ -48,6 +48,8 @@ CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 8, 
 TRAINED_CONTROLS = 1  #: controls of a seed where each costs a training
 _VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
+#: The models of a seed: before, after and of the control, and the wall time of making those after.
+_ModelsOfSeed = tuple["ModelOrSpec", "ModelOrSpec", "list[ModelOrSpec]", float]
 ModelOrSpec = str | Model  #: a loaded model, or the spec of one that is loaded when it is needed
 Side = ModelOrSpec | Sequence[ModelOrSpec]  #: one model for all seeds, or a model a seed
 Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
@@ -150,10 +152,6 @@ class MitigationRun:
         """Return a model of the run, loaded if it is a spec, under the run's name."""
         loaded = _opened(self.runner, model)
         return replace(loaded, name=self.name) if self.name else loaded
-
-    def measure_sides(self, sides: Sequence[str], suite: str | Suite, **settings: object) -> Measured:
-        """Measure a suite on every model of several sides. All else as :meth:`measure`."""
-        return {side: self.measure(side, suite, **settings) for side in sides}
 
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
@@ -266,29 +264,15 @@ def mitigate(
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
     with on_device(runner.models.settings.device):
         made = _make_models(workshop, method, restarts, count, trains)
-    what = _what_was_done(method, recipe, trains, count if made[0].control else 0)
+    before, after, control, seconds = zip(*made, strict=True)
+    what = {
+        "method": method.settings(), "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": _control_in_words(method, trains), "controls": count if control[0] else 0,
+    }  # fmt: skip
     return MitigationRun(
-        [models.before for models in made], [models.after for models in made], [models.control for models in made if models.control],
-        restarts, recipe, trains, what, sum(models.seconds for models in made), workshop.folder, runner, name, progress, _workshop=workshop,
+        before, after, [models for models in control if models], restarts, recipe, trains, what, sum(seconds), workshop.folder,
+        runner, name, progress, _workshop=workshop,
     )  # fmt: skip
-
-
-def _what_was_done(method: Method, recipe: Recipe | None, trains: bool, controls: int) -> dict[str, object]:
-    """Return the settings of a run as plain data."""
-    return {
-        "method": method.settings(),
-        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, trains),
-        "controls": controls,
-    }
-
-
-@dataclass(frozen=True)
-class _ModelsOfSeed:
-    before: ModelOrSpec
-    after: ModelOrSpec
-    control: list[ModelOrSpec]
-    seconds: float
 
 
 def _make_models(
@@ -317,12 +301,12 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     after = make(method)
     seconds = time.perf_counter() - start
     if not count:
-        return _ModelsOfSeed(before, after, [], seconds)
+        return before, after, [], seconds
     if method.control(0) is not None:
         controls = [method.control(repeat + seed * count) or plain for repeat in range(count)]
-        return _ModelsOfSeed(before, after, [make(control) for control in controls], seconds)
+        return before, after, [make(control) for control in controls], seconds
     control = [workshop.make(plain, seed)] if trains and not makes_task else []
-    return _ModelsOfSeed(before, after, control, seconds)
+    return before, after, control, seconds
 
 
 def _control_in_words(method: Method, trains: bool) -> str:

@@ -6,11 +6,11 @@ return a model do not change the model that they take. Forward hooks project the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,11 +59,6 @@ WHEN = (TEST, TRAINING)  #: ``training`` includes the test: the projection holds
 
 _ROWS = 1 << 16  #: number of rows in double precision at a time
 _ROUNDING = 64  #: largest rounding error that projection leaves of a vector, in units of the machine epsilon
-
-
-class _Source(TypedDict, total=False):
-    pairs: Sequence[Pair]
-    words: Sequence[str]
 
 
 def project(vectors: ArrayLike, basis: ArrayLike) -> NDArray[np.floating]:
@@ -291,7 +286,7 @@ class Projection(Method):
         """Return the same projection with a random subspace."""
         return replace(self, random=repeat)
 
-    def _source(self, model: Model) -> _Source:
+    def _source(self, model: Model) -> dict[str, Any]:
         if self.words:
             return {"words": [word for word in _word_list(self.words) if has_vectors(model, word)]}
         if not isinstance(self.pairs, str):
