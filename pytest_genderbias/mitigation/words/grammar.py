@@ -275,16 +275,14 @@ def _genitive_of(token: Any, chunk: Any) -> int | None:
 
 @dataclass(frozen=True)
 class _Clustered:
-    """Decide possessives by tags, else by rules; find proper nouns by the cluster of a mention, else by rules."""
+    """Find proper nouns by the cluster of a mention, else by rules; decide possessives by rules."""
 
     inner: Grammar
-    tags: Mapping[int, str]
     names: Mapping[int, tuple[str, ...]]  #: by the start of each token in a mention
 
     def is_possessive(self, span: Span) -> bool:
-        """Decide by the tag if there is one, else by rules."""
-        tag = self.tags.get(span[0])
-        return self.inner.is_possessive(span) if tag is None else tag in ("PRP$", "PRP$$", "WP$")
+        """Decide by rules."""
+        return self.inner.is_possessive(span)
 
     def proper_nouns(self, span: Span) -> Collection[str]:
         """Return the proper nouns of the cluster, or for a word outside mentions those of its noun phrase."""
@@ -292,26 +290,19 @@ class _Clustered:
         return self.inner.proper_nouns(span) if of_cluster is None else of_cluster
 
 
-def cluster_grammar(document: Document, tags: Sequence[str] | None = None, common: Collection[str] = ()) -> Grammar:
+def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar:
     """Analyse a document by its coreference clusters (lu2018, section 4).
 
     A word belongs to the shortest mention that contains it: in "John's wife", "wife" belongs to her cluster and "John"
-    to his. The proper nouns of a cluster are the tokens with the tag NNP or NNPS in its mentions, up to the first
-    preposition or comma. Without tags, they are the tokens with a capital that are not pronouns or function words. A
-    word outside all mentions is judged by its noun phrase, as in a text without clusters.
+    to his. The proper nouns of a cluster are the tokens of its mentions, up to the first preposition or comma, with a
+    capital that are not pronouns or function words. A word outside all mentions is judged by its noun phrase, as in a
+    text without clusters.
 
     Args:
         document: a document from :func:`~pytest_genderbias.datasets.conll.read_conll`.
-        tags: the part of speech of each token (Penn Treebank).
         common: words that are not names at the beginning of a sentence: "Women", "Mother".
-
-    Raises:
-        SettingError: the numbers of tags and tokens differ.
     """
-    if tags is not None and len(tags) != len(document.tokens):
-        raise SettingError(f"{document.id}: expected {len(document.tokens)} tags, one a token, got {len(tags)}")
     starts = [start for start, _ in document.tokens]
-    tag_at = dict(zip(starts, tags or (), strict=False))
     mention_of: dict[int, tuple[Span, int]] = {}
     spans = [(span, n) for n, cluster in enumerate(document.clusters) for span in cluster]
     for span, number in sorted(spans, key=lambda m: m[0][0] - m[0][1]):  # longest first: shorter ones overwrite them
@@ -326,10 +317,10 @@ def cluster_grammar(document: Document, tags: Sequence[str] | None = None, commo
         token = document.text[start:end]
         if token.lower() in _ENDS_OF_HEAD:
             closed.add(mention)
-        elif tag_at.get(start) in ("NNP", "NNPS") if tag_at else _looks_proper(document.text, start, token, common):
+        elif _looks_proper(document.text, start, token, common):
             names[mention[1]].append(token)
     by_token = {start: tuple(names[number]) for start, (_, number) in mention_of.items()}
-    return _Clustered(_Rules(document.text), tag_at, by_token)
+    return _Clustered(_Rules(document.text), by_token)
 
 
 _ENDS_OF_HEAD = frozenset(

@@ -4,9 +4,8 @@ statistic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -28,26 +27,6 @@ class Outcome:
     figures: Mapping[str, StoredFigure]
     seeds: Sequence[int] = (0,)
     details: Mapping[str, Any] = field(default_factory=dict)
-
-
-CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
-
-#: Modules by the name of the kind; each has ``carry_out(settings, places)``.
-KINDS: Mapping[str, str] = {
-    "agreement": "agreement",
-    "extremes": "extremes",
-    "growth": "growth",
-    "mitigation": "mitigation",
-    "paired-subspace": "paired_subspace",
-    "resilience": "resilience",
-    "scrubbed-words": "scrubbed_words",
-}
-
-
-def kind_named(name: str) -> CarryOut:
-    """Return the function that carries out runs of a kind."""
-    carry_out: CarryOut = import_module(f"{__name__}.{KINDS[name]}").carry_out
-    return carry_out
 
 
 def mitigated(
