@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import own_path
 from pytest_genderbias.datasets.inference import LABELS, read_inference
-from pytest_genderbias.datasets.similarity import read_similarity
+from pytest_genderbias.datasets.sentence_similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.model import Checkpoint, Model

@@ -25,7 +25,7 @@ from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
 from pytest_genderbias.recipes.recipe import CHECKPOINTS, PLAIN, UNFINISHED_MODEL, Training
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 
 if TYPE_CHECKING:
     import torch

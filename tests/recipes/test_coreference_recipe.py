@@ -32,7 +32,7 @@ from pytest_genderbias.recipes.networks.mention_scorers import (
 )
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.suite import load_suite

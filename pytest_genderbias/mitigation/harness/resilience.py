@@ -25,7 +25,7 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import parse_value

@@ -36,7 +36,7 @@ from pytest_genderbias.recipes.recipe import (
     Training,
 )
 from pytest_genderbias.recipes.trainer import show_steps
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
 
