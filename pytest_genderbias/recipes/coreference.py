@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_whole
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
+from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import order_by_length
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
@@ -186,7 +186,7 @@ class CoreferenceTuning(TrainingSettings):
         return on_encoder(model, seed, lambda encoder: SpanCoreferenceModel(SpanCoreferenceConfig(encoder, **settings)))
 
     @cached_property
-    def _parts(self) -> CoreferenceRows:
+    def _parts(self) -> SplitRows:
         return read_coreference_rows(self._data(), self.training, self.held_out)
 
 
@@ -279,21 +279,12 @@ def _has_scorer(model: Model) -> bool:
 Pair = tuple[int, int]
 
 
-class CoreferenceRows(NamedTuple):
-    """Rows for training, rows of held-out documents, and a digest of all.
+def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> SplitRows:
+    """Read documents with mentions, and hold some of them out; the draw is always the same.
 
     A row has ``text``; ``mentions``: (start, end, words, cluster) of each, in the order of the text, with a number for
     the cluster; ``pairs``: the numbers of the two mentions of each pair whose classification F1 is of; and
     ``document``, a number.
-    """
-
-    training: list[Row]
-    held_out: list[Row]
-    digest: str
-
-
-def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> CoreferenceRows:
-    """Read documents with mentions, and hold some of them out; the draw is always the same.
 
     - ``gap``: the pronoun and the two names of each passage of GAP's development part. Pairs: each name with the
       pronoun. Other mentions of the passage are not marked and not read.
@@ -334,7 +325,7 @@ def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> Coref
     for row in rows:
         number = numbers[str(row["document"])]
         parts[int(is_out[number])].append({**row, "document": number})
-    return CoreferenceRows(*parts, digest)
+    return SplitRows(*parts, digest)
 
 
 def make_row(

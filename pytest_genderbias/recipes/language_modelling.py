@@ -24,10 +24,10 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
+from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
-from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, Training
+from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import Collator
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
@@ -155,7 +155,7 @@ class _Pretraining(TrainingSettings):
         return _RATES[self.weights] if self.learning_rate is None else self.learning_rate
 
     @cached_property
-    def _corpus(self) -> SentenceRows:
+    def _corpus(self) -> SplitRows:
         return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
     def _checkpoint(self, model: Model | None) -> Checkpoint:

@@ -21,9 +21,9 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
-from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
+from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
 from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
-from pytest_genderbias.recipes.recipe import Performance, Row, Training
+from pytest_genderbias.recipes.recipe import Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
@@ -158,7 +158,7 @@ class LstmTraining(TrainingSettings):
         return choose_words(texts, self.vocabulary_size, self.min_count, self.cased)
 
     @cached_property
-    def _text(self) -> SentenceRows:
+    def _text(self) -> SplitRows:
         return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
 

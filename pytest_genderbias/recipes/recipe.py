@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
@@ -17,6 +17,15 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, TrainerCallback
 
 Row = Mapping[str, Any]  #: one example, as plain values by column; their types depend on the recipe
+
+
+class SplitRows(NamedTuple):
+    """Rows for training, rows that are held out, and a digest of all."""
+
+    training: list[Row]
+    held_out: list[Row]
+    digest: str
+
 
 CHECKPOINTS = "checkpoints"  #: folder in that of a training, from which it resumes
 UNFINISHED_MODEL = (

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zipfile import is_zipfile
 
 import numpy as np
@@ -39,16 +39,8 @@ if TYPE_CHECKING:
     )
 
 
-class Examples(Protocol):
-    """Tokenised rows, as a Trainer reads them."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __getitem__(self, index: int, /) -> Mapping[str, object]:
-        """Return a row."""
-
-
+#: Tokenised rows with a length, by number, as a Trainer reads them.
+Examples: TypeAlias = Any
 #: Makes a batch of examples.
 Collator: TypeAlias = "Callable[..., dict[str, torch.Tensor]]"
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.gates.choice import (
@@ -363,33 +363,28 @@ def search(
     runner = runner or Runner()
     resolved = resolve_recipe(recipe, runner.data)
     plan = plan_grid(resolve_method(method), resolved, grid, best, settings, runner.suite)
-    return search_plan(
-        model, plan, seeds=seeds, choose_on=choose_on, controls=controls, folder=folder, progress=progress, runner=runner, name=name
-    )  # fmt: skip
+    base = runner.open(model) if isinstance(model, str) else model
+    on = seeds_to_try(plan, seeds, choose_on)
+    return search_plan(base, plan, on, controls, folder, progress=progress, runner=runner, name=name)
 
 
 def search_plan(
-    model: str | Model | None,
+    base: Model | None,
     plan: GridPlan,
-    *,
-    seeds: int | Sequence[int] | None,
-    choose_on: int | str | Sequence[int] | None,
+    seeds: tuple[tuple[int, ...], tuple[int, ...]],
     controls: int | None,
     folder: str | Path | None,
-    progress: bool | Progress,
-    runner: Runner,
-    name: str,
+    **how: Any,
 ) -> MitigationRun:
-    """Try the points of a plan; see :func:`search`."""
-    choosing, judging = seeds_to_try(plan, seeds, choose_on)
-    base = runner.open(model) if isinstance(model, str) else model
+    """Try the points of a plan on the seeds that choose, and return the run of the best on those that judge; see
+    :func:`search`.
+    """
+    choosing, judging = seeds
     temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
     home = Path(temporary.name) if temporary is not None else Path(str(folder))
 
     def run_of(point: GridPoint, on: Sequence[int], count: int | None) -> MitigationRun:
-        return mitigate(
-            base, point.method, point.recipe, seeds=on, controls=count, folder=home, progress=progress, runner=runner, name=name
-        )  # fmt: skip
+        return mitigate(base, point.method, point.recipe, seeds=on, controls=count, folder=home, **how)
 
     tried, runs = [], list[MitigationRun]()
     for point in plan.points:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan
+from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan, seeds_to_try
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
@@ -90,10 +90,10 @@ class MitigationRunner:
         key = ("grid", tried, plan.rule, digests, plan.settings, seeds, choose_on, controls)
 
         def make(model: Model | None, name: str) -> MitigationRun:
+            on = seeds_to_try(plan, seeds, choose_on)
             return search_plan(
-                model, plan, seeds=seeds, choose_on=choose_on, controls=controls, folder=self.folder, progress=self.progress,
-                runner=self.runner, name=name,
-            )  # fmt: skip
+                model, plan, on, controls, self.folder, progress=self.progress, runner=self.runner, name=name
+            )
 
         return self._once(spec, plan.points[0].recipe, key, make)
 

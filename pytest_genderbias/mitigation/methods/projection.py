@@ -6,7 +6,7 @@ return a model do not change the model that they take. Forward hooks project the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
@@ -112,13 +112,22 @@ def project_embeddings(model: Model, basis: ArrayLike) -> Model:
         NotApplicableError: the model is neither word vectors nor a network.
     """
     what = described({"method": "projection", "where": "input", "basis": basis_digest(basis)})
+    return with_embeddings(model, lambda matrix: project(matrix, basis), what)
+
+
+def with_embeddings(model: Model, change: Callable[[NDArray[np.floating]], NDArray[np.floating]], what: str) -> Model:
+    """Return a model whose word vectors, or whose input embeddings, are changed by a function of the matrix.
+
+    Raises:
+        NotApplicableError: the model is neither word vectors nor a network.
+    """
     if isinstance(model.backend, Checkpoint):
         network = copied(model.backend.network)
-        project_network(network, basis)
+        replace_input_embeddings(network, change(input_embeddings(network)))
         return with_network(model, network, what)
     if not isinstance(model.backend, WordVectors):
         raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
-    return with_matrix(model, project(model.backend.matrix, basis), what)
+    return with_matrix(model, change(model.backend.matrix), what)
 
 
 def project_network(network: PreTrainedModel, basis: ArrayLike) -> None:
