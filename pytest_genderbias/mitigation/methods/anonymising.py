@@ -15,8 +15,7 @@ from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, t
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
 from pytest_genderbias.mitigation.words.grammar import DEFAULT_PIPELINE, begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.words.matching import replace_spans
-from pytest_genderbias.mitigation.words.pairs import read_names
-from pytest_genderbias.mitigation.words.person_names import NAME_SUFFIXES, name_parts, ordinary_names
+from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import NormalText, normal_form
 from pytest_genderbias.text.wordlist import load_wordlist

@@ -14,8 +14,7 @@ from typing import ClassVar
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
 from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
-from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs, written_forms
-from pytest_genderbias.mitigation.words.person_names import first_names, ordinary_names
+from pytest_genderbias.mitigation.words.pairs import first_names, ordinary_names, read_names, read_pairs, written_forms
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist

@@ -25,8 +25,7 @@ from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
 from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, _lexicon, _scrubbed, gender_words, scrub
 from pytest_genderbias.mitigation.methods.swapping import make_table, replacements
-from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs
-from pytest_genderbias.mitigation.words.person_names import first_names
+from pytest_genderbias.mitigation.words.pairs import first_names, read_names, read_pairs
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FEW = settings(max_examples=60, deadline=None)
