@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,7 +59,8 @@ class MitigationRunner:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        applied, training = resolve_method(method), resolve_recipe(recipe, data)
+        applied = method if isinstance(method, Method) else resolve_method(method)
+        training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
 
         def make(model: Model | None, name: str) -> MitigationRun:
             return mitigate(

@@ -153,6 +153,10 @@ class MitigationRun:
         loaded = _opened(self.runner, model)
         return replace(loaded, name=self.name) if self.name else loaded
 
+    def measure_sides(self, sides: Sequence[str], suite: str | Suite, **settings: object) -> Measured:
+        """Measure a suite on every model of several sides. All else as :meth:`measure`."""
+        return {side: self.measure(side, suite, **settings) for side in sides}
+
     @mitigation_errors()
     def measure(self, side: str, suite: str | Suite, **settings: object) -> list[list[Measurement]]:
         """Measure a suite on every model of a side, each once. Arguments as
