@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
 from pytest_genderbias.recipes.examples import order_by_length
 from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
-from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import (
     ADDED_LATER,
     ENCODER,
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.recipes.networks.span_coreference import SpanCoreferenceModel
 
 _MENTIONS = "mentions"
+_SCORER = "SpanCoreferenceModel"  #: class of the networks that this recipe trains
 
 
 @dataclass(frozen=True)
@@ -128,16 +129,14 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             NotApplicableError: the model is not a checkpoint, is a causal LM, or has both an encoder and a decoder.
             SettingError: ``freeze`` does not fit the network.
         """
-        if model is None or not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(no_checkpoint(model))
-        refuse_hooks(model)
+        model = trainable(model)
         if model.role.kind == CAUSAL_LM or model.backend.network.config.is_encoder_decoder:
             kind = "has an encoder and a decoder" if model.role.kind != CAUSAL_LM else f"is {model.role.text}"
             raise NotApplicableError(
                 f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an"
                 " encoder"
             )
-        network = copied(model.backend.network) if _has_scorer(model) else self._scorer(model, seed)
+        network = copied(model.backend.network) if model.network_class == _SCORER else self._scorer(model, seed)
         frozen_parameters(network, self.freeze)
         return as_scorer(model, network)
 
@@ -308,10 +307,6 @@ def _cluster_performance(
     return Performance("conll_f1", "lower", value, sums)
 
 
-def _has_scorer(model: Model) -> bool:
-    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "SpanCoreferenceModel"
-
-
 def _require_scorer(model: Model) -> None:
-    if not _has_scorer(model):
+    if model.network_class != _SCORER:
         raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, FrozenEncoderRecipe, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.recipes.networks.edge_probing import EdgeProbingModel
 
 _SAVED_EVERY = 500  #: steps
+_WITH_HEAD = "EdgeProbingModel"  #: class of the networks that this recipe trains
 _PIECES = ("before", "first", "between", "second", "after")
 
 
@@ -99,12 +100,10 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         Raises:
             NotApplicableError: the model is not a checkpoint, or has both an encoder and a decoder.
         """
-        if model is None or not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(no_checkpoint(model))
-        refuse_hooks(model)
+        model = trainable(model)
         if model.backend.network.config.is_encoder_decoder:
             raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
-        network = copied(model.backend.network) if _has_head(model) else _probing(model, seed)
+        network = copied(model.backend.network) if model.network_class == _WITH_HEAD else _probing(model, seed)
         return as_scorer(model, network)
 
     def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
@@ -166,7 +165,7 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         return [Performance("f1", "lower", float(right.sum() / either.sum()), item_sums)]
 
     def _require_head(self, model: Model) -> None:
-        if not _has_head(model):
+        if model.network_class != _WITH_HEAD:
             raise NotApplicableError(
                 f"{model.name} is {model.role.text} without an edge-probing head; start() adds one"
             )
@@ -238,10 +237,6 @@ def _cases(rows: Sequence[Row]) -> TextCases:
         "document": np.asarray([row["document"] for row in rows], dtype=np.int64),
     }
     return TextCases(texts, spans, facts)
-
-
-def _has_head(model: Model) -> bool:
-    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "EdgeProbingModel"
 
 
 def _probing(model: Model, seed: int) -> EdgeProbingModel:

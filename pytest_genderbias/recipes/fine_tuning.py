@@ -22,7 +22,7 @@ from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.datasets.similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.config_entries import labels_of
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
@@ -181,7 +181,7 @@ class FineTuning(Recipe):
 
     def _network(self, model: Model, seed: int, training: Training) -> PreTrainedModel:
         """Return the copy of the network that is trained."""
-        if not isinstance(model.backend, Checkpoint) or not has_labels(model, self.labels):
+        if not has_labels(model, self.labels):
             raise NotApplicableError(
                 f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of"
                 f" {', '.join(self.labels[:8])}: give it to start() first"

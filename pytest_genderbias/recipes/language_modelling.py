@@ -22,6 +22,7 @@ from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
@@ -41,14 +42,15 @@ from pytest_genderbias.recipes.recipe import (
 )
 from pytest_genderbias.recipes.trainer import Collator, check_arguments, require_train, run_trainer
 from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels, renew_vocabulary_head
-from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.statistics.inference.blocks import blocks_of
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import BlockLogLikelihood
 
 if TYPE_CHECKING:
     import torch
@@ -191,11 +193,12 @@ class _Pretraining(Recipe):
         return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
     def _checkpoint(self, model: Model | None) -> Checkpoint:
-        if model is None or model.role.kind != self.role or not isinstance(model.backend, Checkpoint):
+        if model is None or model.role.kind != self.role or not model.can(HIDDEN_STATES):
             what = "nothing" if model is None else f"{model.name}, {model.role.text}"
             needs = "takes architecture and tokenizer of" if self.weights == NEW else "trains on"
             raise NotApplicableError(f"the recipe {self.name} {needs} a checkpoint that is a {self.role}, got {what}")
-        return model.backend
+        checkpoint: Checkpoint = model.backend
+        return checkpoint
 
     def _longest(self, checkpoint: Checkpoint) -> int:
         return min(self.max_length, checkpoint.max_length or self.max_length)
@@ -307,7 +310,7 @@ class CausalPretraining(_Pretraining):
         parts = [(part,) for texts in _passages(self._corpus.held_out) for part in _parts(texts)]
         split = TOKENISERS[text_tokens(" \n".join(part for (part,) in parts[:20]))]
         words = np.asarray([len(split(part)) for (part,) in parts], dtype=np.int64)
-        scorer = BlockLikelihood(TextCases(parts), model, None)
+        scorer = make_scorer(TextCases(parts), BlockLogLikelihood(), model, None)
         windows = np.array_split(np.arange(len(parts)), -(-len(parts) // _PARTS_AT_ONCE))
         scores = np.concatenate([scorer.score(window)[:, 0] for window in windows])
         return [Performance("perplexity", "higher", perplexity(scores, words), perplexity_sums(scores, words))]

@@ -329,9 +329,8 @@ def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float
 
 
 def _require_own(model: Model) -> None:
-    kind = model.backend.network.config.model_type if isinstance(model.backend, Checkpoint) else None
-    if kind != "word-lstm":
+    if not model.network_class.startswith("WordLstm"):
         raise NotApplicableError(
-            f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({kind or 'no network'});"
+            f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({model.network_class or 'no network'});"
             " give mitigate() no model, or one that the recipe has trained"
         )

@@ -21,8 +21,8 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, held_folder
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
-from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import plain_tensors
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.recipes.heads import is_of_head
 from pytest_genderbias.recipes.progress import show_steps
 from pytest_genderbias.recipes.recipe import ENCODER, FrozenEncoderRecipe, Recipe, Row, Training
@@ -79,7 +79,7 @@ def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
     import torch
 
     loaded = run.open(model)
-    if not isinstance(loaded.backend, Checkpoint):
+    if not loaded.can(HIDDEN_STATES):
         return None
     network = loaded.backend.network
     digest = hashlib.sha256()
@@ -144,7 +144,7 @@ def _with_new_head(
     key = {
         "version": _VERSION,
         "model": loaded.fingerprint,
-        "reading": fingerprint_reading(loaded.backend) if isinstance(loaded.backend, Checkpoint) else None,
+        "reading": fingerprint_reading(loaded.backend) if loaded.can(HIDDEN_STATES) else None,
         "recipe": recipe.settings(),
         "freeze": ENCODER,
         "seed": seed,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.mitigation.words.directions import NO_LAYERS
 from pytest_genderbias.models.hidden_layers import (
     HOOKED,
     fingerprint_with_projections,
@@ -22,7 +22,8 @@ from pytest_genderbias.models.hidden_layers import (
     projection_details,
     projections_of,
 )
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -47,8 +48,7 @@ def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
         ModelError: there is no such layer, or it is not the output of a module that a hook can change.
         NotApplicableError: the model is not a network.
     """
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} has no layers; project its vectors with project_embeddings")
+    model.require(HIDDEN_STATES, otherwise=NO_LAYERS)
     original = model.backend.network
     shared = {id(tensor): tensor for tensor in [*original.parameters(), *original.buffers()]}
     network = deepcopy(original, shared)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method, Step, check_count
 from pytest_genderbias.mitigation.methods.embedding_weights import input_weight, output_weight
 from pytest_genderbias.mitigation.methods.layer_projection import project_layers
@@ -28,7 +28,8 @@ from pytest_genderbias.mitigation.words.directions import (
     random_bases,
 )
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.saving import (
     copied,
     described,
@@ -37,7 +38,6 @@ from pytest_genderbias.models.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -109,12 +109,11 @@ def project_embeddings(model: Model, basis: ArrayLike) -> Model:
         NotApplicableError: the model is neither word vectors nor a network.
     """
     what = described({"method": "projection", "where": "input", "basis": basis_digest(basis)})
-    if isinstance(model.backend, Checkpoint):
+    model.require(HIDDEN_STATES, WORD_VECTORS)
+    if model.can(HIDDEN_STATES):
         network = copied(model.backend.network)
         project_network(network, basis)
         return with_network(model, network, what)
-    if not isinstance(model.backend, WordVectors):
-        raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
     return with_matrix(model, project(model.backend.matrix, basis), what)
 
 
