@@ -33,9 +33,9 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, tree
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (53_800, 42_000),
-    "lines of core and plugin": (35_600, 23_000),
-    "modules": (468, 310),
+    "lines of code": (53_700, 42_000),
+    "lines of core and plugin": (35_500, 23_000),
+    "modules": (460, 310),
     "classes": (696, 520),
     "dataclasses": (380, 280),
     "own imports of a module, mean": (6.2, 4.5),

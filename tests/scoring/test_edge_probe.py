@@ -248,7 +248,7 @@ CASES = TextCases(
 
 
 def scorer(model, training, cache=None, seed=0, cases=CASES):
-    return make_scorer(cases, CoreferenceScores(2, "edge-probe", training, seed), model, None, cache)
+    return make_scorer(cases, CoreferenceScores(len(cases.spans[0]) - 1, "edge-probe", training, seed), model, None, cache)
 
 
 def scores(*args, **kwargs):

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
-from pytest_genderbias.suites.families.shared.coreference_verdicts import (
+from pytest_genderbias.suites.families.shared.asked_pronouns import (
     NEEDS,
     OPTIONS,
     SCORING_ROLES,
