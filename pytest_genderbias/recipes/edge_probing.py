@@ -29,7 +29,7 @@ from pytest_genderbias.suites.families.shared.coreference_training import Corefe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.edge_probing import EdgeProbingModel
+    from pytest_genderbias.recipes.networks.edge_probing_head import EdgeProbingModel
 
 _SAVED_EVERY = 500  #: steps
 _WITH_HEAD = "EdgeProbingModel"  #: class of the networks that this recipe trains
@@ -241,7 +241,7 @@ def _cases(rows: Sequence[Row]) -> TextCases:
 
 def _probing(model: Model, seed: int) -> EdgeProbingModel:
     """Return the encoder of a network with a head that is initialised from the seed."""
-    from pytest_genderbias.recipes.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
+    from pytest_genderbias.recipes.networks.edge_probing_head import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
     return on_encoder(model, seed, lambda encoder: EdgeProbingModel(EdgeProbingConfig(encoder)))

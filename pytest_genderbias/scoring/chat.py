@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.base import answer_width, check_finite
 from pytest_genderbias.scoring.object_answers import (
     ANY_NUMBER,
     LOG_PROBABILITIES,
@@ -21,6 +20,7 @@ from pytest_genderbias.scoring.object_answers import (
     Range,
 )
 from pytest_genderbias.scoring.reads import top_ids
+from pytest_genderbias.scoring.scorer import answer_width, check_finite
 from pytest_genderbias.scoring.similarity import cosines
 from pytest_genderbias.scoring.substitution import filled
 from pytest_genderbias.scoring.verbalised import prompts_and_answers, shares

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.base import check_finite
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases

@@ -11,7 +11,7 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, WORD_VECTORS
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, PAIR_REGRESSOR, PROBABILITY, Role
-from pytest_genderbias.scoring.base import Progress, Scorer
+from pytest_genderbias.scoring.scorer import Progress, Scorer
 from pytest_genderbias.suites.cases import Cases, TextCases
 from pytest_genderbias.suites.query import (
     AddedTokens,
@@ -60,9 +60,9 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"),),
     AddedTokens: (_Way(LOG_PROBS, "added_tokens.AddedTokensScorer"),),
     BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.BlockLikelihood"),),
-    GeneratedTokens: (_Way(HIDDEN_STATES, "generation.Sampler"),),
-    GeneratedReplies: (_Way(HIDDEN_STATES, "generation.ReplySampler"),),
-    TextVectors: (_Way(HIDDEN_STATES, "vectors.NetworkVectors"), _Way(WORD_VECTORS, "vectors.FileVectors")),
+    GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
+    GeneratedReplies: (_Way(HIDDEN_STATES, "sampled_texts.ReplySampler"),),
+    TextVectors: (_Way(HIDDEN_STATES, "text_vectors.NetworkVectors"), _Way(WORD_VECTORS, "text_vectors.FileVectors")),
     PairSimilarity: (
         _Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer", PAIR_REGRESSOR),
         _Way(HIDDEN_STATES, "similarity.NetworkCosines"),

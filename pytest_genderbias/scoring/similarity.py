@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.base import check_finite
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.scorer import check_finite
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairSimilarity
 

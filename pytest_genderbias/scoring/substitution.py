@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.text.printable import brief

@@ -7,8 +7,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import VerbalisedProbabilities
 

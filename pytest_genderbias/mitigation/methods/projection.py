@@ -38,7 +38,7 @@ from pytest_genderbias.models.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.statistics.subspace import FloatArray, basis_digest, check_basis
+from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.wordlist import load_wordlist
 
 if TYPE_CHECKING:

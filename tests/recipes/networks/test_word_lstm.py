@@ -27,7 +27,7 @@ from pytest_genderbias.recipes.networks.word_lstm import (
     register,
     word_pattern,
 )
-from pytest_genderbias.scoring.generation import Sampler
+from pytest_genderbias.scoring.sampled_texts import Sampler
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
