@@ -4,7 +4,7 @@ doubt.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
@@ -12,31 +12,22 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.models.first_import import uncollected_imports
 from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import wrap
-from pytest_genderbias.models.source import TIME_LIMIT, LoadSettings, ModelSource, ServedSettings, checkpoint_file
-from pytest_genderbias.models.spec import ADAPTER, SERVED, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.source import (
+    TIME_LIMIT,
+    LoadSettings,
+    ModelSource,
+    ServedSettings,
+    checkpoint_file,
+    uncollected_imports,
+)
+from pytest_genderbias.models.spec import ADAPTER, KINDS, SERVED, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: The module of each kind of model, which a spec names; it is imported for the first model of its kind.
-KINDS: Mapping[str, str] = {
-    "directory": "models.checkpoints",
-    "hub": "models.checkpoints",
-    "gguf": "models.checkpoints",
-    "object": "models.objects",
-    "vectors": "models.files",
-    "predictions": "models.files",
-    "text": "models.files",
-    "adapter": "engines.peft_adapters",
-    "onnx": "engines.exported",
-    "openvino": "engines.exported",
-    "served": "engines.served",
-    "vllm": "engines.vllm_engine",
-}
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
@@ -151,4 +142,4 @@ def _importing(kind: str) -> AbstractContextManager[None]:
 
 
 def _module(kind: str) -> _Kind:
-    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS[kind]}"))
+    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS[kind].module}"))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
-from pytest_genderbias.models.config_entries import SIZES, hidden_size
+from pytest_genderbias.models.config import SIZES, hidden_size
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, METHODS, WORD_VECTORS, Backend
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.source import LoadSettings

@@ -21,7 +21,7 @@ from pytest_genderbias.models.checkpoints import batch_details, check_parts, lon
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.number_format import number_format
+from pytest_genderbias.models.plain_tensors import number_format
 from pytest_genderbias.models.protocols import (
     HIDDEN_STATES,
     CausalLM,

@@ -19,14 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.models.config import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import has_unsaved_hooks, save_projections
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.one_reader import READING
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
+from pytest_genderbias.models.source import READING, quiet_transformers
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.models.vectors import WordVectors, read_vectors
 
 if TYPE_CHECKING:

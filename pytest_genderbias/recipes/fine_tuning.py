@@ -21,7 +21,7 @@ from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingData
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.datasets.sentence_similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.config_entries import labels_of
+from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied

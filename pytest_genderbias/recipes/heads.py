@@ -8,14 +8,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config_entries import labels_of
+from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import copy_projections, has_unsaved_hooks
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.text.normal_form import folded
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.hidden_layers import forget_projections
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.recipes.heads import seeded
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from pytest_genderbias.errors import ModelError, NotApplicableError, SettingErro
 from pytest_genderbias.measurement.processes import process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import save_projections
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,

@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -14,7 +14,7 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel

@@ -13,7 +13,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config_entries import encoder_width
+from pytest_genderbias.models.config import encoder_width
 from pytest_genderbias.recipes.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
 
 _RANGE = 0.02  #: of the first weights of the head

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 from transformers import AutoConfig, PreTrainedConfig, PreTrainedModel
 
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.models.config import entry
 
 
 class EncoderWithHeadConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedConfig, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config_entries import encoder_width
+from pytest_genderbias.models.config import encoder_width
 from pytest_genderbias.recipes.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
 
 BUCKETS = 10  #: of widths and distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more
