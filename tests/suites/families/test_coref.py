@@ -9,7 +9,6 @@ from functools import cache, partial
 import numpy as np
 import pytest
 import scipy.stats
-from pytest_genderbias.suites.families.shared.distances import DISTANCES
 from support.answered_suites import NoisyCoreference, write_winobias
 from support.answered_suites import winobias as answered_winobias
 
@@ -27,6 +26,7 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.asked_pronouns import likelihoods
+from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.wordlist import load_wordlist
 
