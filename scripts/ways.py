@@ -32,13 +32,14 @@ PACKAGE = "pytest_genderbias."
 _NUMBER = 12_345  #: value of the flag, by which calls that receive it are recognised
 _HELPERS = (
     "escaping",
+    "text.numbers",
     "text.printable",
     "gates.wording",
     "mitigation.harness.reduction_texts",
     "measurement.plain_data",
 )
 _LONGEST_LOOP = 12
-_FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
+_FORMATTERS = ("format_interval", "format_null", "format_record", "direction_in_words")
 
 _GATES = "gates:\n  - {suite: lm-occupation, baseline: true, margin: 0, settings: {limit: 400}}\n"
 _MITIGATE = """mitigate:

@@ -12,6 +12,7 @@ from pytest_genderbias.errors import BiasError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.text.numbers import counted
 
 if TYPE_CHECKING:
     from pytest_genderbias.measurement.cost import NetworkSize
@@ -103,6 +104,5 @@ def _duration(seconds: float) -> str:
     ('1 second', '75 seconds', '10 minutes', '2.8 hours')
     """
     if seconds < 100:
-        whole = max(1, round(seconds))
-        return f"{whole} second{'s' * (whole > 1)}"
+        return counted(max(1, round(seconds)), "seconds")
     return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.2g} hours"

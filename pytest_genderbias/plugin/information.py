@@ -51,7 +51,7 @@ def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode:
     asked, settings = Asked(**values), read_settings(config)
     texts = []
     if asked.cache_info:
-        texts.append(cache_information(settings, asked.cache_clear))
+        texts.append(cache_information(settings, asked.cache_clear, terminal_width()))
     try:
         if asked.list_suites:
             texts.append(_suites(settings))
