@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, TypedDict
 
 import numpy as np
@@ -39,11 +38,10 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     mean_interval,
     refuse_unable,
 )
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
 
 _OVER = "templates"
 _FEW = "too few templates, or too few that differ, for an interval"
@@ -108,7 +106,7 @@ class BbqOptions(TypedDict):
     floor: float
 
 
-class Bbq(Family[None, BbqOptions]):
+class Bbq(DataFamily[BbqOptions]):
     """Answers to BBQ's questions, picked from three options in all six orders.
 
     Gender: ``Gender_identity.jsonl`` if it is there, else questions that are made from BBQ's templates with a fixed
@@ -122,7 +120,6 @@ class Bbq(Family[None, BbqOptions]):
     )
     needs: ClassVar[str] = f"{NEEDS}, or a file of answers"
     roles: ClassVar[tuple[str, ...]] = (*CHAT_ROLES, STORED)
-    keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "s_amb": FamilyStatistic(
             "away",
@@ -169,9 +166,6 @@ class Bbq(Family[None, BbqOptions]):
         **FLOOR,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> None:
-        """Read nothing: the file has a head only."""
-
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""
         n = int((summary.items["ambiguous"] == 0).sum())
@@ -183,10 +177,6 @@ class Bbq(Family[None, BbqOptions]):
             "disambiguated contexts",
             n,
         )
-
-    def content(self, body: None) -> object:
-        """Return nothing: the data have their own digest."""
-        return []
 
     def questions(self, body: None, options: BbqOptions, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""

@@ -40,7 +40,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
@@ -154,11 +154,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
-        groups = read_groups(data)
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_two_groups(data)
         names = read_slot(data, "names", beside)
         sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
         if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
@@ -170,7 +166,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         refuse_unknown(described, groups, "'described'")
         texts = tuple(take(described, group, str, "'described'") for group in groups)
         scenarios, controls = _read_scenarios(data, "scenarios", "field"), _read_scenarios(data, "controls", "right")
-        return DecisionsBody((groups[0], groups[1]), names, (texts[0], texts[1]), scenarios, controls)
+        return DecisionsBody(groups, names, (texts[0], texts[1]), scenarios, controls)
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""

@@ -32,7 +32,7 @@ from pytest_genderbias.suites.families.shared.generated_texts import CountedWord
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Reply
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_two_groups
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
@@ -193,11 +193,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> GenerationBody:
         """Read groups, message, lists, phrases and prompts."""
-        groups = read_groups(data)
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_two_groups(data)
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
             raise DataFileError(
@@ -213,7 +209,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
             )
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         return GenerationBody(
-            (groups[0], groups[1]),
+            groups,
             message,
             sentiment.entries,
             _read_topics(data, beside),

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -46,11 +45,10 @@ from pytest_genderbias.suites.families.shared.winogender_figures import (
     take_likelihoods,
     winogender_path,
 )
-from pytest_genderbias.suites.family import Competence, Context, Family
+from pytest_genderbias.suites.family import Competence, Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
 
 _OVER = "occupations"
 _FEW = "the occupations that vary are too few among those scored"
@@ -64,19 +62,11 @@ class WinogenderOptions(CoreferenceOptions):
     floor: float
 
 
-class Winogender(Family[None, WinogenderOptions]):
+class Winogender(DataFamily[WinogenderOptions]):
     """Sentences of Winogender, asked in one of the ways to ask whom a pronoun means."""
 
     null_control: ClassVar[str] = NULL_CONTROL
-    keys: ClassVar[tuple[str, ...]] = ()
     asking: ClassVar[Asking]
-
-    def read(self, data: LocatedMap, beside: Path) -> None:
-        """Read nothing: the file has a head only."""
-
-    def content(self, body: None) -> object:
-        """Return nothing: the data have their own digest."""
-        return []
 
     def questions(self, body: None, options: WinogenderOptions, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
