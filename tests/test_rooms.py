@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 import pytest_genderbias
-from pytest_genderbias.models.spec import KINDS
+from pytest_genderbias.models.loading import KINDS
+from pytest_genderbias.models.spec import ENGINES, Engine
 from pytest_genderbias.plugin.doors import DOORS, door
 from pytest_genderbias.plugin.executors import EXECUTORS
 
@@ -237,7 +238,7 @@ def test_tables_name_modules_of_their_rooms() -> None:
 
 
 def test_tables_name_what_is_there() -> None:
-    for name, kind in KINDS.items():
+    for name, kind in {**ENGINES, **{name: Engine(module) for name, module in KINDS.items()}}.items():
         for function in ("inspect", "load", *(["parse"] if kind.prefix else [])):
             assert callable(vars(import_module(OWN + kind.module)).get(function)), (name, function)
     for name in DOORS:

@@ -4,7 +4,7 @@ doubt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from importlib import import_module
@@ -22,12 +22,18 @@ from pytest_genderbias.models.source import (
     checkpoint_file,
     uncollected_imports,
 )
-from pytest_genderbias.models.spec import ADAPTER, KINDS, SERVED, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.spec import ADAPTER, ENGINES, SERVED, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
+#: The module of each kind of model that this room knows; the others are ``ENGINES``.
+KINDS: Mapping[str, str] = {
+    **dict.fromkeys(("directory", "hub", "gguf"), "models.checkpoints"),
+    "object": "models.objects",
+    **dict.fromkeys(("vectors", "predictions", "text"), "models.files"),
+}
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
@@ -142,4 +148,4 @@ def _importing(kind: str) -> AbstractContextManager[None]:
 
 
 def _module(kind: str) -> _Kind:
-    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS[kind].module}"))
+    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS.get(kind) or ENGINES[kind].module}"))

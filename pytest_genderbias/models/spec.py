@@ -54,11 +54,11 @@ ADAPTER_PREFIX = "adapter:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
 
 
-class Kind(NamedTuple):
-    """Where a kind of model is known.
+class Engine(NamedTuple):
+    """A kind of model that another room knows.
 
     ``module``: it has ``inspect(spec, settings)`` and ``load(source, settings)``. ``prefix``: a pattern of what its
-    specs begin with, if its module reads them itself, by ``parse(name, spec)``. ``ending``: of its files.
+    specs begin with, which the module reads itself, by ``parse(name, spec)``. ``ending``: of its files.
     """
 
     module: str
@@ -66,22 +66,15 @@ class Kind(NamedTuple):
     ending: str = ""
 
 
-#: The kinds of models, by the name that a spec has for its own. A module is imported for the first model of its kind.
-KINDS: Mapping[str, Kind] = {
-    "directory": Kind("models.checkpoints"),
-    "hub": Kind("models.checkpoints"),
-    "gguf": Kind("models.checkpoints", ending=".gguf"),
-    "object": Kind("models.objects"),
-    "vectors": Kind("models.files"),
-    "predictions": Kind("models.files"),
-    "text": Kind("models.files"),
-    "adapter": Kind("engines.peft_adapters", prefix=ADAPTER_PREFIX),
-    "onnx": Kind("engines.exported", ending=".onnx"),
-    "openvino": Kind("engines.exported", ending=".xml"),
-    SERVED: Kind("engines.served", prefix="(?i:https?://)"),
-    "vllm": Kind("engines.vllm_engine", prefix="vllm:"),
+#: Kinds of models by the name that a spec has for its own. A module is imported for the first model of its kind.
+ENGINES: Mapping[str, Engine] = {
+    "adapter": Engine("engines.peft_adapters", prefix=ADAPTER_PREFIX),
+    "onnx": Engine("engines.exported", ending=".onnx"),
+    "openvino": Engine("engines.exported", ending=".xml"),
+    SERVED: Engine("engines.served", prefix="(?i:https?://)"),
+    "vllm": Engine("engines.vllm_engine", prefix="vllm:"),
 }
-_ENDINGS = {kind.ending: name for name, kind in KINDS.items() if kind.ending}
+_ENDINGS = {".gguf": "gguf", **{engine.ending: name for name, engine in ENGINES.items() if engine.ending}}
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 
@@ -187,7 +180,8 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is a name of :data:`KINDS`; ``target`` is the path (of a folder with an exported graph: of
+    ``kind`` is ``directory``, ``hub``, ``gguf``, ``object``, ``vectors``, ``predictions``, ``text``, or a name of
+    :data:`ENGINES`; ``target`` is the path (of a folder with an exported graph: of
     the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec
     says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the
     spec names it. ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main
@@ -264,7 +258,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if SEED in spec:  # the first restart determines the kind
         first = _parse("", spec.replace(SEED, "0"))
         return replace(first, name=name or safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
-    own = next((kind for kind in KINDS.values() if kind.prefix and re.match(kind.prefix, spec)), None)
+    own = next((engine for engine in ENGINES.values() if engine.prefix and re.match(engine.prefix, spec)), None)
     if own is not None:
         parse: Parse = import_module(f"pytest_genderbias.{own.module}").parse
         return parse(name, spec)

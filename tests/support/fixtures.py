@@ -22,7 +22,8 @@ from support.tiny_checkpoints import save_checkpoint
 from support.wide_suites import CLASSIFIERS, write_suites
 
 from pytest_genderbias import load_model
-from pytest_genderbias.models.spec import KINDS
+from pytest_genderbias.models.loading import KINDS
+from pytest_genderbias.models.spec import ENGINES
 from pytest_genderbias.plugin import run_info  # noqa: F401 - each in-process run would load them again
 from pytest_genderbias.plugin.doors import DOORS, door
 from pytest_genderbias.plugin.items import files, gates, reductions  # noqa: F401 - as above
@@ -30,8 +31,8 @@ from pytest_genderbias.suites.registry import FAMILIES
 
 for named in DOORS:
     door(named)
-for of_model in KINDS.values():
-    import_module(f"pytest_genderbias.{of_model.module}")
+for module in (*KINDS.values(), *(engine.module for engine in ENGINES.values())):
+    import_module(f"pytest_genderbias.{module}")
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first
 # loaded inside an in-process run is another one afterwards.
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, list(FAMILIES.values())

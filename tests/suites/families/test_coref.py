@@ -621,7 +621,7 @@ def test_scorers_that_do_not_fit(tiny_model):
     ("change", "message"),
     [
         (("{pronoun} was", "she was"), r"should use the slots"),
-        (("pronouns: {male: he, female: she}", "pronouns: {male: he}"), "'pronouns' should have one for each"),
+        (("pronouns: {male: he, female: she}", "pronouns: {male: he}"), "'pronouns' should give a word for each"),
         (("The {occupation} ate because", "The {occupation} ate; the {occupation} slept because"), "each slot once"),
     ],
 )
