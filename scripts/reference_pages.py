@@ -24,8 +24,7 @@ from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.fit import example_cases
-from pytest_genderbias.plugin.flags import Flag
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS, Flag
 from pytest_genderbias.reports.figures.drawing import PALETTE
 from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.json_schema import report_schema

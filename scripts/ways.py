@@ -2,8 +2,8 @@
 entered.
 
 ``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a
-``mitigate:`` block to its verdict, ``correct-for`` from the flag ``--bias-correct-for`` to its effect, and ``load`` from the spec of
-a checkpoint to its model. ``--flag`` names the flag in an older version.
+``mitigate:`` block to its verdict, ``correct-for`` from the key ``bias_correct_for`` to its effect, and ``load`` from the
+spec of a checkpoint to its model.
 
 A module is entered when a function of another module calls one of its functions; consecutive entries of one module
 count once. A room below the road of the way (statistics, scoring, ...) is one step: what its modules call among
@@ -244,7 +244,7 @@ def changed_model(folder: Path) -> str:
     return str(folder / "changed")
 
 
-def trace_baseline(folder: Path, flag: str) -> Call:
+def trace_baseline(folder: Path) -> Call:
     """Trace the comparison of a measurement with a baseline entry, from the assertion to its outcome."""
     from pytest_genderbias import Baseline, GateFailure, assert_no_regression, load_model, measure
 
@@ -265,7 +265,7 @@ def trace_baseline(folder: Path, flag: str) -> Call:
     return tracer.root
 
 
-def trace_mitigation(folder: Path, flag: str) -> Call:
+def trace_mitigation(folder: Path) -> Call:
     """Trace a mitigation, from its block in a file to the outcome of its test."""
     folder.joinpath("m.bias.yaml").write_text(_MITIGATE)
     tracer = Tracer()
@@ -274,7 +274,7 @@ def trace_mitigation(folder: Path, flag: str) -> Call:
     return tracer.root
 
 
-def trace_flag(folder: Path, flag: str) -> Call:
+def trace_flag(folder: Path) -> Call:
     """Trace the calls that receive the value of the flag, in a run with a baseline entry."""
     folder.joinpath("g.bias.yaml").write_text(_GATES)
     run_pytest(folder, "g.bias.yaml", "--bias-model=m=demo-lm", "--bias-update")
@@ -282,14 +282,14 @@ def trace_flag(folder: Path, flag: str) -> Call:
     model = f"--bias-model=m={changed_model(folder)}"
     sys.setprofile(tracer.profile)
     try:
-        run_pytest(folder, "g.bias.yaml", model, "--bias-cache=none", f"{flag}={_NUMBER}")
+        run_pytest(folder, "g.bias.yaml", model, "--bias-cache=none", f"-obias_correct_for={_NUMBER}")
     finally:
         sys.setprofile(None)
     calls = [call for call in tracer.root.walk() if call.has_flag]
     return Call("", "", children=[Call(call.module, call.function, call.is_data, True) for call in calls])
 
 
-def trace_load(folder: Path, flag: str) -> Call:
+def trace_load(folder: Path) -> Call:
     """Trace the loading of a checkpoint, after one that imports what it needs."""
     from pytest_genderbias import load_model
 
@@ -317,11 +317,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--all", action="store_true", help="list reads of plain data and formatting as steps, too")
-    parser.add_argument("--flag", default="--bias-correct-for", help="the flag in the version that is traced")
     options = parser.parse_args()
     trace, rooms = WAYS[options.way]
     with tempfile.TemporaryDirectory() as folder:
-        root = trace(Path(folder).resolve(), options.flag)
+        root = trace(Path(folder).resolve())
     show(root, rooms, options.all)
 
 

@@ -17,7 +17,7 @@ from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.unread_gates import ENDINGS
+from pytest_genderbias.plugin.signs import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names

@@ -17,7 +17,7 @@ from pytest_genderbias.errors import BiasError, WriteError, installing, through_
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.doors import reach
-from pytest_genderbias.plugin.flags import Origin
+from pytest_genderbias.plugin.flag_values import Origin
 
 if TYPE_CHECKING:
     from pytest_genderbias.plugin.options import Settings

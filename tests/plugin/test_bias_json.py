@@ -11,7 +11,8 @@ from support.small_projects import GATES, model
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.flag_values import as_is
-from pytest_genderbias.plugin.options import FLAGS, Settings
+from pytest_genderbias.plugin.flags import FLAGS
+from pytest_genderbias.plugin.options import Settings
 from pytest_genderbias.plugin.outputs import Output, write_files, write_outputs
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 

@@ -20,7 +20,6 @@ from pytest_genderbias.mitigation.harness.run import MitigationRun, held_folder,
 from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.progress_bars import show_steps
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row, Training
@@ -337,13 +336,13 @@ def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -
         if not known:
             raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {part!r}")
         for start in starts.values():
-            if start.can(HIDDEN_STATES):
+            if start.network_class:
                 frozen_parameters(start.backend.network, part)
     return parts
 
 
 def _layers(model: Model) -> int:
-    if not model.can(HIDDEN_STATES):
+    if not model.network_class:
         return 0
     return int(getattr(model.backend.network.config.get_text_config(), "num_hidden_layers", 0))
 
