@@ -36,6 +36,7 @@ _HELPERS = (
     "gates.wording",
     "mitigation.harness.reduction_texts",
     "measurement.plain_data",
+    "plugin.doors",  # which only looks names up
 )
 _LONGEST_LOOP = 12
 _FORMATTERS = ("format_interval", "format_null", "format_record", "direction_in_words")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.wording import direction_in_words
 from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
 from pytest_genderbias.measurement.fit import NO_DATA, OTHER_MODEL, OTHER_SETTINGS, Fit
 from pytest_genderbias.suites.statistic import Statistic
@@ -76,7 +77,6 @@ def _count(cases: int | None) -> str:
     return "its own" if cases is None else f"{cases:,}"
 
 
-_WORSE = {"higher": "higher", "lower": "lower", "away": "away from it"}
 _INDENT = "  "
 _LONGEST_CASE = 200  #: characters of a case that are shown
 
@@ -174,7 +174,7 @@ def _statistics(statistics: Mapping[str, Statistic], width: int) -> str:
     rows = [("", "neutral", "worse", "")]
     for name, statistic in statistics.items():
         meaning = statistic.meaning + (" (no gate takes it)" if statistic.no_gate else "")
-        rows.append((name, f"{statistic.neutral:g}", _WORSE[statistic.direction], meaning))
+        rows.append((name, f"{statistic.neutral:g}", direction_in_words(statistic.direction), meaning))
     return columns(rows, width, right=[1], wrap=True)
 
 

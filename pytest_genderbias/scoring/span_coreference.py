@@ -104,7 +104,7 @@ class DocumentReader:
 
 
 def batch_of(documents: Sequence[DocumentTokens], pad_id: int) -> dict[str, IntArray]:
-    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.span_scorer.SpanCoreferenceModel` for
+    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.mention_scorers.SpanCoreferenceModel` for
     some documents.
 
     Mentions that are not read are left out.

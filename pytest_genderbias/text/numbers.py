@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 Write = Callable[[float], str]
 _ZERO = 1e-9  #: what floating-point sums leave of nothing
@@ -19,6 +20,10 @@ def format_number(value: float | None, digits: int = 4) -> str:
     ('0.1235', '0.123456', '-')
     """
     return "-" if value is None else f"{value:.{digits}g}"
+
+
+#: Writes a number with three significant digits.
+THREE_DIGITS: Write = partial(format_number, digits=3)
 
 
 def format_decimals(value: float | None, places: int = 4) -> str:
