@@ -425,6 +425,7 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
             if not about.no_gate and (row := row_of(able, name, public.get(suite))):
                 fewer = {"trainings": len(able)} if len(able) < len(trainings) else {}
                 rows.setdefault(suite, {})[name] = row | fewer
+    default = default_of(rows)
     stored = FOLDER / f"{kind}.yaml"
     before = yaml.safe_load(stored.read_text(encoding="utf-8"))["suites"] if stored.exists() else {}
     rows |= {suite: of_suite for suite, of_suite in before.items() if suite.endswith(f" {WIDE}")}  # of scripts/doses.py
@@ -436,7 +437,7 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
         "trainings": len(trainings),
         **({"cases": trainings[0][recipe.suites[0]].n} if recipe.own_cases else {}),
         "unit_of": recipe.public if public else f"the mean of the {len(trainings)} trainings",
-        "default": default_of(rows),
+        "default": default,
         "suites": rows,
     }
     out.mkdir(exist_ok=True)
