@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
@@ -131,14 +132,21 @@ def _over_items(
     Raises:
         UndefinedError: the statistic has no interval over items.
     """
-    interval = measurement.intervals[statistic]
-    if retraining.paired is None or retraining.beyond is None or interval is None:
+    if None in (retraining.paired, retraining.beyond, retraining.spread, measurement.intervals[statistic]):
         raise UndefinedError("no interval over items")
-    level, freedom = Correction(tests).level, max(1.0, interval.items - 1.0)
+    assert retraining.paired is not None and retraining.beyond is not None and retraining.spread is not None
+    level, freedom = Correction(tests).level, max(1.0, _units(measurement, statistic) - 1.0)
     margin, beyond = 0.0 if allowed is None else allowed.amount, math.sqrt(2) * retraining.beyond
-    size = seen_over_items(retraining.paired, beyond, freedom, level, tolerance=margin)
-    red = margin + math.hypot(t_quantile(level, freedom) * retraining.paired, t_quantile(level, math.inf) * beyond)
+    error = retraining.paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
+    of_trainings = max(math.sqrt(2) * retraining.spread, 1e-9 * error)
+    size = seen_over_items(error, beyond, freedom, level, tolerance=margin, trainings=of_trainings)
+    red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * beyond)
     return Seen(size, unit, red, retraining.source)
+
+
+def _units(measurement: Measurement, statistic: str) -> int:
+    """Return the number of items that a comparison would pair."""
+    return len(measurement.item_sums(statistic).by_cluster().labels)
 
 
 def _over_restarts(
