@@ -438,6 +438,7 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
         "trainings": len(trainings),
         **({"cases": trainings[0][recipe.suites[0]].n} if recipe.own_cases else {}),
         "unit_of": recipe.public if public else f"the mean of the {len(trainings)} trainings",
+        "abilities": abilities_of(trainings),
         "default": default,
         "suites": rows,
     }
@@ -512,6 +513,16 @@ def made_of_means(measurement: Measurement, statistic: str) -> bool:
         return measurement.item_sums(statistic).smooth
     except UndefinedError:
         return False
+
+
+def abilities_of(trainings: Sequence[Measured]) -> dict[str, float]:
+    """Return the standard deviation of each ability over trainings, also those of models that are not able."""
+    asked: dict[str, dict[int, float]] = {}
+    for number, one in enumerate(trainings):
+        for ability in (ability for measurement in one.values() for ability in measurement.abilities):
+            if ability.value is not None:
+                asked.setdefault(ability.name, {})[number] = ability.value
+    return {name: figure(np.std(list(values.values()), ddof=1)) for name, values in asked.items()}
 
 
 def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, object]:
@@ -612,9 +623,10 @@ def figure(value: float) -> float:
 
 def written(content: dict[str, object]) -> str:
     """Return a table as YAML, a line a statistic."""
-    head = {key: value for key, value in content.items() if key not in ("default", "suites")}
+    head = {key: value for key, value in content.items() if key not in ("abilities", "default", "suites")}
     lines = [
         yaml.safe_dump(head, sort_keys=False, width=200).rstrip(),
+        f"abilities: {flow(content['abilities'])}",
         f"default: {flow(content['default'])}",
         "suites:",
     ]

@@ -233,12 +233,14 @@ class _Table:
 
     ``rows`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
     where users bring the cases: the standard error falls with their number, and what a training moves does not.
+    ``abilities`` has the standard deviation of each ability over trainings.
     """
 
     kind: str
     base: str
     trainings: int
     cases: int | None
+    abilities: Mapping[str, float]
     default: Mapping[str, float]
     rows: Mapping[str, Mapping[str, Mapping[str, float | None]]]
 
@@ -294,6 +296,19 @@ def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> f
     reach = NORMAL * math.sqrt(2) * log_odds
     ends = [1 / (1 + math.exp(-(odds + side * reach))) for side in (-1, 1)]
     return max(float(about.distance(end)) - float(about.distance(value)) for end in ends) / NORMAL / math.sqrt(2)
+
+
+def spread_of_abilities(measurement: Measurement) -> Mapping[str, float]:
+    """Return by how much each ability differs between equal trainings, as a standard deviation, by name.
+
+    An ability that no packaged training of this kind of model was asked has the median of those that others were.
+    """
+    table, known = (
+        _tables().get(kind_of(measurement)),
+        [x for one in _tables().values() for x in one.abilities.values()],
+    )
+    own = {} if table is None else table.abilities
+    return {one.name: own.get(one.name, float(np.median(known)) if known else 0.0) for one in measurement.abilities}
 
 
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
@@ -368,6 +383,7 @@ def _read(path: Path) -> _Table:
         take(content, "base", str, what),
         take(content, "trainings", int, what),
         take(content, "cases", int, what, None),
+        take(content, "abilities", LocatedMap, what),
         take(content, "default", LocatedMap, what),
         take(content, "suites", LocatedMap, what),
     )
