@@ -52,7 +52,7 @@ def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
     (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
     """
     if isinstance(correct_for, int):
-        return Correction(correct_for, "comparisons (--bias-correct-for)")
+        return Correction(correct_for, "comparisons (bias_correct_for)")
     return Correction() if correct_for == "none" else Correction(max(1, known), what)
 
 
@@ -61,7 +61,7 @@ class Referee:
     """What is done with settled judgements.
 
     Attributes:
-        correct_for: the comparisons that bounds hold for together (``--bias-correct-for``): ``"model"``, ``"module"``,
+        correct_for: the comparisons that bounds hold for together (``bias_correct_for``): ``"model"``, ``"module"``,
             ``"none"``, or their number.
         record: records each judgement with its outcome.
         explain: returns the message of a failure; by default the short text of the judgement.

@@ -24,8 +24,8 @@ from pytest_genderbias.models.roles import (
     SENTENCE_ENCODER,
     VECTORS,
 )
-from pytest_genderbias.statistics.ability import LEVEL, fall_bound
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.right_answers import LEVEL, fall_bound
 from pytest_genderbias.statistics.student import t_quantile
 
 TASK = "task"  #: name of an ability that a suite asks by its own questions

@@ -132,7 +132,7 @@ def save_model(model: Model, path: str | Path) -> Path:
     Raises:
         SettingError: the path exists, or the format of the name is unknown.
         ModelError: the saved model would differ from the model in memory, in the part that the message names; for
-            example, the hooks of :func:`~pytest_genderbias.mitigation.methods.layer_projection.projecting_layers` are
+            example, the hooks of :func:`~pytest_genderbias.mitigation.methods.projection.projecting_layers` are
             not saved.
         NotApplicableError: the model is neither a network nor word vectors.
     """

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.base import CountNote, Progress, Scorer
+from pytest_genderbias.scoring.scorer import CountNote, Progress, Scorer
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import Query
@@ -212,8 +212,8 @@ def in_order(
 def _given_up(name: str, lost: str) -> ScoreError:
     return ScoreError(
         f"{name}: {MOST_LOSSES} workers ended one after another while they scored these cases, the last one so: {lost};"
-        " scores before them are in the cache. Score them in one process, without --bias-executor, to see why (often"
-        " memory: --bias-batch-tokens=512)"
+        " scores before them are in the cache. Score them in one process, without bias_executor, to see why (often"
+        " memory: -o bias_batch_tokens=512)"
     )
 
 

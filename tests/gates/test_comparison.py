@@ -17,7 +17,7 @@ from support.small_projects import model
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates import baseline, comparison
-from pytest_genderbias.gates import restarts as restarts_of_gates
+from pytest_genderbias.gates import compared_restarts as restarts_of_gates
 from pytest_genderbias.gates.comparison import (
     Comparison,
     LeftOut,
@@ -227,7 +227,7 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
     assert correction_for("model", 7, "entries") == Correction(7, "entries")
     assert correction_for("module", 0, "entries") == Correction(1, "entries")
     assert correction_for("none", 7, "entries") == Correction(1, "comparisons")
-    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (--bias-correct-for)")
+    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (bias_correct_for)")
     planted, a = classified("b", 1, 0.05), classified("a", 1)
     for correct_for, number in ((40, 40), ("none", 1), ("model", 2)):
         recorded: list[tuple[Judgement, str]] = []

@@ -146,7 +146,7 @@ def test_tests_side_by_side_in_threads_have_their_own_referees(now: Measurement)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(test, recorded))
     assert recorded == {0.01: [PASSED], 0.99: [FAILED]}
-    assert active_referee() is of_the_run
+    assert active_referee() == of_the_run
 
 
 def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Measurement) -> None:
@@ -167,7 +167,7 @@ def test_referees_nest_and_end_in_any_order() -> None:
     first.__exit__(None, None, None)
     assert active_referee().correct_for == "module"
     second.__exit__(None, None, None)
-    assert active_referee() is of_the_run
+    assert active_referee() == of_the_run
 
 
 def test_a_policy_is_set_without_numpy() -> None:

@@ -23,17 +23,16 @@ from pytest_genderbias.mitigation import judge_reduction, make_method, make_reci
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
 from pytest_genderbias.models.saving import save_model
-from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, _spans
-from pytest_genderbias.recipes.coreference_rows import make_row, read_coreference_rows
+from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, make_row, read_coreference_rows
 from pytest_genderbias.recipes.edge_probing import EdgeProbing
-from pytest_genderbias.recipes.networks.span_coreference import (
+from pytest_genderbias.recipes.networks.mention_scorers import (
     SpanCoreferenceConfig,
     SpanCoreferenceModel,
     antecedent_loss,
 )
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.suite import load_suite
@@ -59,7 +58,7 @@ def trained(recipe, tiny_model, tmp_path_factory):
 
 def documents_of(model, rows, longest=None):
     reader = DocumentReader(model.backend.tokenizer, longest)
-    return [reader.read(row["text"], _spans(row)) for row in rows]
+    return [reader.read(row["text"], [(start, end) for start, end, *_ in row["mentions"]]) for row in rows]
 
 
 def conll(folder, documents):
@@ -117,7 +116,7 @@ def scores_by_loops(model, row):
         return float(weights[f"{part}.3.weight"][0] @ inner + weights[f"{part}.3.bias"][0])
 
     vectors = []
-    for start, end in _spans(row):
+    for start, end, *_ in row["mentions"]:
         own = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
         attention = np.exp([weights["attention.weight"][0] @ hidden[i] + weights["attention.bias"][0] for i in own])
         head = sum(w * hidden[i] for w, i in zip(attention / attention.sum(), own, strict=True))
@@ -341,7 +340,7 @@ def test_long_documents_are_read_in_segments(tiny_model, recipe, tmp_path):
     assert len(document.segments) > 2 and max(map(len, document.segments)) <= 40 and document.is_read.all()
     for (segment, first, last), (*_, word, _) in zip(document.mentions, rows.training[0]["mentions"], strict=True):
         assert tokenizer.decode(document.segments[segment][first : last + 1]).replace(" ", "") == word
-    (cut,) = (DocumentReader(tokenizer, 40).read(row["text"].replace("\n", " "), _spans(row)) for row in rows.training[:1])  # fmt: skip
+    (cut,) = (DocumentReader(tokenizer, 40).read(row["text"].replace("\n", " "), [(start, end) for start, end, *_ in row["mentions"]]) for row in rows.training[:1])  # fmt: skip
     assert 0 < cut.is_read.sum() < 6
     batch = batch_of([cut, document], 0)
     assert batch["mentions"].shape == (2, 6, 2) and (batch["mentions"][0, cut.is_read.sum() :] == -1).all()

@@ -15,9 +15,9 @@ from support.tiny_checkpoints import suite_space
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
-from pytest_genderbias.scoring.base import CountNote
 from pytest_genderbias.scoring.engine import ScoreSettings, looks, score_suite
 from pytest_genderbias.scoring.executor import AHEAD, MOST_LOSSES, Scored, Task, Window, in_order, joined_notes, windows
+from pytest_genderbias.scoring.scorer import CountNote
 
 DIGEST = "0123456789abcdef" * 4
 LIMIT = 896
@@ -188,7 +188,7 @@ def test_a_window_that_ends_worker_after_worker_is_named(nli, monkeypatch):
     lethal = Unreliable(2, spoil=lambda s: Scored(s.window, lost="exit code 137") if s.window.start == 128 else s)
     with pytest.raises(
         ScoreError,
-        match=r"^nli on m, cases 129 to 192 of its random order: 5 workers .* exit code 137; .*--bias-batch-tokens",
+        match=r"^nli on m, cases 129 to 192 of its random order: 5 workers .* exit code 137; .*bias_batch_tokens",
     ):
         run(nli, lethal)
     assert lethal.submitted.count(Window(128, 192)) == MOST_LOSSES

@@ -21,14 +21,14 @@ from support.run_reports import run_report
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets import (
-    bbq,
+    bbq_questions,
     biographies,
     conll,
     coreference_output,
     gap,
     inference,
     sentence_pairs,
-    similarity,
+    sentence_similarity,
     stored_answers,
     winobias,
     winogender,
@@ -482,7 +482,7 @@ def _scores_meaning(path: Path) -> object:
     store.folder.mkdir(exist_ok=True)
     (store.folder / path.name).write_bytes(path.read_bytes())
     (store.folder / "about.json").write_bytes((path.parent / "about.json").read_bytes())
-    assert describe(path.parent, 1).isascii()
+    assert describe(path.parent, 1, 100).isascii()
     found = np.full_like(_SCORES, -1)
     done = store.read(found)
     return found[:done].tolist() or _SCORES.tolist()
@@ -494,7 +494,7 @@ def _about_meaning(path: Path) -> object:
     store.folder.mkdir(exist_ok=True)
     (store.folder / "0000000000-0000000006.npy").write_bytes(_score_file())
     (store.folder / "about.json").write_bytes(path.read_bytes())
-    return describe(path.parent, 1).replace(str(path.parent), "").isprintable()
+    return describe(path.parent, 1, 100).replace(str(path.parent), "").isprintable()
 
 
 # Checkpoints.
@@ -559,7 +559,7 @@ def _data_formats() -> list[Format]:
 
     return [
         table("snli", "snli.jsonl", _SNLI, inference.read_inference),
-        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(similarity.read_similarity(path)), TSV, styles=(_bom, _carriage_returns)),
+        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(sentence_similarity.read_similarity(path)), TSV, styles=(_bom, _carriage_returns)),
         Format("winobias", (("pro_stereotyped_type1.txt.dev", _WINOBIAS),), winobias.read_winobias, styles=_WITH_BOM),
         table("winogender", "all_sentences.tsv", _WINOGENDER, winogender.read_winogender),
         table("winogender-templates", "templates.tsv", _WINOGENDER_TEMPLATES, winogender.read_winogender),
@@ -570,8 +570,8 @@ def _data_formats() -> list[Format]:
         table("bec-pro", "bec.tsv", _BEC, sentence_pairs.read_bec_pro),
         Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON, styles=(*_WITH_BOM, _spaces)),
         table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
-        table("bbq", "Religion.jsonl", _BBQ, bbq.read_bbq),
-        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),), lambda path: bbq.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV, {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
+        table("bbq", "Religion.jsonl", _BBQ, bbq_questions.read_bbq),
+        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),), lambda path: bbq_questions.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV, {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
         table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_answers.read_stored_answers(path).answers),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
@@ -584,7 +584,7 @@ def _data_formats() -> list[Format]:
     ]  # fmt: skip
 
 
-def _columns(pairs: similarity.SimilarityPairs) -> object:
+def _columns(pairs: sentence_similarity.SimilarityPairs) -> object:
     return pairs.sentences1, pairs.sentences2, pairs.scores.tolist()
 
 

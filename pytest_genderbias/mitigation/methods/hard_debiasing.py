@@ -12,20 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Step, check_count
+from pytest_genderbias.mitigation.methods.projection import with_embeddings
 from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, pairs_of, read_pairs
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.saving import (
-    copied,
-    described,
-    input_embeddings,
-    replace_input_embeddings,
-    with_matrix,
-    with_network,
-)
+from pytest_genderbias.models.saving import described, input_embeddings
 from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.statistics.bias_subspace import check_basis, unit_vectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import check_basis, unit_vectors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -199,11 +193,7 @@ def hard_debias_embeddings(
     rows = rows[np.linalg.norm(matrix[rows], axis=1) > 0]  # without the padding of the vocabulary
     changed = hard_debias(matrix, basis, rows, np.array(equalised), lengths)
     what = described({"method": "WED", "neutralised": len(rows), "equalised pairs": len(equalised), "lengths": lengths})
-    if isinstance(backend, WordVectors):
-        return with_matrix(model, changed, what)
-    network = copied(backend.network)
-    replace_input_embeddings(network, changed)
-    return with_network(model, network, what)
+    return with_embeddings(model, lambda _: changed, what)
 
 
 def _rows_of_all(words: Iterable[str], rows_of: Callable[[str], tuple[int | None, ...]]) -> frozenset[int]:

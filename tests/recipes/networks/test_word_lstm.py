@@ -11,8 +11,7 @@ from support.tiny_checkpoints import corpus, suite_space
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.corpora import WORD
 from pytest_genderbias.mitigation.methods.hard_debiasing import hard_debias_embeddings
-from pytest_genderbias.mitigation.methods.layer_projection import project_layers
-from pytest_genderbias.mitigation.methods.projection import project_embeddings
+from pytest_genderbias.mitigation.methods.projection import project_embeddings, project_layers
 from pytest_genderbias.mitigation.methods.regularisation import bias_loss, defining_rows, make_regulariser, regularising
 from pytest_genderbias.mitigation.words.directions import HE_SHE, layer_bases, learn_basis
 from pytest_genderbias.models.saving import input_embeddings, save_model
@@ -28,7 +27,7 @@ from pytest_genderbias.recipes.networks.word_lstm import (
     word_pattern,
 )
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
-from pytest_genderbias.scoring.generation import Sampler
+from pytest_genderbias.scoring.sampled_texts import Sampler
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import GeneratedTokens
 
