@@ -9,9 +9,19 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.release import growth_of
-from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
+from pytest_genderbias.gates.verdicts import (
+    BETTER,
+    FAILED,
+    INAPPLICABLE,
+    NO_DATA,
+    NO_MODEL,
+    NOT_STORED,
+    OTHER_MODELS,
+    PASSED,
+    STORED,
+    Unjudged,
+)
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import run_tables
