@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
-from pytest_genderbias.gates.reasons import Unjudged
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
+from pytest_genderbias.gates.policy import Referee, refereed_by
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, Unjudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.doors import door
@@ -159,15 +158,12 @@ class RunningTest:
         self._until_its_end: ExitStack | None = until_its_end
 
     def referee(self) -> None:
-        """Apply the policy of the run to all further judgements, in every thread, and record them as those of this
-        test.
-        """
+        """Record all further judgements, of every thread, as those of this test."""
         if self._until_its_end is None:
             return
         settings = self.item.config.stash[SETTINGS]
-        policy = Policy(settings.correct_for)
         referee = Referee(
-            policy,
+            settings.correct_for,
             lambda judgement, outcome: record_judgement(self.item, judgement, outcome),
             lambda judgement: _failure_text(self.item, judgement),
             self._note_failure,

@@ -21,12 +21,12 @@ from pytest_genderbias.datasets.gap import GapExample, read_gap
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.checks import check_whole
 from pytest_genderbias.recipes.freezing import frozen_parameters
-from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import order_by_length
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _MENTIONS = "mentions"
+_SCORER = "SpanCoreferenceModel"  #: class of the networks that this recipe trains
 
 
 @dataclass(frozen=True)
@@ -105,16 +106,14 @@ class CoreferenceTuning(TrainingSettings):
             NotApplicableError: the model is not a checkpoint, is a causal LM, or has both an encoder and a decoder.
             SettingError: ``freeze`` does not fit the network.
         """
-        if model is None or not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(no_checkpoint(model))
-        refuse_hooks(model)
+        model = trainable(model)
         if model.role.kind == CAUSAL_LM or model.backend.network.config.is_encoder_decoder:
             kind = "has an encoder and a decoder" if model.role.kind != CAUSAL_LM else f"is {model.role.text}"
             raise NotApplicableError(
                 f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an"
                 " encoder"
             )
-        network = copied(model.backend.network) if _has_scorer(model) else self._scorer(model, seed)
+        network = copied(model.backend.network) if model.network_class == _SCORER else self._scorer(model, seed)
         frozen_parameters(network, self.freeze)
         return as_scorer(model, network)
 
@@ -170,7 +169,7 @@ class CoreferenceTuning(TrainingSettings):
         return [reader.read(row["text"], [(start, end) for start, end, *_ in row[_MENTIONS]]) for row in rows]
 
     def _require_own(self, model: Model) -> None:
-        if not _has_scorer(model):
+        if model.network_class != _SCORER:
             raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")
 
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
@@ -270,10 +269,6 @@ def _cluster_performance(
         return None
     sums = ItemSums(np.asarray(list(map(str, counts)), dtype=np.str_), np.stack(list(counts.values())), "f1", "documents")  # fmt: skip
     return Performance("conll_f1", "lower", value, sums)
-
-
-def _has_scorer(model: Model) -> bool:
-    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "SpanCoreferenceModel"
 
 
 Pair = tuple[int, int]

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError, NotApplicableError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
+from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import ENCODER, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.recipes.networks.mention_scorers import EdgeProbingModel
 
 _SAVED_EVERY = 500  #: steps
+_WITH_HEAD = "EdgeProbingModel"  #: class of the networks that this recipe trains
 _PIECES = ("before", "first", "between", "second", "after")
 
 
@@ -78,12 +79,10 @@ class EdgeProbing(TrainingSettings):
         Raises:
             NotApplicableError: the model is not a checkpoint, or has both an encoder and a decoder.
         """
-        if model is None or not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(no_checkpoint(model))
-        refuse_hooks(model)
+        model = trainable(model)
         if model.backend.network.config.is_encoder_decoder:
             raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
-        network = copied(model.backend.network) if _has_head(model) else _probing(model, seed)
+        network = copied(model.backend.network) if model.network_class == _WITH_HEAD else _probing(model, seed)
         return as_scorer(model, network)
 
     def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
@@ -131,7 +130,7 @@ class EdgeProbing(TrainingSettings):
         return [Performance("f1", "lower", float(right.sum() / either.sum()), item_sums)]
 
     def _require_own(self, model: Model) -> None:
-        if not _has_head(model):
+        if model.network_class != _WITH_HEAD:
             raise NotApplicableError(
                 f"{model.name} is {model.role.text} without an edge-probing head; start() adds one"
             )
@@ -188,10 +187,6 @@ def _cases(rows: Sequence[Row]) -> TextCases:
         "document": np.asarray([row["document"] for row in rows], dtype=np.int64),
     }
     return TextCases(texts, spans, facts)
-
-
-def _has_head(model: Model) -> bool:
-    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "EdgeProbingModel"
 
 
 def _probing(model: Model, seed: int) -> EdgeProbingModel:

@@ -20,8 +20,8 @@ from pytest_genderbias.datasets.folder import own_path
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.datasets.sentence_similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.config_entries import labels_of
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.config import labels_of
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.freezing import frozen_parameters
@@ -127,7 +127,7 @@ class FineTuning(TrainingSettings):
         return network, examples, DataCollatorWithPadding(tokenizer), arguments, training
 
     def _require_own(self, model: Model) -> None:
-        if not isinstance(model.backend, Checkpoint) or not has_labels(model, self.labels):
+        if not has_labels(model, self.labels):
             raise NotApplicableError(
                 f"{model.name} is {model.role.text}; the recipe {self.name} trains a classifier of"
                 f" {', '.join(self.labels[:8])}: give it to start() first"

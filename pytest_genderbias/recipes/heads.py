@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.checkpoints import pick_device
-from pytest_genderbias.models.config_entries import labels_of
+from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import copy_projections, forget_projections, has_unsaved_hooks
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.text.normal_form import folded
 
 if TYPE_CHECKING:
@@ -54,9 +54,7 @@ def with_head(model: Model | None, labels: Sequence[str], seed: int) -> Model:
             hidden layers.
         ModelError: the body of the classifier has weights that the model lacks, or the tokenizer cannot pad.
     """
-    if model is None or not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(no_checkpoint(model))
-    refuse_hooks(model)
+    model = trainable(model)
     tokenizer = _padding(model)
     network = copied(model.backend.network) if has_labels(model, labels) else _classifier(model, labels, seed)
     network.config.pad_token_id = tokenizer.pad_token_id
@@ -116,22 +114,26 @@ def _as(model: Model, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBa
     return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
 
 
-def no_checkpoint(model: Model | None) -> str:
-    """Return the error message for a model that is not a checkpoint."""
-    reason = "no model was given" if model is None else f"{model.name} is none"
-    return f"a head is trained on a transformers checkpoint, and {reason}"
+def trainable(model: Model | None) -> Model:
+    """Return a model if a head can be trained on it.
+
+    Raises:
+        NotApplicableError: there is none, it is not a checkpoint, or hooks change its hidden layers.
+    """
+    if model is None or not model.network_class:
+        reason = "no model was given" if model is None else f"{model.name} is none"
+        raise NotApplicableError(f"a head is trained on a transformers checkpoint, and {reason}")
+    refuse_hooks(model)
+    return model
 
 
 def has_labels(model: Model, labels: Sequence[str]) -> bool:
     """Return whether a model is a sequence classifier of these labels, in any order and case. The name of a single
     output is ignored.
     """
-    if not isinstance(model.backend, Checkpoint):
+    if not model.network_class.endswith("ForSequenceClassification"):
         return False
-    network = model.backend.network
-    if not type(network).__name__.endswith("ForSequenceClassification"):
-        return False
-    present = [folded(label) for label in labels_of(network.config)]
+    present = [folded(label) for label in labels_of(model.backend.network.config)]
     return len(labels) == len(present) and (len(labels) == 1 or {folded(label) for label in labels} == set(present))
 
 

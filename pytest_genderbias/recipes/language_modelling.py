@@ -30,14 +30,15 @@ from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_netw
 from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import Collator
-from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.statistics.inference.blocks import blocks_of
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import BlockLogLikelihood
 
 if TYPE_CHECKING:
     import torch
@@ -159,11 +160,12 @@ class _Pretraining(TrainingSettings):
         return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
     def _checkpoint(self, model: Model | None) -> Checkpoint:
-        if model is None or model.role.kind != self.role or not isinstance(model.backend, Checkpoint):
+        if model is None or model.role.kind != self.role or not model.network_class:
             what = "nothing" if model is None else f"{model.name}, {model.role.text}"
             needs = "takes architecture and tokenizer of" if self.weights == NEW else "trains on"
             raise NotApplicableError(f"the recipe {self.name} {needs} a checkpoint that is a {self.role}, got {what}")
-        return model.backend
+        checkpoint: Checkpoint = model.backend
+        return checkpoint
 
     def _blocks(self, checkpoint: Checkpoint, rows: Sequence[Row]) -> Ids:
         """Return the blocks of all streams of rows, without the incomplete ones at their ends: shape (blocks,
@@ -266,7 +268,7 @@ class CausalPretraining(_Pretraining):
         parts = [(part,) for texts in _passages(self._corpus.held_out) for part in _parts(texts)]
         split = TOKENISERS[text_tokens(" \n".join(part for (part,) in parts[:20]))]
         words = np.asarray([len(split(part)) for (part,) in parts], dtype=np.int64)
-        scorer = BlockLikelihood(TextCases(parts), model, None)
+        scorer = make_scorer(TextCases(parts), BlockLogLikelihood(), model, None)
         windows = np.array_split(np.arange(len(parts)), -(-len(parts) // _PARTS_AT_ONCE))
         scores = np.concatenate([scorer.score(window)[:, 0] for window in windows])
         return [Performance("perplexity", "higher", perplexity(scores, words), perplexity_sums(scores, words))]

@@ -144,11 +144,10 @@ class LstmTraining(TrainingSettings):
         return [Performance("perplexity", "higher", item_sums.total, item_sums)]
 
     def _require_own(self, model: Model) -> None:
-        kind = model.backend.network.config.model_type if isinstance(model.backend, Checkpoint) else None
-        if kind != "word-lstm":
+        if not model.network_class.startswith("WordLstm"):
             raise NotApplicableError(
                 f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text}"
-                f" ({kind or 'no network'}); give mitigate() no model, or one that the recipe has trained"
+                f" ({model.network_class or 'no network'}); give mitigate() no model, or one that the recipe has trained"
             )
 
     @cached_property

@@ -14,8 +14,9 @@ import numpy as np
 
 from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
+from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.freezing import with_freeze
@@ -65,9 +66,9 @@ class StaticInferenceTraining(InferenceTuning):
         Raises:
             NotApplicableError: the model is neither.
         """
-        if model is not None and _is_ours(model):
+        if model is not None and model.network_class.startswith("DecomposableAttention"):
             return model
-        if model is None or not isinstance(model.backend, WordVectors):
+        if model is None or not model.can(WORD_VECTORS):
             reason = "no model was given" if model is None else f"{model.name} is {model.role.text}"
             raise NotApplicableError(
                 f"the recipe {self.name} starts from a file of word vectors, such as glove.6B.50d.txt, and {reason}"
@@ -122,9 +123,3 @@ def _packaged_texts() -> list[str]:
         for kind in ("wordlists", "fixtures")
         for path in sorted(packaged.folder(kind).glob("*.yaml"))
     ]
-
-
-def _is_ours(model: Model) -> bool:
-    if not isinstance(model.backend, Checkpoint):
-        return False
-    return bool(model.backend.network.config.model_type == "decomposable-attention")

@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.measurement.processes import process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import save_projections
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
 from pytest_genderbias.recipes.recipe import CHECKPOINTS, PLAIN, UNFINISHED_MODEL, Training
 from pytest_genderbias.scoring.scorer import Progress

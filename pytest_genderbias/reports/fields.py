@@ -17,7 +17,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.text.numbers import Write, format_bounds, format_number
+from pytest_genderbias.text.numbers import Write, format_bounds, format_number, format_share
 
 #: Kinds of figures: the end of the shuffles on the side that is worse, or both ends; the share of splits; the value of
 #: a control.
@@ -185,6 +185,11 @@ def change_in_full(judgement: Judgement, write: Write = format_number) -> str:
     return change + (f" {bounds}" if bounds.startswith("(") else f", {bounds}" if bounds else "")
 
 
+def _gone(settled: SettledJudgement, _: Write) -> str:
+    reduced = settled.judgement.of_reduction
+    return format_share(None if reduced is None else reduced.reduction)
+
+
 def _accepted(settled: SettledJudgement, _: Write) -> str:
     values = settled.judgement.accepted
     return "; ".join(f"{one.date}: {one.statistic} {one.old} -> {one.new}: {one.reason}" for one in values)
@@ -238,7 +243,7 @@ GATE_COLUMNS: Mapping[str, Column[SettledJudgement]] = {
     "before": Column("before", "judgement.of_reduction.before"),
     "after": Column("after", "judgement.of_reduction.after"),
     "control": Column("control", "judgement.of_reduction.control"),
-    "reduction": Column("gone", "judgement.of_reduction.reduction"),
+    "reduction": Column("gone", "judgement.of_reduction.reduction", _gone),
     "accepted": Column("accepted with a reason", "judgement.accepted", _accepted),
     "settled_by": Column("settled by", "judgement.settled_by"),
     "test": Column("test", "test"),

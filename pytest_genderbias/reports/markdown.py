@@ -265,7 +265,7 @@ def _day(date: str) -> datetime.date:
 
 
 _MOST = 10  #: annotations of a level that GitHub shows of one step
-_LONGEST_PATH, _LONGEST_TITLE, _LONGEST_MESSAGE, _MOST_LINES = 1_000, 200, 2_000, 8
+_LONGEST_PATH, _LONGEST_TITLE, _LONGEST_MESSAGE, _MOST_SHOWN = 1_000, 200, 2_000, 8
 _ERROR, _WARNING = "error", "warning"
 
 
@@ -279,14 +279,24 @@ def annotation_lines(report: RunReport, folder: str = "") -> list[str]:
         report: of the run.
         folder: of the project, relative to the repository; GitHub wants paths from there.
     """
+    places = {test.test: test for test in report.tests}
+    commands: dict[str, list[str]] = {_ERROR: [], _WARNING: []}
+    for settled in report.judgements:
+        judgement = settled.judgement
+        if settled.failed or judgement.code == BETTER:
+            level, most = (_ERROR, _MOST_SHOWN) if settled.failed else (_WARNING, 1)
+            title = f"{judgement.gate_name} on {judgement.model}: {settled.verdict}"
+            message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:most])
+            commands[level].append(_command(level, places.get(settled.test), title, message, folder))
+    for test in broken_tests(report):
+        commands[_ERROR].append(_command(_ERROR, test, f"{test.test} failed without a verdict", test.text, folder))
+    commands[_ERROR] += [_command(_ERROR, None, "bias", failure, folder) for failure in report.failures]
     lines = []
-    for level, commands in ((_ERROR, list(_errors(report, folder))), (_WARNING, list(_warnings(report, folder)))):
-        if len(commands) > _MOST:
-            rest = len(commands) - _MOST + 1
-            commands[_MOST - 1 :] = [
-                _command(level, None, "bias", f"{rest} more are in the summary of the job", folder)
-            ]
-        lines += commands
+    for level, found in commands.items():
+        if len(found) > _MOST:
+            rest = f"{len(found) - _MOST + 1} more are in the summary of the job"
+            found[_MOST - 1 :] = [_command(level, None, "bias", rest, folder)]
+        lines += found
     return lines
 
 
@@ -298,31 +308,6 @@ def append_summary(report: RunReport, path: Path) -> None:
     """
     with path.open("a", encoding="utf-8") as stream:
         stream.write(f"{summary_text(report)}\n")
-
-
-def _errors(report: RunReport, folder: str) -> Iterator[str]:
-    places = {test.test: test for test in report.tests}
-    for settled in report.judgements:
-        if settled.failed:
-            judgement = settled.judgement
-            title = f"{judgement.gate_name} on {judgement.model}: {settled.verdict}"
-            message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:_MOST_LINES])
-            yield _command(_ERROR, places.get(settled.test), title, message, folder)
-    for test in broken_tests(report):
-        yield _command(_ERROR, test, f"{test.test} failed without a verdict", test.text, folder)
-    for failure in report.failures:
-        yield _command(_ERROR, None, "bias", failure, folder)
-
-
-def _warnings(report: RunReport, folder: str) -> Iterator[str]:
-    places = {test.test: test for test in report.tests}
-    for settled in report.judgements:
-        if settled.judgement.code == BETTER and not settled.failed:
-            judgement = settled.judgement
-            title = f"{judgement.gate_name} on {judgement.model}: {settled.verdict}"
-            yield _command(
-                _WARNING, places.get(settled.test), title, decisive_lines(judgement, _LONGEST_MESSAGE)[0], folder
-            )
 
 
 def _command(level: str, test: FinishedTest | None, title: str, message: str, folder: str) -> str:

@@ -9,14 +9,24 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.release import growth_of
-from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
+from pytest_genderbias.gates.verdicts import (
+    BETTER,
+    FAILED,
+    INAPPLICABLE,
+    NO_DATA,
+    NO_MODEL,
+    NOT_STORED,
+    OTHER_MODELS,
+    PASSED,
+    STORED,
+    Unjudged,
+)
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
-from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, wrapped
+from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, together, wrapped
 from pytest_genderbias.text.numbers import format_number
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
@@ -74,7 +84,10 @@ def _remarks(summary: RunSummary) -> Iterator[Line]:
 
 def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) -> Iterator[Line]:
     """Yield what was skipped: counts by kind, or each reason where they are few or ``detail`` asks for them."""
-    reasons = _by_reason(tests, (NO_DATA, INAPPLICABLE))
+    skipped = [(model, test) for model, test in tests if test.kind in (NO_DATA, INAPPLICABLE)]
+    reasons = together(
+        ((model, test.reason.removeprefix(test.name).lstrip(": ")), test.name) for model, test in skipped
+    )
     if detail or len(reasons) <= _FEW:
         for (model, reason), names in reasons.items():
             where = f" on {model}" if model else ""
@@ -90,16 +103,6 @@ def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) ->
             " --bias-model=[NAME=]SPEC. With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
         )
         yield wrapped(text, width, "    "), "yellow"
-
-
-def _by_reason(tests: Sequence[tuple[str, Unjudged]], kinds: Sequence[str]) -> dict[tuple[str, str], list[str]]:
-    """Return the names of skipped suites by model and reason."""
-    names: dict[tuple[str, str], dict[str, None]] = {}
-    for model, test in tests:
-        if test.kind in kinds:
-            reason = test.reason.removeprefix(test.name).lstrip(": ")
-            names.setdefault((model, reason), {})[test.name] = None
-    return {key: list(same) for key, same in names.items()}
 
 
 def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line]:

@@ -11,6 +11,8 @@ from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.measurement.variance import ValueVariance
+from pytest_genderbias.reports.fields import GATE_COLUMNS
+from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
 
 COMPARED = (
@@ -36,18 +38,10 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
             " items."
         )
     unbounded = [(row.method.removeprefix("none: "), row.suite) for row in comparisons if _is_unbounded(row)]
-    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in _by_reason(unbounded)]
+    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in together(unbounded).items()]
     missing = [(suite.reason, f"{suite.suite} on {', '.join(suite.models)}") for suite in left_out]
-    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in _by_reason(missing)]
+    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in together(missing).items()]
     return lines
-
-
-def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return the names that have the same reason together, each once."""
-    names: dict[str, dict[str, None]] = {}
-    for reason, name in pairs:
-        names.setdefault(reason, {})[name] = None
-    return [(reason, list(same)) for reason, same in names.items()]
 
 
 def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
@@ -76,11 +70,9 @@ def _is_unbounded(comparison: Comparison) -> bool:
 
 # What mitigations did: before, after, in the control, and what it cost.
 
-_REDUCED = (
-    "suite", "model", "statistic", "before", "after", "control", "gone", "95 % bounds", "over", "task", "comes back", "seeds", "asked",
-    "verdict",
-)  # fmt: skip
-_ALWAYS = 7  #: number of columns that are shown even if they are empty
+#: Columns of GATE_COLUMNS that begin the table of mitigations, and those that follow.
+_REDUCED = ("subject", "model", "statistic", "before", "after", "control", "reduction")
+_COSTS = ("95 % bounds", "over", "task", "comes back", "seeds", "asked", "verdict")
 
 
 def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
@@ -88,27 +80,26 @@ def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], l
     left out.
     """
     rows = sorted(
-        (_cells(settled) for settled in judgements if settled.judgement.of_reduction is not None),
-        key=lambda r: (r[1], r[0]),
+        (_reduced(settled) for settled in judgements if settled.judgement.of_reduction is not None),
+        key=lambda row: (row[1], row[0]),
     )
-    last = len(_REDUCED) - 2
-    shown = [i for i in range(len(_REDUCED)) if i < _ALWAYS or i >= last or any(row[i] for row in rows)]
-    return [_REDUCED[i] for i in shown], [[row[i] for i in shown] for row in rows]
+    headers = ["suite", *(GATE_COLUMNS[name].header for name in _REDUCED[1:]), *_COSTS]
+    shown = [i for i in range(len(headers)) if any(row[i] for row in rows)]
+    return [headers[i] for i in shown], [[row[i] for i in shown] for row in rows]
 
 
-def _cells(settled: SettledJudgement) -> tuple[str, ...]:
+def _reduced(settled: SettledJudgement) -> list[str]:
     judgement, facts = settled.judgement, settled.judgement.of_reduction
     assert facts is not None  # others have no row
-    low, high = facts.reduction_bounds or (None, None)
+    bounds = facts.reduction_bounds or (None, None)
     task = [f"{name} {format_number(one.before)} to {format_number(one.after)}" for name, one in facts.budget.items()]
     seeds = len(facts.seeds)
-    return (
-        judgement.gate_name, judgement.model, judgement.statistic,
-        format_decimals(facts.before), format_decimals(facts.after), format_decimals(facts.control), format_share(facts.reduction),
-        "" if low is None and high is None else f"{format_share(low)} to {format_share(high)}", facts.over, "; ".join(task),
+    return [
+        *(GATE_COLUMNS[name].text(settled, format_decimals) for name in _REDUCED),
+        "" if bounds == (None, None) else " to ".join(map(format_share, bounds)), facts.over, "; ".join(task),
         "" if facts.superficial is None else format_share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
         judgement.bound, settled.verdict,
-    )  # fmt: skip
+    ]  # fmt: skip
 
 
 # What a value hangs on.

@@ -116,6 +116,18 @@ def counted(n: int, things: str) -> str:
     return f"1 {things}"
 
 
+def format_duration(seconds: float) -> str:
+    """Return seconds in a unit that suits them.
+
+    >>> format_duration(0.02), format_duration(4.26), format_duration(90), format_duration(5400)
+    ('< 0.1 s', '4.3 s', '90 s', '1.5 h')
+    """
+    if seconds < 0.1:
+        return "< 0.1 s"
+    unit, length = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 5400 else ("h", 3600)
+    return f"{seconds / length:.1f} {unit}" if seconds / length < 10 else f"{seconds / length:,.0f} {unit}"
+
+
 def approximate(number: int) -> str:
     """Return an estimate with two figures, rounded up.
 

@@ -31,10 +31,12 @@ from pytest_genderbias.recipes.networks.mention_scorers import (
     antecedent_loss,
 )
 from pytest_genderbias.recipes.recipe import Training
-from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.scoring.span_coreference import DocumentReader, batch_of, pair_scores
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.suites.suite import load_suite
 
 COLUMNS = Columns(("text",), mentions="mentions")
@@ -211,7 +213,7 @@ def test_suites_measure_the_checkpoint_by_its_own_scores(trained, shared_data):
     row = make_row(text, [(span, 0) for span in places], lambda a, b: True, "d")
     (table,) = pair_scores(trained.backend, documents_of(trained, [row]))
     cases = TextCases([(text,), (text,)], [tuple(places), (places[1], places[0], places[2])])
-    scores = SpanScores(cases, trained, None).score(np.arange(2))
+    scores = make_scorer(cases, CoreferenceScores(2, "own"), trained, None).score(np.arange(2))
     np.testing.assert_allclose(scores, [[table[2, 0], table[2, 1]], [table[2, 1], table[2, 0]]], atol=1e-6)
 
 

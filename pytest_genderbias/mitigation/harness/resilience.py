@@ -21,7 +21,7 @@ from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, Wat
 from pytest_genderbias.mitigation.harness.run import MitigationRun, shown_training, suite_settings
 from pytest_genderbias.mitigation.methods.registry import SomeRecipe, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe
@@ -299,13 +299,13 @@ def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -
         if not known:
             raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {part!r}")
         for start in starts.values():
-            if isinstance(start.backend, Checkpoint):
+            if start.network_class:
                 frozen_parameters(start.backend.network, part)
     return parts
 
 
 def _layers(model: Model) -> int:
-    if not isinstance(model.backend, Checkpoint):
+    if not model.network_class:
         return 0
     return int(getattr(model.backend.network.config.get_text_config(), "num_hidden_layers", 0))
 

@@ -19,8 +19,8 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, kept_training, shown_training
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
-from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import plain_tensors
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.recipes.heads import is_of_head
 from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row
 
@@ -76,7 +76,7 @@ def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
     import torch
 
     loaded = run.open(model)
-    if not isinstance(loaded.backend, Checkpoint):
+    if not loaded.can(HIDDEN_STATES):
         return None
     network = loaded.backend.network
     digest = hashlib.sha256()
@@ -141,7 +141,7 @@ def _with_new_head(
     key = {
         "version": _VERSION,
         "model": loaded.fingerprint,
-        "reading": fingerprint_reading(loaded.backend) if isinstance(loaded.backend, Checkpoint) else None,
+        "reading": fingerprint_reading(loaded.backend) if loaded.can(HIDDEN_STATES) else None,
         "recipe": recipe.settings(),
         "freeze": ENCODER,
         "seed": seed,

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method, Step, check_count
 from pytest_genderbias.mitigation.words.directions import (
     HE_SHE,
     NAMED_LAYERS,
+    NO_LAYERS,
     Pair,
     has_vectors,
     layer_bases,
@@ -35,7 +36,8 @@ from pytest_genderbias.models.hidden_layers import (
     projection_details,
     projections_of,
 )
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.saving import (
     copied,
     described,
@@ -44,7 +46,6 @@ from pytest_genderbias.models.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -121,12 +122,11 @@ def with_embeddings(model: Model, change: Callable[[NDArray[np.floating]], NDArr
     Raises:
         NotApplicableError: the model is neither word vectors nor a network.
     """
-    if isinstance(model.backend, Checkpoint):
+    model.require(HIDDEN_STATES, WORD_VECTORS)
+    if model.can(HIDDEN_STATES):
         network = copied(model.backend.network)
         replace_input_embeddings(network, change(input_embeddings(network)))
         return with_network(model, network, what)
-    if not isinstance(model.backend, WordVectors):
-        raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
     return with_matrix(model, change(model.backend.matrix), what)
 
 
@@ -347,8 +347,7 @@ def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
         ModelError: there is no such layer, or it is not the output of a module that a hook can change.
         NotApplicableError: the model is not a network.
     """
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} has no layers; project its vectors with project_embeddings")
+    model.require(HIDDEN_STATES, otherwise=NO_LAYERS)
     original = model.backend.network
     shared = {id(tensor): tensor for tensor in [*original.parameters(), *original.buffers()]}
     network = deepcopy(original, shared)

@@ -26,10 +26,10 @@ from pytest_genderbias.recipes.networks.word_lstm import (
     register,
     word_pattern,
 )
-from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.sampled_texts import Sampler
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.query import GeneratedTokens
+from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
 
 SHAPES = {
     "two": {"embedding_size": 12, "hidden_size": 16},
@@ -266,7 +266,7 @@ def test_samples_are_those_of_a_network_without_states(folder, monkeypatch):
 
 def test_a_perplexity_without_sentence_ends_says_so(folder):
     model = load_model(str(folder("two")), device="cpu")
-    scorer = BlockLikelihood(TextCases([("He sings. She sings.",)]), model, None)
+    scorer = make_scorer(TextCases([("He sings. She sings.",)]), BlockLogLikelihood(), model, None)
     assert any("without the <eos>" in note for note in scorer.notes)
     assert scorer.score(np.arange(1))[0, 1] == 6, "words and marks, and nothing behind a sentence"
 
