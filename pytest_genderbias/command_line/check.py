@@ -21,8 +21,9 @@ from pytest_genderbias.plugin.unread_gates import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown
 from pytest_genderbias.text.strict_json import parse_json
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist

@@ -30,9 +30,10 @@ from pytest_genderbias.gates.item_file import (
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping, read_value
+from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
+from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
@@ -150,7 +151,7 @@ class BaselineEntry:
         other = {key: value for key, value in content.items() if key not in known}
         if content.get("anchor") is not None:
             content["anchor"] = _flat_anchor(content["anchor"], f"{where}.anchor")
-        entry = read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
+        entry = read_value(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
         entry._check(where)
         return entry
 
@@ -186,7 +187,7 @@ def _flat_anchor(data: object, where: str) -> dict[str, object]:
     content = read_mapping(data, where)
     signature = read_mapping(content.pop("signature", {}), f"{where}.signature")
     fingerprint = read_value(str | None, content.pop("fingerprint", None), f"{where}.fingerprint")
-    read_dataclass(BaselineEntry, signature, f"{where}.signature")
+    read_value(BaselineEntry, signature, f"{where}.signature")
     expected = {"values", "items_sha256", "date"}
     if unknown := sorted({*content} - expected):
         raise DataFileError(

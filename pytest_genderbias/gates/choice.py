@@ -16,8 +16,9 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.wording import format_number
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"
@@ -263,7 +264,7 @@ class TriedGrid:
         Raises:
             DataFileError: a key is missing, unknown or of another type.
         """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "grid"), "grid"), "grid")
+        return read_value(cls, from_plain(read_schema(data, SCHEMA, "grid"), "grid"), "grid")
 
 
 def _setting_in_words(value: object) -> str:

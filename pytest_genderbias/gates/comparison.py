@@ -28,10 +28,11 @@ from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import LESS_ABLE, LEVEL, NOT_COMPARABLE
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
 from pytest_genderbias.statistics.inference.multiple_tests import holm
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.schema import read_value
 
 SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
 UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"
@@ -203,7 +204,7 @@ class Comparison:
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "comparison"), "comparison"), "comparison")
+        return read_value(cls, from_plain(read_schema(data, SCHEMA, "comparison"), "comparison"), "comparison")
 
 
 @dataclass(frozen=True)
@@ -225,7 +226,7 @@ class LeftOut:
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the schema is another.
         """
-        return read_dataclass(cls, read_schema(data, SCHEMA, "suite left out"), "suite left out")
+        return read_value(cls, read_schema(data, SCHEMA, "suite left out"), "suite left out")
 
 
 def compare_models(measurements: Iterable[Measurement], order: Sequence[str]) -> tuple[list[Comparison], list[LeftOut]]:

@@ -41,17 +41,11 @@ from pytest_genderbias.gates.wording import (
     shortened,
 )
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import (
-    as_plain,
-    from_plain,
-    read_dataclass,
-    read_mapping,
-    read_schema,
-    read_value,
-)
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.schema import read_value
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
@@ -84,7 +78,7 @@ class AcceptedValue:
         Raises:
             DataFileError: a key is missing, unknown or of another type.
         """
-        return read_dataclass(cls, data, where)
+        return read_value(cls, data, where)
 
 
 @dataclass(frozen=True)
@@ -199,7 +193,7 @@ class Judgement:
         if "details" not in plain:  # an earlier version wrote another whole text
             first, *others = [as_plain(Paragraph("", line.strip())) for line in str(text).splitlines() or [""]]
             plain |= {"shown": plain.get("shown") or [first], "details": others}
-        return replace(read_dataclass(cls, plain, "judgement"), facts=facts)
+        return replace(read_value(cls, plain, "judgement"), facts=facts)
 
     def restated(self, code: str, headline: str, advice: str = "", command: str = "") -> Judgement:
         """Return the judgement with another reason, decision in words, and advice; its figures stay."""

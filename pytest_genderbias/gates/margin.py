@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_genderbias.errors import GateError
+from pytest_genderbias.text.schema import Rule
 
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
 FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
+#: What a margin of a file may be, for its JSON Schema; :func:`read_margin` reads it.
+MARGIN = Rule(FORMS, anyOf=[{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^({_SHARE.pattern})$"}])
 _NO_AUTO = (
     "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the"
     " model is worse than chance explains"

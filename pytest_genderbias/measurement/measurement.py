@@ -17,10 +17,8 @@ from pytest_genderbias.measurement.plain_data import (
     as_plain,
     from_plain,
     pack_arrays,
-    read_dataclass,
     read_mapping,
     read_schema,
-    read_value,
     same_arrays,
     unpack_arrays,
 )
@@ -33,6 +31,7 @@ from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.suggestions import expected_instead
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
@@ -328,7 +327,7 @@ def _read_sums(arrays: Arrays) -> SumsByStatistic:
 def _read_examples(data: object) -> Examples:
     where = f"{_WHERE}.{_EXAMPLES}"
     return Examples(
-        {item: read_dataclass(Example, row, f"{where}.{item}") for item, row in read_mapping(data, where).items()}
+        {item: read_value(Example, row, f"{where}.{item}") for item, row in read_mapping(data, where).items()}
     )
 
 

@@ -1,4 +1,7 @@
-"""Plain JSON values for objects that leave the process: conversion, arrays as text, and validated reading."""
+"""Plain JSON values for objects that leave the process: conversion and arrays as text.
+
+:func:`~pytest_genderbias.text.schema.read_value` reads them back.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,9 @@ import base64
 import binascii
 import io
 import math
-import types
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,12 +22,6 @@ from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import check_depth
 
 Arrays = Mapping[str, NDArray[np.generic]]
-T = TypeVar("T")
-
-_NAMES = (
-    (str, "a text"), (float, "a number"), (int, "a whole number"), (bool, "true or false"), (dict, "a mapping"),
-    (Mapping, "a mapping"), (list, "a list"), (tuple, "a list"), (Sequence, "a list"),
-)  # fmt: skip
 _NOT_IN_JSON = ("nan", "inf", "-inf")
 _FLOAT = "float"  #: the only key of the mapping that stands for a float that JSON does not have
 
@@ -147,88 +141,3 @@ def read_schema(data: object, schema: int, where: str) -> dict[str, object]:
             " that wrote it"
         )
     return content
-
-
-def read_dataclass(kind: type[T], data: object, where: str) -> T:
-    """Return a dataclass from a mapping of its fields, each checked against its annotation.
-
-    Args:
-        kind: a dataclass. Fields may be texts, numbers, booleans, mappings, sequences, dataclasses, and each of these
-            or ``None``.
-        data: what :func:`as_plain` made of such an object.
-        where: what is read, for messages.
-
-    Raises:
-        DataFileError: a field is unknown, is missing and has no default, or has a value of another type.
-    """
-    content = read_mapping(data, where)
-    assert is_dataclass(kind)
-    known = {field.name: field for field in fields(kind)}
-    if unknown := sorted(content.keys() - known.keys()):
-        raise DataFileError(f"{where}: expected the keys {', '.join(known)}, got also {', '.join(unknown)}")
-    required = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
-    if missing := sorted(required - content.keys()):
-        raise DataFileError(f"{where}: expected the keys {', '.join(known)}, {', '.join(missing)} missing")
-    hints = _hints(kind)
-    return kind(**{name: read_value(hints[name], value, f"{where}.{name}") for name, value in content.items()})
-
-
-@cache
-def _hints(kind: type[object]) -> dict[str, object]:
-    return get_type_hints(kind)
-
-
-def read_value(hint: object, value: object, where: str) -> object:
-    """Return a plain value as an annotation has it: a dataclass from a mapping, a tuple from a list, a float from a
-    whole number.
-
-    Raises:
-        DataFileError: the value is of another type.
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        inner = [argument for argument in arguments if argument is not type(None)]
-        if len(inner) == 1 and (is_dataclass(inner[0]) or _is_of(get_origin(inner[0]) or inner[0], value)):
-            return read_value(inner[0], value, where)
-        if len(inner) > 1 and any(_is_of(argument, value) for argument in inner):
-            return value
-        raise DataFileError(f"{where}: expected {_named(hint)}, got {brief(value)}")
-    if isinstance(hint, type) and is_dataclass(hint):
-        return read_dataclass(hint, value, where)
-    plain = origin or hint
-    if not _is_of(plain, value):
-        raise DataFileError(f"{where}: expected {_named(hint)}, got {brief(value)}")
-    if plain is float and isinstance(value, int):
-        try:
-            return float(value)
-        except OverflowError:
-            raise DataFileError(
-                f"{where}: expected {_named(hint)}, got an integer of {value.bit_length():,} bits"
-            ) from None
-    if isinstance(value, Mapping) and len(arguments) == 2:
-        return {key: read_value(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, list) and arguments:
-        items = [read_value(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value)]
-        return tuple(items) if plain is tuple else items
-    return value
-
-
-def _is_of(kind: object, value: object) -> bool:
-    """Tell whether a plain value is of a type, where a list serves for a tuple, and a whole number for a float."""
-    if kind in (object, Any) or not isinstance(kind, type):
-        return True
-    if kind in (int, float):
-        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
-    if issubclass(kind, Sequence) and kind is not str:
-        return isinstance(value, list)
-    return isinstance(value, kind)
-
-
-def _named(hint: object) -> str:
-    inner = [argument for argument in get_args(hint) if argument is not type(None)]
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join([*map(_named, inner), *(["null"] if type(None) in get_args(hint) else [])])
-    plain = get_origin(hint) or hint
-    return next((name for kind, name in _NAMES if kind is plain), str(getattr(plain, "__name__", plain)))

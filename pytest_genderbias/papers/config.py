@@ -14,15 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
-from pytest_genderbias.text.located_yaml import (
-    LocatedList,
-    LocatedMap,
-    YamlValue,
-    plain,
-    read_yaml,
-    refuse_unknown,
-    take,
-)
+from pytest_genderbias.text.located_yaml import plain, read_yaml
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
 from pytest_genderbias.text.suggestions import expected_instead
 
 CONFIGS = Path(__file__).parent / "configs"

@@ -13,10 +13,11 @@ from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
 from pytest_genderbias.gates.reasons import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
+from pytest_genderbias.measurement.plain_data import read_mapping, read_schema
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import FinishedTest
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.strict_json import check_depth
 
 SCHEMA = 1
@@ -147,10 +148,10 @@ class ReportedOutcome:
             frozenset(map(str, _list(content["used"]))),
             frozenset(map(str, _list(content["refused"]))),
             {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
-            None if content["unjudged"] is None else read_dataclass(Unjudged, content["unjudged"], _WHERE),
+            None if content["unjudged"] is None else read_value(Unjudged, content["unjudged"], _WHERE),
             tuple(Picture.from_dict(picture) for picture in _list(content["pictures"])),
             tuple(map(str, _list(content["undrawn"]))),
-            None if content["finished"] is None else read_dataclass(FinishedTest, content["finished"], _WHERE),
+            None if content["finished"] is None else read_value(FinishedTest, content["finished"], _WHERE),
         )
 
 

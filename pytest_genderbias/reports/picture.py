@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain
+from pytest_genderbias.text.schema import read_value
 
 #: What a picture may be. A report can choose by it how wide a picture is.
 KINDS = (
@@ -121,4 +122,4 @@ class Picture:
         Raises:
             DataFileError: a key is missing, unknown or of another type.
         """
-        return read_dataclass(cls, from_plain(data, "picture"), "picture")
+        return read_value(cls, from_plain(data, "picture"), "picture")

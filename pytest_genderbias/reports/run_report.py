@@ -13,13 +13,14 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.reasons import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 2  #: of :meth:`RunReport.to_dict`; files of schema 1 had no ``run``, and no way back
@@ -185,18 +186,18 @@ class RunReport:
             )
         rows = {key: _list(value, f"{where}.{key}") for key, value in content.items() if key != "run"}
         return cls(
-            read_dataclass(RunInfo, content["run"], f"{where}.run"),
+            read_value(RunInfo, content["run"], f"{where}.run"),
             tuple(Measurement.from_dict(row) for row in rows["measurements"]),
             tuple(SettledJudgement.from_dict(row) for row in rows["judgements"]),
             tuple(Comparison.from_dict(row) for row in rows["comparisons"]),
             tuple(LeftOut.from_dict(row) for row in rows["not_compared"]),
-            tuple(read_dataclass(NotJudged, row, f"{where}.not_judged") for row in rows["not_judged"]),
-            tuple(read_dataclass(ValueVariance, row, f"{where}.variance") for row in rows["variance"]),
+            tuple(read_value(NotJudged, row, f"{where}.not_judged") for row in rows["not_judged"]),
+            tuple(read_value(ValueVariance, row, f"{where}.variance") for row in rows["variance"]),
             tuple(Picture.from_dict(row) for row in rows["pictures"]),
             tuple(str(row) for row in rows["failures"]),
             tuple(Trace.from_dict(row, f"{where}.history") for row in rows["history"]),
-            tuple(read_dataclass(SelectionRow, row, f"{where}.selections") for row in rows["selections"]),
-            tuple(read_dataclass(FinishedTest, row, f"{where}.tests") for row in rows["tests"]),
+            tuple(read_value(SelectionRow, row, f"{where}.selections") for row in rows["selections"]),
+            tuple(read_value(FinishedTest, row, f"{where}.tests") for row in rows["tests"]),
         )
 
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, PASSED, with_note
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 
 
 @dataclass(frozen=True)
@@ -134,7 +135,7 @@ class Trace:
         Raises:
             DataFileError: a key is missing, unknown or of another type, or there are no points.
         """
-        trace = read_dataclass(cls, _of_earlier(from_plain(data, where)), where)
+        trace = read_value(cls, _of_earlier(from_plain(data, where)), where)
         if not trace.points:
             raise DataFileError(f"{where}: expected at least one point of {brief(trace.statistic)}, got none")
         return trace

@@ -12,7 +12,8 @@ from typing import Any
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
 #: What a suite file may say of itself under ``about``, where the family's words do not fit.
 OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")

@@ -29,7 +29,8 @@ from pytest_genderbias.suites.query import (
     TopFills,
 )
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.suggestions import expected_instead
 
 LABELS = ("entailment", "neutral", "contradiction")

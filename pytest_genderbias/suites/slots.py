@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
-from pytest_genderbias.text.located_yaml import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, slots_of
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 

@@ -17,8 +17,9 @@ from pytest_genderbias.suites.options import ITEMS_KEY, PAPER, WIDE, resolve_opt
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown, take, take_texts
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.suggestions import expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 

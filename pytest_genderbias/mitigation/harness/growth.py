@@ -16,7 +16,7 @@ import numpy as np
 
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_value
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, check_every, read_history
 from pytest_genderbias.mitigation.harness.run import held_folder, seeds_of, suite_settings, train_with
@@ -29,6 +29,7 @@ from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.schema import read_value
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback

@@ -12,7 +12,8 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.items.gates import gate_items
 from pytest_genderbias.plugin.items.reductions import reduction_items
 from pytest_genderbias.plugin.unread_gates import collected_gate_files
-from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.schema import refuse_unknown
 
 
 class BiasFile(pytest.File):

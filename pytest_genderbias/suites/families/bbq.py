@@ -40,7 +40,7 @@ from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import ChatAnswers, StoredPredictions
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
+from pytest_genderbias.text.schema import LocatedMap
 
 _OVER = "templates"
 _FEW = "too few templates, or too few that differ, for an interval"

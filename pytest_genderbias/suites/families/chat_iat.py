@@ -47,7 +47,7 @@ from pytest_genderbias.suites.options import Option, one_of, text, whole
 from pytest_genderbias.suites.query import ChatAnswers
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, refuse_unknown, take, take_texts
 
 _OVER = "attributes"
 _FEW = "too few attributes, or too few that differ, for an interval"

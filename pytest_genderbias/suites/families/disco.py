@@ -33,7 +33,7 @@ from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, re
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
 _NO_INTERVAL = (

@@ -35,9 +35,9 @@ from pytest_genderbias.suites.query import GeneratedReplies, Reply
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, Positive, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _OVER = "prompts and their texts"
@@ -181,8 +181,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         "length": whole(48, "tokens of a text, at most"),
         "temperature": Option(
             1.0,
-            "a number above 0",
-            lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < np.inf,
+            Positive,
             "divisor of the logits; 1 samples from the model's own distribution",
         ),
         "lexicon": text(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,8 @@ from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template, product
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, slots_of
 
 _UNITS = "premise words"
@@ -71,6 +71,10 @@ _VERBALISERS = {
         "{premise}\nQuestion: {hypothesis} True, false, or neither?\nAnswer: | True | Neither | False"
     ),
 }
+_VERBALISED = (
+    f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}}"
+    " once each in the question, and three different answers"
+)
 
 
 @dataclass(frozen=True)
@@ -240,15 +244,12 @@ class Nli(Family[NliBody, NliOptions]):
         "as_printed": flag("words and articles as the paper prints them"),
         "verbaliser": Option(
             None,
-            f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and"
-            " {hypothesis} once each in the question, and three different answers",
-            lambda v: v is None or _verbaliser(v) is not None,
+            Annotated[str, Rule(_VERBALISED, test=lambda text: _verbaliser(text) is not None)] | None,
             "question in plain text to a causal LM, without its chat template, with its answers for the labels",
         ),
         "slices": Option(
             None,
-            _SLICES,
-            lambda v: v is None or isinstance(v, str),
+            Annotated[str, Rule(_SLICES)] | None,
             "slices in the records; by default both subjects together, then every slot",
             display=True,
         ),

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _SETS = (*BIOGRAPHIES, "winobias")
@@ -121,8 +121,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         "label": one_of("group", "label", meaning="the probed label: the group (gender), or the label (profession)"),
         "layer": Option(
             "last",
-            "last, or the number of a hidden layer",
-            lambda v: v == "last" or (type(v) is int and v >= 0),
+            Annotated[Literal["last"] | Annotated[int, at_least(0)], Rule("last, or the number of a hidden layer")],
             "the probed hidden layer; 0 is the output of the embeddings",
         ),
         "pooling": one_of(

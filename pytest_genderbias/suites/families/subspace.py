@@ -34,7 +34,7 @@ from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
 FloatArray = NDArray[np.float64]
 

@@ -36,7 +36,7 @@ from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVec
 from pytest_genderbias.suites.slots import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.schema import LocatedMap, take
 
 FloatArray = NDArray[np.float64]
 

@@ -46,7 +46,7 @@ from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
+from pytest_genderbias.text.schema import LocatedMap
 
 _OVER = "occupations"
 _FEW = "the occupations that vary are too few among those scored"
