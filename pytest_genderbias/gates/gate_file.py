@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
-from pytest_genderbias.gates.margin import MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.margin import MARGIN, NO_MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.suites.options import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
@@ -65,6 +65,7 @@ class GateEntry:
         Beside(
             "same_as", "'same_as' and 'no_worse_than' are two gates: give each its own entry", never="no_worse_than"
         ),
+        Beside("same_as", NO_MARGIN, ("margin",)),
         Beside("range", "'range' goes with at_least or at_most", _LIMITS),
         Beside("generalise", "'generalise' goes with a limit; a comparison always judges for other items", _LIMITS),
         Beside("margin", "'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'", _COMPARISONS),

@@ -14,6 +14,7 @@ _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
 FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
 #: What a margin of a file may be, for its JSON Schema; :func:`read_margin` reads it.
 MARGIN = Rule(FORMS, anyOf=[{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^({_SHARE.pattern})$"}])
+NO_MARGIN = f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}"
 _NO_AUTO = (
     "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the"
     " model is worse than chance explains"
@@ -99,4 +100,4 @@ def read_margin_of_sameness(written: object) -> Margin:
     """
     if (margin := read_margin(written)) != Margin():
         return margin
-    raise GateError(f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}")
+    raise GateError(NO_MARGIN)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,16 +18,16 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
 from pytest_genderbias.recipes.examples import order_by_length
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
+from pytest_genderbias.recipes.freezing import frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import (
     ADDED_LATER,
     ENCODER,
     NOTHING,
     PLAIN,
+    Freeze,
     FrozenEncoderRecipe,
     MentionRecipe,
     Performance,
@@ -41,6 +41,7 @@ from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentT
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least, check_fields
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -80,29 +81,21 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     makes_task: ClassVar[bool] = True
     data: str | None = None
     training: str = "gap"
-    held_out: float = 0.1
-    max_rows: int | None = None
-    epochs: float = 5.0
-    batch_size: int = 8
-    learning_rate: float | None = None
-    max_length: int = 384
-    head_size: int = 256
-    dropout: float = 0.3
+    held_out: Share = 0.1
+    max_rows: Count | None = None
+    epochs: Positive = 5.0
+    batch_size: Count = 8
+    learning_rate: Positive | None = None
+    max_length: Annotated[int, at_least(16)] = 384
+    head_size: Count = 256
+    dropout: ShareOrNone = 0.3
     arguments: Mapping[str, object] = field(default_factory=dict)
-    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
+    freeze: Freeze = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_fields(self)
         check_arguments(self.arguments)
-        check_freeze(self.freeze)
-        check_share("held_out", self.held_out)
-        check_share("dropout", self.dropout, zero=True)
-        for name, least in (("max_rows", 1), ("batch_size", 1), ("max_length", 16), ("head_size", 1)):
-            if name != "max_rows" or self.max_rows is not None:
-                check_whole(name, vars(self)[name], least)
-        check_positive("epochs", self.epochs)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with a digest of the documents in place of their source."""

@@ -15,7 +15,6 @@ from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, FrozenEncoderRecipe, Performance, Recipe, Row, Training
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
@@ -25,6 +24,7 @@ from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training
+from pytest_genderbias.text.schema import Count, Positive, Share, check_fields
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,22 +61,17 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
     makes_task: ClassVar[bool] = True
     data: str | None = None
     training: str = "gap"
-    held_out: float = 0.1
-    max_rows: int | None = None
-    epochs: float = 10.0
-    batch_size: int = 32
-    learning_rate: float = 2e-4
+    held_out: Share = 0.1
+    max_rows: Count | None = None
+    epochs: Positive = 10.0
+    batch_size: Count = 32
+    learning_rate: Positive = 2e-4
     arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_fields(self)
         check_arguments(self.arguments)
-        check_share("held_out", self.held_out)
-        if self.max_rows is not None:
-            check_whole("max_rows", self.max_rows, 1)
-        check_whole("batch_size", self.batch_size, 1)
-        check_positive("epochs", self.epochs)
-        check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with a digest of the pairs in place of their source."""

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,9 +25,8 @@ from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
+from pytest_genderbias.recipes.freezing import frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import (
     CLASSIFICATION,
     REGRESSION,
@@ -42,6 +41,7 @@ from pytest_genderbias.recipes.recipe import (
     ENCODER,
     NOTHING,
     PLAIN,
+    Freeze,
     Performance,
     Recipe,
     Row,
@@ -59,6 +59,7 @@ from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, Colum
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.normal_form import folded
+from pytest_genderbias.text.schema import Count, Positive, Share, at_least, check_fields, one_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -87,26 +88,19 @@ class FineTuning(Recipe):
     data: str | None = None
     training: str | None = None
     evaluation: str | None = None
-    max_rows: int | None = None
-    max_evaluation: int | None = None
-    epochs: float = 3.0
-    batch_size: int = 32
-    learning_rate: float | None = None
-    max_length: int = 128
+    max_rows: Count | None = None
+    max_evaluation: Count | None = None
+    epochs: Positive = 3.0
+    batch_size: Count = 32
+    learning_rate: Positive | None = None
+    max_length: Annotated[int, at_least(8)] = 128
     arguments: Mapping[str, object] = field(default_factory=dict)
-    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
+    freeze: Freeze = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_fields(self)
         check_arguments(self.arguments)
-        check_freeze(self.freeze)
-        for name, least in (("max_rows", 1), ("max_evaluation", 1), ("batch_size", 1), ("max_length", 8)):
-            value = vars(self)[name]
-            if value is not None or name in ("batch_size", "max_length"):
-                check_whole(name, value, least)
-        check_positive("epochs", self.epochs)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the files in place of their names."""
@@ -227,7 +221,7 @@ class InferenceTuning(FineTuning):
 
     name: ClassVar[str] = "nli"
     columns: ClassVar[tuple[str, ...]] = ("premise", "hypothesis")
-    max_length: int = 64
+    max_length: Annotated[int, at_least(8)] = 64
 
     @property
     def labels(self) -> tuple[str, ...]:
@@ -327,8 +321,8 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
     name: ClassVar[str] = "classification"
     columns: ClassVar[tuple[str, ...]] = ("text",)
     group: ClassVar[str | None] = "gender"
-    data_set: str = "wiki_career"
-    held_out: float = 0.3
+    data_set: Annotated[str, one_of(*BIOGRAPHIES)] = "wiki_career"
+    held_out: Share = 0.3
     taken_out: TakenOut = ()
     text_column: str = "text"
     label_column: str = "label"
@@ -337,19 +331,6 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
     def __post_init__(self) -> None:
         """Reject invalid settings, and set ``group`` to ``None`` for a file without groups."""
         super().__post_init__()
-        if self.data_set not in BIOGRAPHIES:
-            raise SettingError(f"data_set should be one of {', '.join(BIOGRAPHIES)}, got {self.data_set!r}")
-        check_share("held_out", self.held_out)
-        for entry in self.taken_out:
-            if not (
-                isinstance(entry, (tuple, list))
-                and len(entry) == 3
-                and type(entry[2]) in (int, float)
-                and 0 < entry[2] <= 1
-            ):
-                raise SettingError(
-                    f"taken_out should have entries of label, group and a share above 0, up to 1, got {entry!r}"
-                )
         if self.training is not None and not self._has_groups(self.files["training"][0]):
             object.__setattr__(self, "group", None)
             if self.taken_out:

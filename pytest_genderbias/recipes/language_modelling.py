@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,15 +24,15 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
+from pytest_genderbias.recipes.freezing import frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import refuse_hooks
 from pytest_genderbias.recipes.new_network import new_network
 from pytest_genderbias.recipes.recipe import (
     ADDED_LATER,
     NOTHING,
     PLAIN,
+    Freeze,
     Performance,
     Recipe,
     Row,
@@ -49,6 +49,7 @@ from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least, check_fields, one_of
 
 if TYPE_CHECKING:
     import torch
@@ -84,40 +85,29 @@ class _Pretraining(Recipe):
 
     corpus: str = "brown"
     data: str | None = None
-    held_out: float = 0.1
-    max_tokens: int | None = None
-    max_length: int = 64
-    steps: int | None = None
-    epochs: float = 1.0
-    batch_size: int = 32
-    learning_rate: float | None = None
-    warmup: float = 0.1
+    held_out: Share = 0.1
+    max_tokens: Count | None = None
+    max_length: Annotated[int, at_least(8)] = 64
+    steps: Count | None = None
+    epochs: Positive = 1.0
+    batch_size: Count = 32
+    learning_rate: Positive | None = None
+    warmup: ShareOrNone = 0.1
     arguments: Mapping[str, object] = field(default_factory=dict)
-    weights: str = field(default=GIVEN, metadata=ADDED_LATER)
-    layers: int | None = field(default=None, metadata=ADDED_LATER)
-    hidden_size: int | None = field(default=None, metadata=ADDED_LATER)
-    heads: int | None = field(default=None, metadata=ADDED_LATER)
-    freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
+    weights: Annotated[str, one_of(*_RATES)] = field(default=GIVEN, metadata=ADDED_LATER)
+    layers: Count | None = field(default=None, metadata=ADDED_LATER)
+    hidden_size: Count | None = field(default=None, metadata=ADDED_LATER)
+    heads: Count | None = field(default=None, metadata=ADDED_LATER)
+    freeze: Freeze = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings, and set ``makes_task`` for a training from nothing."""
-        settings = vars(self)
-        check_freeze(self.freeze)
-        sizes = [name for name in ("layers", "hidden_size", "heads") if settings[name] is not None]
-        for name in ("max_length", "batch_size", *sizes, *(["steps"] if self.steps is not None else [])):
-            check_whole(name, settings[name], 8 if name == "max_length" else 1)
-        for name in ("epochs", *(["learning_rate"] if self.learning_rate is not None else [])):
-            check_positive(name, settings[name])
-        if self.weights not in _RATES:
-            raise SettingError(f"weights should be {GIVEN} or {NEW}, got {self.weights!r}")
+        check_fields(self)
+        sizes = [name for name in ("layers", "hidden_size", "heads") if getattr(self, name) is not None]
         if sizes and self.weights == GIVEN:
             raise SettingError(f"{sizes[0]} is a size of a new network; set weights to {NEW}, or leave it out")
         if self.weights == NEW:
             object.__setattr__(self, "makes_task", True)
-        check_share("warmup", self.warmup, zero=True)
-        check_share("held_out", self.held_out)
-        if self.max_tokens is not None:
-            check_whole("max_tokens", self.max_tokens, 1)
         for name in self.arguments:
             if name in _SETTINGS:
                 raise SettingError(f"the training argument {name!r} has a setting of the recipe: {_SETTINGS[name]}")
@@ -252,12 +242,7 @@ class MaskedPretraining(_Pretraining):
     name: ClassVar[str] = "masked-lm"
     role: ClassVar[str] = MASKED_LM
 
-    mask_probability: float = 0.15
-
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        super().__post_init__()
-        check_share("mask_probability", self.mask_probability)
+    mask_probability: Share = 0.15
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return ``perplexity`` and ``accuracy`` at masked tokens of the held-out passages."""

@@ -12,7 +12,7 @@ from functools import cached_property
 from itertools import groupby
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
 from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
 from pytest_genderbias.recipes.device import device_for_new
 from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
@@ -31,6 +30,7 @@ from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
 from pytest_genderbias.statistics.sums import perplexity_sums
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least, check_fields
 from pytest_genderbias.text.wordlist import load_wordlist
 
 if TYPE_CHECKING:
@@ -93,38 +93,28 @@ class LstmTraining(Recipe):
     makes_task: ClassVar[bool] = True
     data: str | None = None
     corpus: str = "brown"
-    held_out: float = 0.05
-    max_tokens: int | None = None
-    layers: int = 2
-    hidden_size: int = 128
-    embedding_size: int = 128
-    dropout: float = 0.2
+    held_out: Share = 0.05
+    max_tokens: Count | None = None
+    layers: Count = 2
+    hidden_size: Count = 128
+    embedding_size: Count = 128
+    dropout: ShareOrNone = 0.2
     tied: bool = False
     cased: bool = False
-    vocabulary_size: int | None = 10_000
-    min_count: int = 2
-    sampled_words: int = 1000
+    vocabulary_size: Count | None = 10_000
+    min_count: Count = 2
+    sampled_words: Annotated[int, at_least(0)] = 1000
     shuffled: bool = True
-    block: int = 35
-    batch_size: int = 32
-    learning_rate: float = 1e-2
-    epochs: float = 3.0
+    block: Count = 35
+    batch_size: Count = 32
+    learning_rate: Positive = 1e-2
+    epochs: Positive = 3.0
     arguments: Mapping[str, object] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
+        check_fields(self)
         check_arguments(self.arguments)
-        least = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "min_count": 1, "block": 1, "batch_size": 1,
-                 "sampled_words": 0, "vocabulary_size": 1, "max_tokens": 1}  # fmt: skip
-        optional = ("vocabulary_size", "max_tokens")
-        settings = vars(self)
-        for name, bound in least.items():
-            if name not in optional or settings[name] is not None:
-                check_whole(name, settings[name], bound)
-        check_share("dropout", self.dropout, zero=True)
-        check_share("held_out", self.held_out)
-        check_positive("epochs", self.epochs)
-        check_positive("learning_rate", self.learning_rate)
 
     def settings(self) -> dict[str, object]:
         """Return all fields except the folder, with digests of the text and of the listed words."""

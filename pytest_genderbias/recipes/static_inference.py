@@ -8,21 +8,23 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from pytest_genderbias.datasets.inference import read_inference
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.recipes.checks import check_share
 from pytest_genderbias.recipes.device import device_for_new
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.freezing import with_freeze
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.schema import Positive, Rule, ShareOrNone
+
+_EVEN = Rule("an even number, half of it for each direction of the encoder", minimum=2, multipleOf=2)
 
 
 @dataclass(frozen=True)
@@ -40,21 +42,11 @@ class StaticInferenceTraining(InferenceTuning):
     """
 
     name: ClassVar[str] = "static-nli"
-    epochs: float = 10.0
-    learning_rate: float | None = 1e-3
-    hidden_size: int = 200
-    dropout: float = 0.2
+    epochs: Positive = 10.0
+    learning_rate: Positive | None = 1e-3
+    hidden_size: Annotated[int, _EVEN] = 200
+    dropout: ShareOrNone = 0.2
     freeze_embeddings: bool = True
-
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        super().__post_init__()
-        if type(self.hidden_size) is not int or self.hidden_size < 2 or self.hidden_size % 2:
-            raise SettingError(
-                "hidden_size should be an even number, half of it for each direction of the encoder, got"
-                f" {self.hidden_size!r}"
-            )
-        check_share("dropout", self.dropout, zero=True)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the

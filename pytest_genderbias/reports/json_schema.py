@@ -1,7 +1,7 @@
 """The JSON Schema of the file of ``--bias-json``, made from the classes that write and read it, so that it is never out
 of date.
 
-``python -m pytest_genderbias.reports.json_schema`` prints it, and so does the documentation.
+``genderbias schema report`` prints it, and so does the documentation.
 """
 
 from __future__ import annotations
@@ -86,9 +86,3 @@ class _ReportSchemas(SchemaMaker):
             "failed": {"type": "boolean", "description": "whether the judgement failed its test"},
         }
         return {**schema, "properties": properties, "required": list(properties)}
-
-
-if __name__ == "__main__":
-    from pytest_genderbias.text.printable import json_text
-
-    print(json_text(report_schema()))

@@ -101,7 +101,7 @@ def whole(
 
 def letters(meaning: str) -> Option:
     """Make an option that is a range of first letters such as ``A-M``, or nothing."""
-    return Option(None, Annotated[str, Rule("two letters such as A-M", pattern="^[A-Z]-[A-Z]$")] | None, meaning)
+    return Option(None, schema.Initials | None, meaning)
 
 
 def text(meaning: str, default: str | None = None, display: bool = False) -> Option:

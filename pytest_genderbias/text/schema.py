@@ -108,6 +108,7 @@ def one_of(*values: str) -> Rule:
     return Rule(f"one of {', '.join(values)}", enum=list(values))
 
 
+Initials: TypeAlias = Annotated[str, Rule("two letters such as A-M", pattern="^[A-Z]-[A-Z]$")]
 Count: TypeAlias = Annotated[int, at_least(1)]
 Positive: TypeAlias = Annotated[float, Rule("a number above 0", exclusiveMinimum=0)]
 Share: TypeAlias = Annotated[float, Rule("a number above 0 and below 1", exclusiveMinimum=0, exclusiveMaximum=1)]

@@ -99,7 +99,7 @@ def test_sizes_that_cannot_be(sizes, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"weights": "random"}, "weights should be given or new, got 'random'"),
+        ({"weights": "random"}, "weights should be one of given, new, got 'random'"),
         ({"weights": "given", "layers": 2}, "layers is a size of a new network; set weights to new"),
         ({"layers": 0}, "layers should be"),
         ({"heads": 1.5}, "heads"),

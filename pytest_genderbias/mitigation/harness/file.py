@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.choice import share_of
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
+from pytest_genderbias.gates.gate_schema import EntrySchemas
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
@@ -23,6 +24,8 @@ from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRun
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.mitigation.methods.registry import (
+    METHODS,
+    RECIPES,
     make_method,
     method_settings,
     recipe_settings,
@@ -40,9 +43,12 @@ from pytest_genderbias.text.schema import (
     LocatedList,
     LocatedMap,
     Rule,
+    Schema,
+    SchemaMaker,
     YamlValue,
     at_least,
     check_setting,
+    field_hints,
     refuse_unknown,
     take,
 )
@@ -331,6 +337,45 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
         mitigation = reduction.mitigation
         if not mitigation.from_nothing and not any(mitigation.applies_to(model) for model in slots):
             yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
+
+
+def mitigation_schema(maker: EntrySchemas) -> Schema:
+    """Return the JSON Schema of an entry of ``mitigate``."""
+    schema = maker.object(MitigationEntry)
+    method = _part_schema(maker, {name: kind() for name, kind in METHODS.items()})
+    recipe = _part_schema(maker, {name: kind() for name, kind in RECIPES.items()})
+    maker.definitions["method"] = method
+    properties = schema["properties"]
+    reduction = maker.entry(ReductionEntry, _RUN_SETTINGS, gated=False)
+    several = {"type": "array", "items": {"$ref": "#/$defs/method"}, "minItems": 1}
+    properties["method"] = {
+        "anyOf": [{"$ref": "#/$defs/method"}, several],
+        "description": properties["method"]["description"],
+    }
+    properties["recipe"] = {**recipe, "description": properties["recipe"]["description"]}
+    maker.definitions[ReductionEntry.__name__] = reduction
+    return schema
+
+
+def _part_schema(maker: SchemaMaker, kinds: Mapping[str, type[object]]) -> Schema:
+    """Return the schema of a method or a recipe: its name, or a mapping with its name and settings."""
+    named: list[Schema] = [
+        {
+            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in field_hints(kind).items()}},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        for name, kind in kinds.items()
+    ]
+    cases = [
+        {"if": {"properties": {"name": one["properties"]["name"]}, "required": ["name"]}, "then": one} for one in named
+    ]
+    known = {"enum": list(kinds)}
+    return {
+        "if": {"type": "object"},
+        "then": {"properties": {"name": known}, "required": ["name"], "allOf": cases},
+        "else": known,
+    }
 
 
 def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:

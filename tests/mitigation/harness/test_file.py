@@ -149,7 +149,7 @@ def test_a_suite_of_the_rule_lies_beside_the_file(tmp_path: Path) -> None:
         ("    best:\n", "    worst:\n", r":8: unknown key 'worst'"),
         ("    grid:\n      dropout.hidden: [.10, .15, .20]\n      masked-lm.steps: [10, 20]\n", "", r":5: 'best' chooses a point of a grid: add 'grid'"),
         ("hidden: [.10, .15, .20]", "hidden: .2", r":6: dropout\.hidden should have a list of values to try, got 0\.2"),
-        ("hidden: [.10, .15, .20]", "hidden: [.10, 3]", r":6: dropout\.hidden cannot be tried: the rate of hidden dropout"),
+        ("hidden: [.10, .15, .20]", "hidden: [.10, 3]", r":6: dropout\.hidden cannot be tried: hidden should be a number of at least 0 and below 1"),
         ("masked-lm.steps: [10", "lstm.steps: [10", r":7: lstm\.steps should begin with the name of a method or the recipe"),
         ("masked-lm.steps: [10", "cda.steps: [10", r":7: cda\.steps cannot be tried: the method cda has no setting 'steps'"),
         ("lowest: lm-occupation/aggregate_bias", "highest: lm-occupation/aggregate_bias", r":9: highest .* would be the worst point"),

@@ -104,7 +104,7 @@ def test_what_is_no_text_is_refused():
         anonymise(3)
     with pytest.raises(SettingError, match="expected several texts"):
         anonymise_texts("Mary")
-    with pytest.raises(SettingError, match="entities should be rules or spacy"):
+    with pytest.raises(SettingError, match="entities should be one of rules, spacy"):
         Anonymising(entities="nltk")
 
 
