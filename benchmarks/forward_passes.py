@@ -13,7 +13,7 @@ import torch
 
 from pytest_genderbias.scoring import network as networks
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.side_by_side import pass_batches, plan, usable_threads
+from pytest_genderbias.scoring.parallel_batches import pass_batches, plan, usable_threads
 
 Batch = dict[str, Any]
 

@@ -34,7 +34,7 @@ _HELPERS = (
     "escaping",
     "text.printable",
     "gates.wording",
-    "mitigation.harness.wording",
+    "mitigation.harness.reduction_texts",
     "measurement.plain_data",
 )
 _LONGEST_LOOP = 12

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from support.scripts import load_script
 
-ROOT = Path(__file__).parents[1]
 FILES = {
     "pytest_genderbias/__init__.py": b"",
     "pytest_genderbias/papers/configs/a.yaml": b"a: 1\n",
@@ -48,10 +47,7 @@ def checkout(tmp_path: Path) -> Path:
 def test_a_file_that_is_missing_added_or_changed_is_named(
     tmp_path: Path, checkout: Path, changes: dict[str, bytes | None], found: list[str]
 ) -> None:
-    spec = importlib.util.spec_from_file_location("compare_wheel", ROOT / "scripts" / "compare_wheel.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load_script("compare_wheel")
     with ZipFile(tmp_path / "a.whl", "w") as archive:
         for name, content in {**FILES, **changes}.items():
             if content is not None:

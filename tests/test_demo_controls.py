@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import random
 import re
-import sys
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 import transformers
+from support.scripts import load_script
 
 from pytest_genderbias.models.spec import DEMO_FOLDER
 
-SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 LABELS = ("entailment", "neutral", "contradiction")
 
 
 @pytest.fixture(scope="module")
 def training() -> ModuleType:
-    sys.path.insert(0, str(SCRIPTS))
-    try:
-        import train_demo_models
-    finally:
-        sys.path.pop(0)
-    return train_demo_models
+    return load_script("train_demo_models")
 
 
 @pytest.fixture(scope="module")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.scripts import load_script
 
 ROOT = Path(__file__).parents[1]
 RECORDED = ROOT / "tests" / "support" / "demo_figures.json"
@@ -16,12 +16,7 @@ TOLERANCE = 1e-5  # other processors and thread counts sum in another order
 
 @pytest.fixture(scope="module")
 def same_figures() -> Any:
-    sys.path.insert(0, str(ROOT / "scripts"))
-    try:
-        import same_figures
-    finally:
-        sys.path.pop(0)
-    return same_figures
+    return load_script("same_figures")
 
 
 @pytest.fixture(scope="module")

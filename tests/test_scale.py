@@ -2,13 +2,12 @@
 simulation.
 """
 
-import importlib.util
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.scripts import load_script
 
 ROOT = Path(__file__).parent.parent
 
@@ -16,13 +15,7 @@ ROOT = Path(__file__).parent.parent
 @pytest.fixture(scope="module")
 def scale():
     """The script ``scripts/scale.py``."""
-    path = ROOT / "scripts" / "scale.py"
-    spec = importlib.util.spec_from_file_location("scale", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["scale"] = module  # dataclasses look for their module
-    spec.loader.exec_module(module)
-    yield module
-    del sys.modules["scale"]
+    return load_script("scale")
 
 
 def rng():

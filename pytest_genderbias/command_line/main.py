@@ -19,7 +19,7 @@ _MODULES: Mapping[str, str] = {
     "list": "runs",
     "show": "runs",
     "cache": "runs",
-    "report": "stored",
+    "report": "later_reports",
     "history": "past_runs",
     "gates": "gates",
     "check": "check",

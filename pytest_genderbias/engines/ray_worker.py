@@ -26,7 +26,7 @@ from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.model import Checkpoint, Model, Origin
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.scoring.base import Scorer
+from pytest_genderbias.scoring.scorer import Scorer
 from pytest_genderbias.scoring.scorers import make_scorer
 
 if TYPE_CHECKING:

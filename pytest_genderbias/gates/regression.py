@@ -17,7 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.chance import why_chance_moved
+from pytest_genderbias.gates.compared_restarts import RestartPair, compare_over_restarts
 from pytest_genderbias.gates.facts import (
     BaselineFacts,
     Part,
@@ -30,7 +30,7 @@ from pytest_genderbias.gates.facts import (
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.restarts import RestartPair, compare_over_restarts
+from pytest_genderbias.gates.raised_by_chance import why_chance_moved
 from pytest_genderbias.gates.sensitivity import Retraining
 from pytest_genderbias.gates.verdicts import (
     BETTER,
@@ -62,6 +62,7 @@ from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
+from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.paired import (
     REPETITIONS,
     Difference,
@@ -70,7 +71,6 @@ from pytest_genderbias.statistics.inference.paired import (
     items_to_decide,
     with_retraining,
 )
-from pytest_genderbias.statistics.inference.restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -176,7 +176,7 @@ def find_regression(
     ``regressed`` where the lower bound is above it, else ``too_few``. ``unchanged``: every item is equal. The bounds
     hold for all comparisons of ``reference.correction`` together. A statistic that is not made of items is compared
     with a margin only, by its values, where all cases were scored both times. ``not_comparable``: chance raises the
-    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.chance.why_chance_moved`).
+    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.raised_by_chance.why_chance_moved`).
     """
     new, margin = measurement.values[statistic], 0.0 if allowed is None else allowed.amount
     direction = "away" if reference.same else measurement.statistics[statistic].direction

@@ -12,7 +12,7 @@ from pytest_genderbias.gates.facts import BaselineFacts, Part
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.inference.restarts import compare_restarts, compare_with_restarts
+from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 

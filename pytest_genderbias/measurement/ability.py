@@ -22,8 +22,8 @@ from pytest_genderbias.models.roles import (
     SENTENCE_ENCODER,
     VECTORS,
 )
-from pytest_genderbias.statistics.ability import fall_bound
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.right_answers import fall_bound
 
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 _FALL = 0.1  #: of the distance from chance that was stored: a larger fall, by its lower bound, makes a model worse at its task

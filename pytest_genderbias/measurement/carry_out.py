@@ -170,7 +170,7 @@ def _text_ends(plan: Plan, model: Model) -> dict[str, str]:
     """
     if not any(isinstance(question.query, GeneratedReplies) for question in plan.questions.values()):
         return {}
-    from pytest_genderbias.scoring.generation import end_tokens
+    from pytest_genderbias.scoring.sampled_texts import end_tokens
 
     return {"text_ends": ", ".join(map(str, end_tokens(model)))}
 

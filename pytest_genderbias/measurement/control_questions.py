@@ -26,8 +26,8 @@ from pytest_genderbias.models.roles import (
     TEXT_CLASSIFIER,
 )
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.ability import mean_recall, share_bounds
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.right_answers import mean_recall, share_bounds
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.controls import Controls, packaged_controls, read_controls
 from pytest_genderbias.suites.family import CANNOT

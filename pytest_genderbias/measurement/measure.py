@@ -13,7 +13,7 @@ from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import evaluation_mode
 from pytest_genderbias.models.spec import path_spec
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.suite import Suite
 
 if TYPE_CHECKING:

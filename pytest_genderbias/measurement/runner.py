@@ -24,9 +24,9 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import evaluation_mode, wrap
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
-from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor, SharedExecutor
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.suite import LoadedSuites, Suite
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"

@@ -16,8 +16,8 @@ from threading import Event, Lock, Thread
 from typing import Generic, TypeVar
 
 from pytest_genderbias.errors import BiasError
-from pytest_genderbias.scoring.base import Progress
 from pytest_genderbias.scoring.executor import SharedExecutor
+from pytest_genderbias.scoring.scorer import Progress
 
 T = TypeVar("T")
 #: What a thread does; it shows its progress as it is told.

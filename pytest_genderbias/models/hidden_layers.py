@@ -20,7 +20,7 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.models.config_entries import entry, hidden_size
-from pytest_genderbias.statistics.subspace import FloatArray, basis_digest, check_basis
+from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 
 if TYPE_CHECKING:
     import torch

@@ -29,7 +29,7 @@ from pytest_genderbias.plugin.fixtures import (
     bias_suite,
 )
 from pytest_genderbias.plugin.interruptions import Interruptions
-from pytest_genderbias.plugin.items.base import BiasItem, keep_node_id
+from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import HELP, gate_marker, mark
 from pytest_genderbias.plugin.options import (

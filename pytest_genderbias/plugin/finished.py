@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from _pytest._code.code import ExceptionRepr, ReprFileLocation
 
-from pytest_genderbias.plugin.items.base import BiasItem, node_id
+from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id
 
 if TYPE_CHECKING:
     from pytest_genderbias.reports.run_report import FinishedTest

@@ -32,8 +32,8 @@ from pytest_genderbias.gates.verdicts import (
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.gathered import Gathered, in_order
-from pytest_genderbias.plugin.github import annotations_in_repository, append_to_job, is_in_actions
-from pytest_genderbias.plugin.items.base import PACKAGED
+from pytest_genderbias.plugin.github_actions import annotations_in_repository, append_to_job, is_in_actions
+from pytest_genderbias.plugin.items.bias_item import PACKAGED
 from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import FLAGS, SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures

@@ -23,7 +23,7 @@ from pytest_genderbias.measurement.processes import process_count
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flags import Switch, declared_flags, repeatable, switch, value
-from pytest_genderbias.plugin.items.base import BiasItem, uses_fixture
+from pytest_genderbias.plugin.items.bias_item import BiasItem, uses_fixture
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.suggestions import close_names, expected_instead

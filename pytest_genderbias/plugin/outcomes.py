@@ -19,7 +19,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.finished import finished_test
-from pytest_genderbias.plugin.items.base import BiasItem, node_id, uses_fixture
+from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.junit import PROPERTY, add_judgement, add_measurement
 from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
@@ -250,7 +250,7 @@ def baseline_of(item: pytest.Item, model: str) -> Baseline:
 
 def _baseline_gates(item: pytest.Item, model: str) -> int:
     """Return the number of gates of the run on baselines of a model, whether or not they are stored yet."""
-    from pytest_genderbias.plugin.items.base import BiasItem
+    from pytest_genderbias.plugin.items.bias_item import BiasItem
 
     others = (other for other in item.session.items if isinstance(other, BiasItem))
     judged = (other for other in others if other.spec is not None and other.spec.name == model)

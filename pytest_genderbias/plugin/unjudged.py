@@ -19,7 +19,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
 

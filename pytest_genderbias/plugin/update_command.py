@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from pytest_genderbias.plugin.items.base import PACKAGED, BiasItem
+from pytest_genderbias.plugin.items.bias_item import PACKAGED, BiasItem
 from pytest_genderbias.plugin.options import FLAGS
 from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.plugin.workers import user_arguments

@@ -19,7 +19,6 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
-from pytest_genderbias.recipes.examples import order_by_length
 from pytest_genderbias.recipes.freezing import frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
 from pytest_genderbias.recipes.recipe import (
@@ -37,6 +36,7 @@ from pytest_genderbias.recipes.recipe import (
     identifying_settings,
 )
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
+from pytest_genderbias.recipes.training_examples import order_by_length
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
@@ -46,7 +46,7 @@ from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, a
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.span_coreference import SpanCoreferenceModel
+    from pytest_genderbias.recipes.networks.span_scorer import SpanCoreferenceModel
 
 _MENTIONS = "mentions"
 
@@ -56,7 +56,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
     The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are
-    s(i, j) of :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel`, log-odds of an
+    s(i, j) of :class:`~pytest_genderbias.recipes.networks.span_scorer.SpanCoreferenceModel`, log-odds of an
     antecedent against none. The candidates are the mentions that the data give, so that mentions need not be found.
 
     A row is a document with the spans and clusters of its mentions. Data methods that change words move the spans; the
@@ -199,7 +199,7 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
 
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
         """Return the encoder of a network with a span scorer that is initialised from the seed."""
-        from pytest_genderbias.recipes.networks.span_coreference import (
+        from pytest_genderbias.recipes.networks.span_scorer import (
             SpanCoreferenceConfig,
             SpanCoreferenceModel,
             register,

@@ -29,7 +29,7 @@ from pytest_genderbias.text.schema import Count, Positive, Share, check_fields
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.edge_probing import EdgeProbingModel
+    from pytest_genderbias.recipes.networks.edge_probing_head import EdgeProbingModel
 
 _SAVED_EVERY = 500  #: steps
 _PIECES = ("before", "first", "between", "second", "after")
@@ -241,7 +241,7 @@ def _has_head(model: Model) -> bool:
 
 def _probing(model: Model, seed: int) -> EdgeProbingModel:
     """Return the encoder of a network with a head that is initialised from the seed."""
-    from pytest_genderbias.recipes.networks.edge_probing import EdgeProbingConfig, EdgeProbingModel, register
+    from pytest_genderbias.recipes.networks.edge_probing_head import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
     return on_encoder(model, seed, lambda encoder: EdgeProbingModel(EdgeProbingConfig(encoder)))

@@ -19,13 +19,12 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.files import column_names, read_name, read_rows, read_text
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError, own_path
 from pytest_genderbias.datasets.inference import LABELS, read_inference
-from pytest_genderbias.datasets.similarity import read_similarity
+from pytest_genderbias.datasets.sentence_similarity import read_similarity
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.models.config_entries import labels_of
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.examples import TokenisedRows, order_by_length
 from pytest_genderbias.recipes.freezing import frozen_parameters, with_freeze
 from pytest_genderbias.recipes.heads import (
     CLASSIFICATION,
@@ -50,6 +49,7 @@ from pytest_genderbias.recipes.recipe import (
     identifying_settings,
 )
 from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
+from pytest_genderbias.recipes.training_examples import TokenisedRows, order_by_length
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.correlation import pearson, product_sums
 from pytest_genderbias.statistics.inference.blocks import blocks_of

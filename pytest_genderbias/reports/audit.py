@@ -18,8 +18,8 @@ from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.records import Cell, as_csv, write_records
 from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.selection import SelectionRow
-from pytest_genderbias.reports.verdict import broken_tests, run_verdict
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief, escape, json_text
 from pytest_genderbias.text.strict_json import parse_json

@@ -9,7 +9,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import BETTER
 from pytest_genderbias.reports.markdown import summary_text
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.reports.verdict import broken_tests, decisive_lines, gate_name
+from pytest_genderbias.reports.run_verdict import broken_tests, decisive_lines, gate_name
 
 _MOST = 10  #: annotations of a level that GitHub shows of one step
 _LONGEST_PATH, _LONGEST_TITLE, _LONGEST_MESSAGE, _MOST_LINES = 1_000, 200, 2_000, 8

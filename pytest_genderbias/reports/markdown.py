@@ -33,9 +33,9 @@ from pytest_genderbias.reports.run_tables import (
     reduction_rows,
     variance_rows,
 )
+from pytest_genderbias.reports.run_verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
+from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.reports.verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
-from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.errors import WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.reports.verdict import broken_tests
+from pytest_genderbias.reports.run_verdict import broken_tests
 from pytest_genderbias.text.printable import json_text
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
-from pytest_genderbias.reports.verdict import gate_name
-from pytest_genderbias.reports.wording import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.reports.run_verdict import gate_name
+from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
 

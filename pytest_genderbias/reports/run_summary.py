@@ -26,7 +26,7 @@ from pytest_genderbias.reports.run_tables import (
     variance_notes,
     variance_rows,
 )
-from pytest_genderbias.reports.verdict import broken_tests, decisive_lines
+from pytest_genderbias.reports.run_verdict import broken_tests, decisive_lines
 from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
 from pytest_genderbias.text.paragraphs import paragraph
 

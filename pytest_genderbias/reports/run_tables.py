@@ -12,7 +12,7 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.verdict import gate_name
+from pytest_genderbias.reports.run_verdict import gate_name
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",

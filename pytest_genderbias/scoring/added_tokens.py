@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.scoring.base import Scorer
+from pytest_genderbias.scoring.scorer import Scorer
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
 

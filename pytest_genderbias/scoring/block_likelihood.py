@@ -7,9 +7,9 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray

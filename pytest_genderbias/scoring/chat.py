@@ -12,9 +12,9 @@ from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import ChatModel
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
 from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows

@@ -22,9 +22,9 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring import SCORING_VERSION
-from pytest_genderbias.scoring.base import Progress, check_finite
 from pytest_genderbias.scoring.edge_training import FloatArray, Head, head_shapes, train_head
-from pytest_genderbias.scoring.vectors import HiddenStates, Span
+from pytest_genderbias.scoring.scorer import Progress, check_finite
+from pytest_genderbias.scoring.text_vectors import HiddenStates, Span
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, CoreferenceTraining
 from pytest_genderbias.suites.query import CoreferenceScores

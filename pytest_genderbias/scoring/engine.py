@@ -22,7 +22,6 @@ from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.scoring.base import Progress, answer_width
 from pytest_genderbias.scoring.executor import (
     Executor,
     InProcess,
@@ -33,6 +32,7 @@ from pytest_genderbias.scoring.executor import (
     joined_notes,
     windows,
 )
+from pytest_genderbias.scoring.scorer import Progress, answer_width
 from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
@@ -181,7 +181,7 @@ def _texts(query: Query, model: Model, answer: Answer) -> object:
     """Return the texts of generated tokens; ``None`` for other queries."""
     if not isinstance(query, (GeneratedTokens, GeneratedReplies)):
         return None
-    from pytest_genderbias.scoring.generation import reply_texts, sampled_texts
+    from pytest_genderbias.scoring.sampled_texts import reply_texts, sampled_texts
 
     ids = answer.values.reshape(-1, answer.values.shape[-1]).astype(np.int32, copy=False)
     return reply_texts(model, ids) if isinstance(query, GeneratedReplies) else sampled_texts(model, ids)
@@ -353,6 +353,6 @@ def _ends(model: Model) -> tuple[int, ...]:
     """Return the tokens that end a text, which stand in no config that the fingerprint reads; none for models that are
     not sampled.
     """
-    from pytest_genderbias.scoring.generation import end_tokens
+    from pytest_genderbias.scoring.sampled_texts import end_tokens
 
     return end_tokens(model) if isinstance(model.backend, Checkpoint) else ()

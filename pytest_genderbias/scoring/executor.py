@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.scoring.base import CountNote, Progress, Scorer
+from pytest_genderbias.scoring.scorer import CountNote, Progress, Scorer
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import Query

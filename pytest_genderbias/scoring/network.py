@@ -21,12 +21,10 @@ from pytest_genderbias.models.behaviour import (
     rounding,
 )
 from pytest_genderbias.models.model import Checkpoint
-from pytest_genderbias.scoring.base import HALVED, CountNote
 from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.dropping import Shortcut, at_positions, reading, shortcuts
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.reads import MOST_LOGITS, Inputs, best_ids
-from pytest_genderbias.scoring.side_by_side import (
+from pytest_genderbias.scoring.parallel_batches import (
     Failed,
     can_pass_side_by_side,
     largest_first,
@@ -34,6 +32,8 @@ from pytest_genderbias.scoring.side_by_side import (
     plan,
     usable_threads,
 )
+from pytest_genderbias.scoring.reads import MOST_LOGITS, Inputs, best_ids
+from pytest_genderbias.scoring.scorer import HALVED, CountNote
 
 if TYPE_CHECKING:
     from torch import Tensor

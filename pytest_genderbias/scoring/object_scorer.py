@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import CausalLM, MaskedLM, PairClassifier, TextClassifier
-from pytest_genderbias.scoring.base import answer_width, check_finite
 from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, PROBABILITIES, FloatArray, ObjectMethod
 from pytest_genderbias.scoring.reads import top_ids
+from pytest_genderbias.scoring.scorer import answer_width, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
 from pytest_genderbias.suites.space import CaseSpace

@@ -13,8 +13,8 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases

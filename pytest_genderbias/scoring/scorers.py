@@ -8,7 +8,7 @@ from pathlib import Path
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model, Tokenized
 from pytest_genderbias.models.roles import Role
-from pytest_genderbias.scoring.base import Progress, Scorer
+from pytest_genderbias.scoring.scorer import Progress, Scorer
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.query import (
     AddedTokens,
@@ -61,9 +61,9 @@ def make_scorer(
     """
     refuse_unserved(query, model.name, model.role)
     if isinstance(query, CoreferenceScores):  # the one query for which something may be trained, kept and shown
-        from pytest_genderbias.scoring import coreference
+        from pytest_genderbias.scoring import candidate_scores
 
-        return coreference.make(cases, query, model, batch_tokens, cache, progress)
+        return candidate_scores.make(cases, query, model, batch_tokens, cache, progress)
     return _scorer_of_query(cases, query, model, batch_tokens)
 
 
@@ -71,9 +71,9 @@ def _scorer_of_query(cases: Cases, query: Query, model: Model, batch_tokens: int
     """Return the scorer of a query for which nothing is trained."""
     match query:
         case TextVectors():
-            from pytest_genderbias.scoring import vectors
+            from pytest_genderbias.scoring import text_vectors
 
-            return vectors.make(cases, query, model, batch_tokens)
+            return text_vectors.make(cases, query, model, batch_tokens)
         case PairSimilarity():
             from pytest_genderbias.scoring import similarity
 
@@ -99,9 +99,9 @@ def _scorer_of_query(cases: Cases, query: Query, model: Model, batch_tokens: int
 
             return block_likelihood.make(cases, query, model, batch_tokens)
         case GeneratedTokens() | GeneratedReplies():
-            from pytest_genderbias.scoring import generation
+            from pytest_genderbias.scoring import sampled_texts
 
-            return generation.make(cases, query, model, batch_tokens)
+            return sampled_texts.make(cases, query, model, batch_tokens)
         case _:
             return _scorer_of_role(cases, query, model, batch_tokens)
 

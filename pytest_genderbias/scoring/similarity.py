@@ -11,10 +11,10 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import PairRegressor, SentenceEncoder
 from pytest_genderbias.models.roles import PAIR_REGRESSOR
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
 from pytest_genderbias.scoring.object_answers import ObjectMethod
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import PairSimilarity
 

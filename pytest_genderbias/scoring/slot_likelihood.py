@@ -6,9 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.layout import TokenLayout
 from pytest_genderbias.scoring.reads import slot_tokens
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import RowEncoder, check_lengths
 from pytest_genderbias.suites.cases import Cases, IntArray

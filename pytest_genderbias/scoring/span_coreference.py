@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.behaviour import ANY_ROWS
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring.base import check_finite
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
 
@@ -104,7 +104,7 @@ class DocumentReader:
 
 
 def batch_of(documents: Sequence[DocumentTokens], pad_id: int) -> dict[str, IntArray]:
-    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.span_coreference.SpanCoreferenceModel` for
+    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.span_scorer.SpanCoreferenceModel` for
     some documents.
 
     Mentions that are not read are left out.

@@ -26,9 +26,9 @@ from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import CausalLM
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
 from pytest_genderbias.suites.cases import IntArray, TextCases
 from pytest_genderbias.text.printable import brief
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.scoring.base import CountNote
+from pytest_genderbias.scoring.scorer import CountNote
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace, Template

@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.protocols import CausalLM
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.object_scorer import continuation_method
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.suites.query import VerbalisedProbabilities
 

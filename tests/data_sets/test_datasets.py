@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pytest_genderbias.datasets import biographies, files, folder, inference, sentence_pairs, similarity
+from pytest_genderbias.datasets import biographies, files, folder, inference, sentence_pairs, sentence_similarity
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError, installing
 
@@ -296,11 +296,11 @@ def test_the_shared_data_has_every_data_set(shared_data) -> None:
 def test_similarity_of_the_shared_data(shared_data) -> None:
     for split, rows in (("dev", 1500), ("train", 5749)):
         path = DataFolder(shared_data).find("stsb", split)
-        pairs, wanted = similarity.read_similarity(path), shared_rows(path)
+        pairs, wanted = sentence_similarity.read_similarity(path), shared_rows(path)
         assert len(pairs.scores) == len(wanted) == rows
         assert pairs.scores.tolist() == [row["score"] for row in wanted]
         assert pairs.sentences2 == tuple(row["sentence2"].strip() for row in wanted)
-        assert similarity.read_sentences(path)[::2] == pairs.sentences1
+        assert sentence_similarity.read_sentences(path)[::2] == pairs.sentences1
 
 
 def test_the_official_form_of_sts(tmp_path) -> None:
@@ -309,30 +309,30 @@ def test_the_official_form_of_sts(tmp_path) -> None:
         " meal.\nn\tf\ty\t1\t0\tx\ty\tlicence\tsource\n"
     )
     path = write(tmp_path / "sts-test.csv", rows)
-    pairs = similarity.read_similarity(path)
+    pairs = sentence_similarity.read_similarity(path)
     assert pairs.sentences1 == ('A "man" eats.', "x")
     assert pairs.scores.tolist() == [2.5, 0.0]
-    assert similarity.read_sentences(path) == ('A "man" eats.', "A man's meal.", "x", "y")
+    assert sentence_similarity.read_sentences(path) == ('A "man" eats.', "A man's meal.", "x", "y")
     with pytest.raises(DataFileError, match=r"sts-dev\.csv:2: expected at least 7 cells"):
-        similarity.read_similarity(
+        sentence_similarity.read_similarity(
             write(tmp_path / "sts-dev.csv", rows.replace("y\t1\t0\tx\ty\tlicence\tsource", "few"))
         )
     with pytest.raises(DataFileError, match=r"sts-train\.csv: the file has no rows"):
-        similarity.read_similarity(write(tmp_path / "sts-train.csv", ""))
+        sentence_similarity.read_similarity(write(tmp_path / "sts-train.csv", ""))
 
 
 def test_the_sentences_of_glue_have_no_scores(tmp_path) -> None:
     path = write(tmp_path / "test.tsv", "index\tsentence1\tsentence2\n0\tA cat.\tA dog.\n")
-    assert similarity.read_sentences(path) == ("A cat.", "A dog.")
+    assert sentence_similarity.read_sentences(path) == ("A cat.", "A dog.")
     with pytest.raises(DataFileError, match="no column 'score'"):
-        similarity.read_similarity(path)
+        sentence_similarity.read_similarity(path)
 
 
 @pytest.mark.parametrize("score", ["5.1", "-0.1", "nan", "high", ""])
 def test_a_score_lies_between_0_and_5(tmp_path, score) -> None:
     path = write(tmp_path / "a.tsv", f"sentence1\tsentence2\tscore\nx\ty\t5\nx\ty\t{score}\n")
     with pytest.raises(DataFileError, match=r"a\.tsv:3: expected a score from 0 to 5"):
-        similarity.read_similarity(path)
+        sentence_similarity.read_similarity(path)
 
 
 @pytest.mark.parametrize(
@@ -342,24 +342,24 @@ def test_a_score_lies_between_0_and_5(tmp_path, score) -> None:
      "A man, a WOMAN.", "A man and {slots}.", "Some men walk."],
 )  # fmt: skip
 def test_no_template_of(sentence) -> None:
-    assert similarity.sts_templates([sentence]) == ()
+    assert sentence_similarity.sts_templates([sentence]) == ()
 
 
 def test_templates_stand_once_in_order() -> None:
     sentences = ["A man is old.", "A woman's hat is red.", "A woman is old.", "A man sees them.", "A man."]
-    assert similarity.sts_templates(sentences) == tuple(
+    assert sentence_similarity.sts_templates(sentences) == tuple(
         "{a:person} {person}" + rest for rest in (" is old.", "'s hat is red.", " sees them.", ".")
     )
 
 
 def test_templates_of_sts_dev(shared_data) -> None:
-    sentences = similarity.read_sentences(DataFolder(shared_data).find("stsb", "dev"))
+    sentences = sentence_similarity.read_sentences(DataFolder(shared_data).find("stsb", "dev"))
     starts = [s for s in sentences if re.match(r"A (man|woman)[^\w]", s)]
     gendered = re.compile(r"\b(he|him|his|she|hers?|(him|her)self|(wo)?m[ae]n|boys?|girls?|male)\b", re.IGNORECASE)
     rests = [s.removeprefix("A wo").removeprefix("A ").removeprefix("man") for s in starts]
     kept = [rest for rest in rests if not gendered.search(rest)]
     assert (len(starts), len(kept), len(set(kept))) == (381, 321, 264)
-    templates = similarity.sts_templates(sentences)
+    templates = sentence_similarity.sts_templates(sentences)
     assert templates == tuple("{a:person} {person}" + rest for rest in dict.fromkeys(kept))
 
 

@@ -30,7 +30,7 @@ from pytest_genderbias.models.source import config_folder
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.recipes.heads import with_head
 from pytest_genderbias.scoring.network import Batches
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 SUITES = {"bert": "disco-terms", "bert-nli": "nli-occupation", "llama": "lm-occupation"}

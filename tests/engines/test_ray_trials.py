@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import os
-import sys
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from support.scripts import load_script
 from support.tiny_checkpoints import suite_space
 
 from pytest_genderbias.engines import ray_executor
 from pytest_genderbias.engines.ray_worker import WantedModel
 
-FILE = Path(__file__).parents[2] / "scripts" / "ray_test.py"
-
 
 @pytest.fixture
-def script(monkeypatch: pytest.MonkeyPatch) -> Any:
-    spec = spec_from_file_location("ray_test", FILE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "ray_test", module)
-    spec.loader.exec_module(module)
-    return module
+def script() -> Any:
+    return load_script("ray_test")
 
 
 @pytest.mark.parametrize(

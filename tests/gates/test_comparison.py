@@ -17,7 +17,7 @@ from support.small_projects import model
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates import baseline, comparison
-from pytest_genderbias.gates import restarts as restarts_of_gates
+from pytest_genderbias.gates import compared_restarts as restarts_of_gates
 from pytest_genderbias.gates.comparison import (
     Comparison,
     LeftOut,

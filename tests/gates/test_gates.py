@@ -24,7 +24,7 @@ from pytest_genderbias import (
 )
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
 from pytest_genderbias.gates import baseline, comparison, item_file
-from pytest_genderbias.gates import restarts as restarts_of_gates
+from pytest_genderbias.gates import compared_restarts as restarts_of_gates
 from pytest_genderbias.gates.agreement import FLOAT_NOISE, worsening
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries

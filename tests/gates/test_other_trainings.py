@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 
@@ -14,6 +13,7 @@ import pytest
 import yaml
 from scipy.special import expit, logit
 from support.hand_made import hand_made
+from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.gates.sensitivity import FIGURES, Retraining, kind_of, retraining_of, standard_error
@@ -27,7 +27,6 @@ from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
 
-SCRIPTS = Path(__file__).resolve().parents[2] / "scripts"
 FILES = sorted((packaged.folder("fixtures") / "retraining").glob("*.yaml"))
 TABLES = {path.stem: yaml.safe_load(path.read_text(encoding="utf-8")) for path in FILES}
 ROWS = [
@@ -40,11 +39,7 @@ ROWS = [
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    spec = spec_from_file_location("retraining_table", SCRIPTS / "retraining_table.py")
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module  # its dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
+    return load_script("retraining_table")
 
 
 @pytest.fixture(scope="module")

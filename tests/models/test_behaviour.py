@@ -16,9 +16,9 @@ from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.behaviour import ANY_ROWS, EQUAL_LENGTHS, REASONS, SINGLE_ROWS, Behaviour
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
-from pytest_genderbias.scoring.vectors import HiddenStates
 
 SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "initializer_range": 0.4}  # fmt: skip
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}

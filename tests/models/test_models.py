@@ -566,7 +566,7 @@ def test_offline_a_sentence_encoder_of_the_hub_pools_as_its_files_say_and_an_unk
                 (repo / ".no_exist" / commit / absent).touch()
     script = (
         "from pytest_genderbias import load_model, BiasError\n"
-        "from pytest_genderbias.scoring.vectors import HiddenStates\n"
+        "from pytest_genderbias.scoring.text_vectors import HiddenStates\n"
         f"for name in {names}:\n"
         "    backend = load_model('nobody/' + name, device='cpu').backend\n"
         "    print(name, backend.pooling, backend.max_length)\n"

@@ -26,14 +26,14 @@ from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, _spans
 from pytest_genderbias.recipes.coreference_rows import make_row, read_coreference_rows
 from pytest_genderbias.recipes.edge_probing import EdgeProbing
-from pytest_genderbias.recipes.networks.span_coreference import (
+from pytest_genderbias.recipes.networks.span_scorer import (
     SpanCoreferenceConfig,
     SpanCoreferenceModel,
     antecedent_loss,
 )
 from pytest_genderbias.recipes.recipe import Training
 from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.suite import load_suite

@@ -17,7 +17,7 @@ from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableErr
 from pytest_genderbias.models.objects import wrap_network, wrap_object
 from pytest_genderbias.scoring import edge_probe
 from pytest_genderbias.scoring.edge_training import split_documents, train_head
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared import coreference_training as module
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training

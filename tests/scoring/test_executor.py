@@ -15,9 +15,9 @@ from support.tiny_checkpoints import suite_space
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.scoring import engine
-from pytest_genderbias.scoring.base import CountNote
 from pytest_genderbias.scoring.engine import ScoreSettings, looks, score_suite
 from pytest_genderbias.scoring.executor import AHEAD, MOST_LOSSES, Scored, Task, Window, in_order, joined_notes, windows
+from pytest_genderbias.scoring.scorer import CountNote
 
 DIGEST = "0123456789abcdef" * 4
 LIMIT = 896

@@ -17,10 +17,9 @@ from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, suite_space
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.scoring import network as networks
-from pytest_genderbias.scoring import side_by_side
+from pytest_genderbias.scoring import parallel_batches
 from pytest_genderbias.scoring.network import Batches
-from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.scoring.side_by_side import (
+from pytest_genderbias.scoring.parallel_batches import (
     FEWEST_TOKENS,
     UNCHANGED_BY_A_PASS,
     Plan,
@@ -29,6 +28,7 @@ from pytest_genderbias.scoring.side_by_side import (
     pass_batches,
     plan,
 )
+from pytest_genderbias.scoring.scorers import make_scorer
 
 LENGTHS = np.random.default_rng(0).integers(4, 20, size=400)
 
@@ -239,7 +239,7 @@ def test_which_networks_are_passed_side_by_side(tiny_model):
         patch.undo()
         patch.setattr(type(network), "__module__", "my_project.networks")
         assert not can_pass_side_by_side(network)
-    assert side_by_side.can_pass_side_by_side(network)
+    assert parallel_batches.can_pass_side_by_side(network)
 
 
 def test_a_layer_of_others_may_keep_a_state_of_the_pass(tiny_model):

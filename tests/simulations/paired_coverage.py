@@ -12,8 +12,8 @@ from scipy import special, stats
 from pytest_genderbias.statistics.combiners import COMBINERS, Combiner
 from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.inference.restarts import compare_restarts
 
 ITEMS = (12, 60, 164)
 MANY = (60, 164, 600)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest, ttest_1samp, ttest_ind
 from sklearn.metrics import balanced_accuracy_score
 
-from pytest_genderbias.statistics.ability import fall_bound, mean_recall, share_bounds
+from pytest_genderbias.statistics.right_answers import fall_bound, mean_recall, share_bounds
 
 
 @pytest.mark.parametrize(("right", "n"), [(0, 5), (5, 5), (1, 3), (170, 220), (199, 200)])

@@ -21,14 +21,14 @@ from support.run_reports import run_report
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets import (
-    bbq,
+    bbq_questions,
     biographies,
     conll,
     coreference_output,
     gap,
     inference,
     sentence_pairs,
-    similarity,
+    sentence_similarity,
     stored_answers,
     winobias,
     winogender,
@@ -559,7 +559,7 @@ def _data_formats() -> list[Format]:
 
     return [
         table("snli", "snli.jsonl", _SNLI, inference.read_inference),
-        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(similarity.read_similarity(path)), TSV, styles=(_bom, _carriage_returns)),
+        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(sentence_similarity.read_similarity(path)), TSV, styles=(_bom, _carriage_returns)),
         Format("winobias", (("pro_stereotyped_type1.txt.dev", _WINOBIAS),), winobias.read_winobias, styles=_WITH_BOM),
         table("winogender", "all_sentences.tsv", _WINOGENDER, winogender.read_winogender),
         table("winogender-templates", "templates.tsv", _WINOGENDER_TEMPLATES, winogender.read_winogender),
@@ -570,8 +570,8 @@ def _data_formats() -> list[Format]:
         table("bec-pro", "bec.tsv", _BEC, sentence_pairs.read_bec_pro),
         Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON, styles=(*_WITH_BOM, _spaces)),
         table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
-        table("bbq", "Religion.jsonl", _BBQ, bbq.read_bbq),
-        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),), lambda path: bbq.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV, {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
+        table("bbq", "Religion.jsonl", _BBQ, bbq_questions.read_bbq),
+        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),), lambda path: bbq_questions.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV, {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
         table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_answers.read_stored_answers(path).answers),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
@@ -584,7 +584,7 @@ def _data_formats() -> list[Format]:
     ]  # fmt: skip
 
 
-def _columns(pairs: similarity.SimilarityPairs) -> object:
+def _columns(pairs: sentence_similarity.SimilarityPairs) -> object:
     return pairs.sentences1, pairs.sentences2, pairs.scores.tolist()
 
 

@@ -35,7 +35,7 @@ from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.mitigation.methods.registry import check_settings, resolve_method, resolve_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Performance, Recipe
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite

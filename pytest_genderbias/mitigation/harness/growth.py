@@ -25,7 +25,7 @@ from pytest_genderbias.mitigation.methods.registry import resolve_method, resolv
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Recipe, Row
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape

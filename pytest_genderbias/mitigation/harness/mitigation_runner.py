@@ -15,7 +15,7 @@ from pytest_genderbias.mitigation.methods.registry import resolve_method, resolv
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 
 
 class MitigationRunner:

@@ -21,9 +21,9 @@ from pytest_genderbias.mitigation.methods.registry import resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.recipes.freezing import frozen_parameters
-from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.recipes.progress_bars import show_steps
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row, Training
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.printable import escape

@@ -24,7 +24,7 @@ from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import plain_tensors
 from pytest_genderbias.recipes.heads import is_of_head
-from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.recipes.progress_bars import show_steps
 from pytest_genderbias.recipes.recipe import ENCODER, FrozenEncoderRecipe, Recipe, Row, Training
 
 _COMPRESSION = "probe-compression"

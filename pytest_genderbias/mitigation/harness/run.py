@@ -26,7 +26,7 @@ from pytest_genderbias.mitigation.methods.registry import resolve_method, resolv
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.device import on_device
-from pytest_genderbias.recipes.progress import show_steps
+from pytest_genderbias.recipes.progress_bars import show_steps
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     UNFINISHED_MODEL,
@@ -38,7 +38,7 @@ from pytest_genderbias.recipes.recipe import (
     SuiteSettingsRecipe,
     Training,
 )
-from pytest_genderbias.scoring.base import Progress
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
 

@@ -31,10 +31,7 @@ from pytest_genderbias.gates.wording import Paragraph, format_number, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
-from pytest_genderbias.mitigation.harness.run import MitigationRun
-from pytest_genderbias.mitigation.harness.sides import MeasuredRun, as_ratios, share_of_log, task_values
-from pytest_genderbias.mitigation.harness.wording import (
+from pytest_genderbias.mitigation.harness.reduction_texts import (
     about_run,
     bounds_in_words,
     budget_settled_by,
@@ -51,6 +48,9 @@ from pytest_genderbias.mitigation.harness.wording import (
     share_in_words,
     worse_in_words,
 )
+from pytest_genderbias.mitigation.harness.retraining import compress, recipe_of_heads, retrained_heads
+from pytest_genderbias.mitigation.harness.run import MitigationRun
+from pytest_genderbias.mitigation.harness.side_numbers import MeasuredRun, as_ratios, share_of_log, task_values
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.reduction import Reduction

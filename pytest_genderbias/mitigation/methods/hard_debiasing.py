@@ -24,8 +24,8 @@ from pytest_genderbias.models.saving import (
     with_network,
 )
 from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.statistics.bias_subspace import check_basis, unit_vectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import check_basis, unit_vectors
 from pytest_genderbias.text.schema import Count, check_fields, one_of
 
 if TYPE_CHECKING:

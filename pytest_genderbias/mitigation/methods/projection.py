@@ -38,7 +38,7 @@ from pytest_genderbias.models.saving import (
     with_network,
 )
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.statistics.subspace import FloatArray, basis_digest, check_basis
+from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.schema import Count, Rule, at_least, check_fields, one_of
 from pytest_genderbias.text.wordlist import load_wordlist
 

@@ -16,9 +16,9 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.scoring.vectors import HiddenStates
+from pytest_genderbias.scoring.text_vectors import HiddenStates
+from pytest_genderbias.statistics.bias_subspace import FloatArray, pair_direction, unit_vectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import FloatArray, pair_direction, unit_vectors
 from pytest_genderbias.text.normal_form import NormalText, normal_form
 
 Pair = tuple[str, str]
@@ -76,7 +76,7 @@ def set_basis(
 ) -> FloatArray:
     """Return the first principal components of a set of words (dev2019: 1 for demonyms, 2 for adherents).
 
-    The first component is that of :func:`~pytest_genderbias.statistics.subspace.principal_ratios` with the same
+    The first component is that of :func:`~pytest_genderbias.statistics.bias_subspace.principal_ratios` with the same
     settings.
 
     Args:

@@ -24,7 +24,7 @@ from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, v
 from pytest_genderbias.papers.kinds.outcome import Outcome
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.stored import StoredFigure
-from pytest_genderbias.statistics.subspace import FloatArray, cosine_with, principal_ratios
+from pytest_genderbias.statistics.bias_subspace import FloatArray, cosine_with, principal_ratios
 
 
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:

@@ -9,7 +9,7 @@ import pytest
 
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import BiasSession, bias_session
 from pytest_genderbias.plugin.unjudged import for_other_models, judging, without_model

@@ -11,7 +11,7 @@ import pytest
 from pytest_genderbias.errors import BiasError, NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.base import BiasItem
+from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, judging

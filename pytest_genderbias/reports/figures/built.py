@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.figures import tables, units
+from pytest_genderbias.reports.figures import table_pictures, units
 from pytest_genderbias.reports.picture import Picture
 
 _Builder = Callable[[Measurement], "Picture | tuple[Picture | None, ...] | None"]
@@ -20,12 +20,12 @@ BUILDERS: Mapping[str, _Builder] = {
     "coref-winogender": units.pronoun_likelihood,
     "corpus": units.word_bias,
     "decisions": units.decision_bars,
-    "disco": tables.fills,
+    "disco": table_pictures.fills,
     "generation": units.sentiment_bars,
     "lm-occupation": units.occupation_bars,
-    "nli": tables.heat_map,
+    "nli": table_pictures.heat_map,
     "pairs-pll": units.histogram,
-    "probe": tables.compression,
+    "probe": table_pictures.compression,
     "pronoun-occupation": units.pronoun_ratio,
     "sts": units.sentence_similarity,
     "subspace": units.along_component,
@@ -45,5 +45,5 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
     build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
     if build is None or not measurement.items or measurement.value is None:
         return ()
-    made = tables.restarts(measurement) if measurement.restarts else build(measurement)
+    made = table_pictures.restarts(measurement) if measurement.restarts else build(measurement)
     return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)

@@ -22,8 +22,8 @@ from pytest_genderbias.reports.html.tables import (
     number_cell,
 )
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.reports.verdict import OTHER, broken_tests, gate_name
-from pytest_genderbias.reports.wording import between, bounds_of_change, size_of_change
+from pytest_genderbias.reports.run_verdict import OTHER, broken_tests, gate_name
+from pytest_genderbias.reports.shared_texts import between, bounds_of_change, size_of_change
 from pytest_genderbias.suites.statistic import Statistic
 
 _ORDER = {FAILED: 0, OTHER: 1, PASSED: 2}

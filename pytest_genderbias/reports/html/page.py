@@ -28,12 +28,11 @@ from pytest_genderbias.reports.html.gates import (
     outcome_of,
 )
 from pytest_genderbias.reports.html.parts import make_not_judged, make_parts, place_of
-from pytest_genderbias.reports.html.suites import SuiteSection, make_section
+from pytest_genderbias.reports.html.suite_sections import SuiteSection, make_section, words_of
 from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
-from pytest_genderbias.reports.html.words import words_of
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.traces import tried
-from pytest_genderbias.reports.verdict import broken_tests, run_verdict
 
 _LONGEST = 5000  #: characters of a text that is shown whole
 _CAUTION = (

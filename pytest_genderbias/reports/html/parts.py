@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.reports import run_tables
-from pytest_genderbias.reports.html.suites import make_overview
+from pytest_genderbias.reports.html.suite_sections import make_overview
 from pytest_genderbias.reports.html.tables import (
     PageCell,
     PageColumn,

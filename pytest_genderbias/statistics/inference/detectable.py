@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.moderated import Prior
+from pytest_genderbias.statistics.inference.over_restarts import compare_with_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
-from pytest_genderbias.statistics.inference.restarts import compare_with_restarts, next_restart
 from pytest_genderbias.statistics.student import t_quantile
 
 _BISECTIONS = 40  #: to less than a thousand millionth of the reach
@@ -46,8 +46,8 @@ def red_from(
 
     Args:
         restarts: the statistic of each restart of the baseline, shape (k,).
-        distance: as in :func:`~pytest_genderbias.statistics.inference.restarts.compare_with_restarts`, as are the other
-            arguments.
+        distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_with_restarts`, as are the
+            other arguments.
         prior: the spread of a restart in other trainings.
         level: of the lower bound that has to be above the tolerance.
         tolerance: the worsening that is allowed.
@@ -95,7 +95,7 @@ def seen_over_restarts(
     Args:
         restarts: the statistic of each restart of the baseline, shape (k,); :func:`restarts_like` makes those that are
             not there yet.
-        distance: as in :func:`~pytest_genderbias.statistics.inference.restarts.compare_with_restarts`.
+        distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_with_restarts`.
         prior: as there.
         level: of the lower bound that has to be above the tolerance, one-sided.
         power: the probability.

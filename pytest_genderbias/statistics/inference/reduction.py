@@ -16,12 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_error, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
+from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
 from pytest_genderbias.statistics.inference.paired import (
     Difference,
     Distance,
     compare_aligned,
 )
-from pytest_genderbias.statistics.inference.restarts import compare_restarts
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _STEPS = 8  #: of the search for a bound
@@ -114,7 +114,7 @@ def compare_weighted_items(
     That is mean D(now) - kept * sum of w D(then), by
     :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. Each model keeps the side of neutral on which
     it was measured, as the mean over restarts does in
-    :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`. For a count of significant tests the
+    :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_restarts`. For a count of significant tests the
     share is taken of the measured count, and only the change has bounds, since exchanging scaled counts is not
     meaningful.
 
@@ -269,8 +269,8 @@ def compare_weighted_restarts(
 ) -> Difference:
     """Return the excess of the distance of restarts ``now`` over a share of that of others, seed by seed.
 
-    That is :func:`~pytest_genderbias.statistics.inference.restarts.compare_restarts`, with neutral + kept * sum of w
-    (value - neutral) as the values of ``then``, on the side of neutral where each of the models lies in the mean,
+    That is :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_restarts`, with neutral + kept * sum of
+    w (value - neutral) as the values of ``then``, on the side of neutral where each of the models lies in the mean,
     paired by seed.
 
     Args:

@@ -10,7 +10,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.bbq import BbqSet, make_bbq_gender, read_bbq
+from pytest_genderbias.datasets.bbq_questions import BbqSet, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, MissingDataError
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums

@@ -11,7 +11,6 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.statistics.ability import mean_recall
 from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, DistanceFigure, GapFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances
@@ -35,6 +34,7 @@ from pytest_genderbias.statistics.inference.intervals import clustered_mean_inte
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.probability_tables import probability_tables, shuffled_probability_tables
+from pytest_genderbias.statistics.right_answers import mean_recall
 from pytest_genderbias.statistics.sums import (
     accuracy_sums,
     distance_sums,
@@ -43,7 +43,7 @@ from pytest_genderbias.statistics.sums import (
     take_arrays,
 )
 from pytest_genderbias.suites.cases import Answer, Items, Question
-from pytest_genderbias.suites.families.shared.distances import (
+from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
     LABELS,
     OUTPUT_OPTION,

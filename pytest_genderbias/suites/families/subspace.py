@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import (
+from pytest_genderbias.statistics.bias_subspace import (
     PrincipalRatios,
     cosine_with,
     pair_direction,
@@ -26,6 +25,7 @@ from pytest_genderbias.statistics.subspace import (
     random_ratios,
     unit_vectors,
 )
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family

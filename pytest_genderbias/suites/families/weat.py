@@ -24,9 +24,9 @@ from pytest_genderbias.statistics.association import (
     shuffled_combined_effects,
     shuffled_effect_sizes,
 )
+from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import unit_vectors
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note

@@ -30,8 +30,8 @@ from pytest_genderbias.mitigation.words.directions import (
     with_capitals,
 )
 from pytest_genderbias.models.saving import input_embeddings, save_model, untie_output
+from pytest_genderbias.statistics.bias_subspace import check_basis, pair_direction, principal_ratios
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.subspace import check_basis, pair_direction, principal_ratios
 
 KINDS = (*MASKED, *CAUSAL, *CLASSIFIERS)
 IDS = torch.arange(6, 26)[None]

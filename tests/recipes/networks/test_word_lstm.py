@@ -28,7 +28,7 @@ from pytest_genderbias.recipes.networks.word_lstm import (
     word_pattern,
 )
 from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
-from pytest_genderbias.scoring.generation import Sampler
+from pytest_genderbias.scoring.sampled_texts import Sampler
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.query import GeneratedTokens
 

@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.inference.detectable import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.moderated import Prior
-from pytest_genderbias.statistics.inference.restarts import compare_with_restarts, prediction_bounds
+from pytest_genderbias.statistics.inference.over_restarts import compare_with_restarts, prediction_bounds
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SEEDS = st.integers(0, 2**32 - 1)

@@ -12,8 +12,7 @@ from simulations.restarts_coverage import crossed_row, one_row, prior_of, severa
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.moderated import Prior
-from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.inference.restarts import (
+from pytest_genderbias.statistics.inference.over_restarts import (
     compare_crossed,
     compare_restarts,
     compare_with_restarts,
@@ -21,6 +20,7 @@ from pytest_genderbias.statistics.inference.restarts import (
     prediction_bounds,
     restarts_to_decide,
 )
+from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 BOUNDS = ("value", "low", "high", "p", "p_better")

@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.coreference_verdicts import likelihoods
-from pytest_genderbias.suites.families.shared.distances import DISTANCES
+from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.wordlist import load_wordlist
 

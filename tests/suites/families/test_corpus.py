@@ -31,7 +31,7 @@ from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
-from pytest_genderbias.scoring.generation import Sampler, sampled_texts
+from pytest_genderbias.scoring.sampled_texts import Sampler, sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.cooccurrence import sums_by_block
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

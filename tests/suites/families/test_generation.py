@@ -15,7 +15,7 @@ from pytest_genderbias import Limit, load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.mitigation.methods.counterfactual import swap
-from pytest_genderbias.scoring.generation import reply_texts
+from pytest_genderbias.scoring.sampled_texts import reply_texts
 from pytest_genderbias.statistics.generated_differences import (
     exchanged_share_differences,
     pooled_share_difference,

@@ -50,7 +50,7 @@ from pytest_genderbias.statistics.sums import (
 )
 from pytest_genderbias.suites.cases import Facts, IntArray
 from pytest_genderbias.suites.families.shared.coreference_verdicts import Verdicts
-from pytest_genderbias.suites.families.shared.distances import (
+from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
     LABELS,
     OUTPUT_OPTION,

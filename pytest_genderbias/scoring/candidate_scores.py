@@ -12,8 +12,8 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.protocols import CoreferenceScorer
 from pytest_genderbias.models.roles import COREFERENCE_SCORER
 from pytest_genderbias.scoring import edge_probe, span_coreference, substitution
-from pytest_genderbias.scoring.base import Progress, Scorer, check_finite
 from pytest_genderbias.scoring.object_answers import ObjectMethod
+from pytest_genderbias.scoring.scorer import Progress, Scorer, check_finite
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import CoreferenceScores
 

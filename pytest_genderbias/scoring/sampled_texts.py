@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring.base import HALVED, CountNote, Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches, check_embedded
+from pytest_genderbias.scoring.scorer import HALVED, CountNote, Scorer, check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
 from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.scoring.base import Scorer, check_finite
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
+from pytest_genderbias.scoring.scorer import Scorer, check_finite
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import TextVectors

@@ -19,14 +19,14 @@ from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.moderated import Prior
-from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.inference.restarts import (
+from pytest_genderbias.statistics.inference.over_restarts import (
     compare_crossed,
     compare_restarts,
     compare_with_restarts,
     prediction_bounds,
     restarts_to_decide,
 )
+from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most

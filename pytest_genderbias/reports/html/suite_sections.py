@@ -19,9 +19,11 @@ from pytest_genderbias.reports.html.tables import (
     naming_cell,
     number_cell,
 )
-from pytest_genderbias.reports.wording import between, cases_in_words
+from pytest_genderbias.reports.shared_texts import between, cases_in_words
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
+from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.suites.summary import Record
 
 _OVERVIEW = (
@@ -222,3 +224,16 @@ def _record_cell(value: object) -> PageCell:
     if isinstance(value, (list, tuple)):
         return PageCell(", ".join(map(str, value)))
     return PageCell("-" if value is None else str(value), key="" if value is None else None)
+
+
+def words_of(measurement: Measurement) -> SuiteAbout | None:
+    """Return the words of a packaged suite, or those of the family of a user's own; ``None`` for a family of someone
+    else.
+    """
+    family = str(measurement.signature["definition"]).partition("/")[0]
+    if measurement.suite in suite_names():
+        suite = load_suite(measurement.suite)
+        if measurement.signature["digest"] in suite.digests:
+            return suite.about
+    known = [one.about for one in FAMILIES.values() if one.definition.partition("/")[0] == family]
+    return known[0] if known else None
