@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pytest_genderbias.command_line.arguments import Typed
-from pytest_genderbias.gates.gate_schema import gates_schema
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.text.printable import json_text
 
 
 def carry_out(typed: Typed) -> int:
     """Print the schema."""
-    if typed.values["of"] == "report":
-        print(json_text(door("schema of a report")()))
-    else:
-        print(json_text(gates_schema(door("schema of mitigations"))))
+    of_report = typed.values["of"] == "report"
+    schema = door("schema of a report")() if of_report else door("schema of gates")(door("schema of mitigations"))
+    print(json_text(schema))
     return 0

@@ -10,19 +10,17 @@ import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar
 
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.wording import format_number
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import read_value
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"
-SCHEMA = 1  #: of :meth:`TriedGrid.to_dict`
 _MOST_LINES = 24  #: points in the text of a verdict
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 
@@ -175,7 +173,7 @@ def _rank(mean: float, rule: Rule) -> float:
 
 
 @dataclass(frozen=True)
-class TriedGrid:
+class TriedGrid(Stored):
     """All points of a grid with their figures, and which of them was chosen, on which seeds.
 
     Attributes:
@@ -185,6 +183,9 @@ class TriedGrid:
         chosen_on: seeds of the trainings that chose it.
         judged_on: seeds of the trainings on which it is judged.
     """
+
+    form: ClassVar[int] = 1
+    called: ClassVar[str] = "grid"
 
     points: tuple[TriedPoint, ...]
     rule: Rule
@@ -250,21 +251,6 @@ class TriedGrid:
         headers, rows = self.rows()
         table = tabulate(rows[:_MOST_LINES], headers, tablefmt="plain", disable_numparse=True).splitlines()
         return [*table, *([f"and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else [])]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain JSON values, which :meth:`from_dict` reads."""
-        return cast(
-            "dict[str, object]", as_plain({"schema": SCHEMA, **{name: vars(self)[name] for name in vars(self)}})
-        )
-
-    @classmethod
-    def from_dict(cls, data: object) -> TriedGrid:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_value(cls, from_plain(read_schema(data, SCHEMA, "grid"), "grid"), "grid")
 
 
 def _setting_in_words(value: object) -> str:

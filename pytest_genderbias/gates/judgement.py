@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.facts import BaselineFacts, Facts, ReductionFacts, facts_to_dict, read_facts
@@ -41,7 +41,7 @@ from pytest_genderbias.gates.wording import (
     shortened,
 )
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
+from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
@@ -55,30 +55,19 @@ WHOLE_SUITE = "the suite's cases"
 
 
 @dataclass(frozen=True)
-class AcceptedValue:
+class AcceptedValue(Stored):
     """A value that is worse than the one before and was accepted with a reason.
 
     ``date`` is in ISO format. ``reason`` is ``None`` as long as nobody gave one; such a value is not written.
     """
+
+    called: ClassVar[str] = "accepted value"
 
     statistic: str
     date: str
     old: float | None
     new: float | None
     reason: str | None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, data: object, where: str = "accepted value") -> AcceptedValue:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_value(cls, data, where)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import math
 import zipfile
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,9 +20,12 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.measurement.npz import read_npz
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.strict_json import check_depth
 
 Arrays = Mapping[str, NDArray[np.generic]]
+_Kept = TypeVar("_Kept", bound="Stored")
+
 _NOT_IN_JSON = ("nan", "inf", "-inf")
 _FLOAT = "float"  #: the only key of the mapping that stands for a float that JSON does not have
 
@@ -73,6 +77,48 @@ def _from_plain(value: object) -> object:
             return float(value[_FLOAT])
         return {str(key): _from_plain(item) for key, item in value.items()}
     return [_from_plain(item) for item in value] if isinstance(value, list) else value
+
+
+class Stored:
+    """A dataclass that is kept as plain JSON values.
+
+    ``form``: the version of what is kept, 0 without one. ``called``: what messages call it.
+    """
+
+    form: ClassVar[int] = 0
+    called: ClassVar[str]
+
+    def to_dict(self, finite: bool = False) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
+        ``None``.
+        """
+        content = {one.name: as_plain(getattr(self, one.name), finite) for one in fields(self)}  # type: ignore[arg-type]
+        return {"schema": self.form, **content} if self.form else content
+
+    @classmethod
+    def from_dict(cls: type[_Kept], data: object, where: str = "") -> _Kept:
+        """Return what :meth:`to_dict` wrote. ``where`` begins messages.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the form is another.
+        """
+        where = where or cls.called
+        content = read_schema(data, cls.form, where) if cls.form else data
+        return read_value(cls, from_plain(content, where), where)
+
+
+def read_stored(hint: Any, value: object, where: str) -> Any:
+    """Return what an annotation names, in which classes with ``from_dict`` read themselves; ``where`` as in
+    :func:`~pytest_genderbias.text.schema.read_value`.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hasattr(hint, "from_dict"):
+        return hint.from_dict(value)
+    if origin in (tuple, frozenset):
+        return origin(read_stored(arguments[0], row, where) for row in read_value(list[Any], value, where))
+    if origin is Mapping:
+        return {name: read_stored(arguments[1], row, where) for name, row in read_mapping(value, where).items()}
+    return read_value(hint, value, where)
 
 
 def pack_arrays(arrays: Arrays) -> str:

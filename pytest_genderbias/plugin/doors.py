@@ -26,6 +26,7 @@ DOORS: Mapping[str, str] = {
     "differences of an audit pack": "reports.audit:check_pack",
     "reductions of a file": "mitigation.harness.file:read_mitigations",
     "reductions on models": "mitigation.harness.file:planned_reductions",
+    "schema of gates": "reports.json_schema:gates_schema",
     "schema of mitigations": "mitigation.harness.file:mitigation_schema",
     "mitigations of a run": "mitigation.harness.mitigation_runner:MitigationRunner",
 }

@@ -30,6 +30,7 @@ from pytest_genderbias.recipes.recipe import (
     ReportingCallback,
     Training,
 )
+from pytest_genderbias.text.schema import Positive, check_setting
 
 if TYPE_CHECKING:
     import torch
@@ -79,7 +80,6 @@ Collator: TypeAlias = "Callable[..., dict[str, torch.Tensor]]"
 _OURS = (
     "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model", "ignore_data_skip"
 )  # fmt: skip
-_NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
 _STATE = "trainer_state.json"  #: the file that the Trainer writes last
 _ARCHIVES = (
@@ -108,15 +108,10 @@ def check_arguments(arguments: Mapping[str, object]) -> None:
             raise SettingError(f"the training argument {name!r} is decided by the recipe; leave it out")
         if name not in known:
             raise SettingError(f"transformers.TrainingArguments has no argument {name!r}")
-        kind = known[name]
-        if (
-            isinstance(kind, type)
-            and kind in _NUMBERS
-            and type(value) not in ((int, float) if kind is float else (kind,))
-        ):
-            raise SettingError(f"the training argument {name!r} should be {_NUMBERS[kind]}, got {value!r}")
-        if name in _ABOVE_ZERO and isinstance(value, (int, float)) and not 0 < value < math.inf:
-            raise SettingError(f"the training argument {name!r} should be above 0, got {value!r}")
+        if known[name] in (int, float, bool):
+            check_setting(f"the training argument {name!r}", known[name], value)
+        if name in _ABOVE_ZERO and isinstance(value, (int, float)):
+            check_setting(f"the training argument {name!r}", Positive, value)
 
 
 def require_train() -> None:

@@ -50,26 +50,20 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     where = _read_where(spec, what)
     form = take(spec, "form", str, what, default="{word}")
     if form.count("{word}") != 1:
-        raise DataFileError(
-            f"{spec.file}:{spec.lines['form']}: 'form' of {what} should hold {{word}} once, got {brief(form)}"
-        )
+        raise spec.error_at("form", f"'form' of {what} should hold {{word}} once, got {brief(form)}")
     names = [take(spec, "list", str, what)] if isinstance(spec.get("list"), str) else take_texts(spec, "list", what)
     entries: dict[str, WordEntry] = {}
     for name in names:
         for entry in _entries_of(name, beside, spec):
             if entry.word in entries:
-                raise DataFileError(
-                    f"{spec.file}:{spec.lines['list']}: {brief(entry.word)} is in two of the lists of {what}"
-                )
+                raise spec.error_at("list", f"{brief(entry.word)} is in two of the lists of {what}")
             if entry.matches(where):
                 entries[entry.word] = entry
     if not entries:
-        raise DataFileError(f"{spec.file}:{spec.line}: {what} is empty: no word of the list has {brief(where)}")
+        raise spec.error_at("", f"{what} is empty: no word of the list has {brief(where)}")
     named = where.get("word", ())
     if absent := [word for word in ([named] if isinstance(named, str) else named) if word not in entries]:
-        raise DataFileError(
-            f"{spec.file}:{spec.lines['where']}: {what} asks for {', '.join(map(repr, absent))}, which the list lacks"
-        )
+        raise spec.error_at("where", f"{what} asks for {', '.join(map(repr, absent))}, which the list lacks")
     return SlotWords(tuple(entries.values()), form)
 
 
@@ -91,7 +85,7 @@ def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[WordEntry]:
     try:
         words = load_wordlist(name, beside)
     except (SettingError, UnknownNameError) as error:
-        raise DataFileError(f"{spec.file}:{spec.lines['list']}: {error}") from None
+        raise spec.error_at("list", f"{error}") from None
     return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
 
 
@@ -117,17 +111,17 @@ def read_template(text: object, file: str, line: int, slots: set[str], blank: bo
     return pieces
 
 
-def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-    """Read ``groups``: at least two different labels.
+def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None, most: int | None = None) -> tuple[str, ...]:
+    """Read ``groups``: at least two different labels, and at most ``most``.
 
     Raises:
-        DataFileError: there are fewer, or one repeats.
+        DataFileError: there are fewer or more, or one repeats.
     """
     if default is not None and "groups" not in data:
         return default
     groups = take_texts(data, "groups", "the suite")
     if len(groups) < 2 or len(set(groups)) != len(groups):
-        raise DataFileError(
-            f"{data.file}:{data.lines['groups']}: 'groups' should be two or more different labels, got {list(groups)}"
-        )
+        raise data.error_at("groups", f"'groups' should be two or more different labels, got {list(groups)}")
+    if most is not None and len(groups) > most:
+        raise data.error_at("groups", f"expected two groups to compare, got {len(groups)}")
     return tuple(groups)

@@ -2,12 +2,12 @@
 
 A dataclass declares the keys of a mapping by its fields, and ``Annotated[int, at_least(1)]`` adds a rule to a type.
 :func:`fit` checks a value; :func:`read_located` gives its errors file and line, :func:`read_value` a path in JSON, and
-:func:`check_fields` the name of a setting. :class:`SchemaMaker` makes the JSON Schema of the same annotations.
+:func:`check_fields` the name of a setting.
+``reports/json_schema.py`` makes JSON Schemas of the same annotations.
 """
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
 import re
@@ -18,7 +18,6 @@ from functools import cache
 from typing import (
     Annotated,
     Any,
-    ClassVar,
     Literal,
     TypeAlias,
     TypeVar,
@@ -35,7 +34,6 @@ from pytest_genderbias.text.suggestions import expected_instead
 
 T = TypeVar("T")
 _Default = TypeVar("_Default")
-Schema = dict[str, Any]
 #: A value of a YAML file, which no type describes before it is checked.
 YamlValue: TypeAlias = Any
 
@@ -44,7 +42,6 @@ _NAMES: Mapping[object, str] = {
     str: "a text", bool: "true or false", int: "a whole number", float: "a number", types.NoneType: "null",
     Mapping: "a mapping", dict: "a mapping", list: "a list", tuple: "a list", Sequence: "a list",
 }  # fmt: skip
-_TYPES: Mapping[object, str] = {str: "string", bool: "boolean", int: "integer", types.NoneType: "null"}
 
 
 class LocatedMap(dict[str, YamlValue]):
@@ -108,7 +105,9 @@ def one_of(*values: str) -> Rule:
     return Rule(f"one of {', '.join(values)}", enum=list(values))
 
 
+Text: TypeAlias = Annotated[str, Rule("a text", pattern=r"\S")]
 Initials: TypeAlias = Annotated[str, Rule("two letters such as A-M", pattern="^[A-Z]-[A-Z]$")]
+NotNegative: TypeAlias = Annotated[float, Rule("a number of 0 or more", minimum=0)]
 Count: TypeAlias = Annotated[int, at_least(1)]
 Positive: TypeAlias = Annotated[float, Rule("a number above 0", exclusiveMinimum=0)]
 Share: TypeAlias = Annotated[float, Rule("a number above 0 and below 1", exclusiveMinimum=0, exclusiveMaximum=1)]
@@ -135,13 +134,6 @@ class Beside:
         """Return whether a mapping keeps the rule."""
         found = any(mapping.get(key, False) is not False for key in self.needs)
         return self.key not in mapping or ((found or not self.needs) and self.never not in mapping)
-
-    @property
-    def schema(self) -> Schema:
-        """The rule as a JSON Schema."""
-        needed = [{"required": [key], "properties": {key: {"not": {"const": False}}}} for key in self.needs]
-        then: Schema = {"anyOf": needed} if needed else {"not": {"required": [self.never]}}
-        return {"if": {"required": [self.key]}, "then": then}
 
 
 class Mismatch(Exception):  # noqa: N818 - what a reader makes an error of
@@ -302,7 +294,7 @@ def _object(kind: type, value: object) -> object:
 
 def _check_keys(kind: type, value: Mapping[str, object], in_file: bool) -> None:
     hints = field_hints(kind)
-    needed = _required(kind)
+    needed = required_fields(kind)
     if not in_file:
         for wrong, how in (
             (sorted(value.keys() - hints), "got also {}"),
@@ -337,7 +329,8 @@ def _hints(kind: Any) -> dict[str, Any]:
     return {one.name: hints[one.name] for one in fields(kind) if one.name != AT}
 
 
-def _required(kind: Any) -> set[str]:
+def required_fields(kind: Any) -> set[str]:
+    """Return the names of the fields of a dataclass without a default."""
     absent = {one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
     return absent - {AT}
 
@@ -368,7 +361,7 @@ def words(hint: object) -> str:
     if origin is Literal:
         return f"{'one of ' if arguments[1:] else ''}{', '.join(map(str, arguments))}"
     if isinstance(hint, type) and is_dataclass(hint):
-        keys = [key for key in field_hints(hint) if key in _required(hint)]
+        keys = [key for key in field_hints(hint) if key in required_fields(hint)]
         return f"a {_noun(hint)} ({', '.join(keys)})" if AT in hint.__annotations__ else "a mapping"
     plain = origin or hint
     for known in (plain, *(plain.__mro__ if isinstance(plain, type) else ())):
@@ -481,14 +474,14 @@ def read_value(hint: object, value: object, where: str) -> Any:
         raise error.in_json(where) from None
 
 
-def check_setting(name: str, hint: object, value: object) -> None:
-    """Check one setting.
+def check_setting(name: str, hint: object, value: object) -> Any:
+    """Return a setting as its annotation has it.
 
     Raises:
         SettingError: the annotation does not allow the value; the message begins with the name.
     """
     try:
-        fit(hint, value)
+        return fit(hint, value)
     except Mismatch:
         raise SettingError(f"{name} should be {words(without_null(hint))}, got {value!r:.200}") from None
 
@@ -501,97 +494,3 @@ def check_fields(settings: object) -> None:
     """
     for name, hint in field_hints(type(settings)).items():
         check_setting(name, hint, getattr(settings, name))
-
-
-class SchemaMaker:
-    """Makes JSON Schemas (draft 2020-12) of annotations. Those of dataclasses are in ``definitions``.
-
-    Of a file that people write, keys with a default may be left out, and a key that is there has a value.
-    """
-
-    def __init__(self) -> None:
-        self.definitions: dict[str, Schema] = {}
-
-    #: The schema of a number.
-    number: ClassVar[Schema] = {"type": "number"}
-
-    def of(self, hint: object) -> Schema:
-        """Return the schema of an annotation."""
-        origin, arguments = get_origin(hint), get_args(hint)
-        if hint in (Any, object):
-            return {}
-        if origin is Annotated:
-            return self.of(arguments[0]) | {name: of for rule in arguments[1:] for name, of in rule.keywords.items()}
-        if origin in (Union, types.UnionType):
-            return _union([self.of(argument) for argument in arguments])
-        if origin is Literal:
-            return {"enum": list(arguments)}
-        if hint is float:
-            return dict(self.number)
-        if hint in _TYPES:
-            return {"type": _TYPES[hint]}
-        if isinstance(hint, type) and is_dataclass(hint):
-            if hint.__name__ not in self.definitions:
-                self.definitions[hint.__name__] = {}  # for a class that holds itself
-                self.definitions[hint.__name__] = self.object(hint)
-            return {"$ref": f"#/$defs/{hint.__name__}"}
-        plain = origin or hint
-        if isinstance(plain, type) and issubclass(plain, Mapping):
-            values = self.of(arguments[1]) if len(arguments) == 2 else {}
-            return {"type": "object", **({"additionalProperties": values} if values else {})}
-        if isinstance(plain, type) and issubclass(plain, Sequence):
-            if plain is tuple and arguments and arguments[-1] is not Ellipsis:
-                items = [self.of(argument) for argument in arguments]
-                return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
-            items_of = self.of(arguments[0]) if arguments else {}
-            return {"type": "array", **({"items": items_of} if items_of else {})}
-        raise TypeError(f"no JSON Schema for {hint!r}: add it to {__name__}")
-
-    def object(self, kind: type) -> Schema:
-        """Return the schema of a dataclass: its fields, and no others."""
-        properties = {
-            name: {**_filled(self.of(without_null(hint))), **described(about_fields(kind).get(name, ""))}
-            for name, hint in field_hints(kind).items()
-        }
-        rules = [rule.schema for rule in getattr(kind, "rules", ())]
-        return {
-            **described(first_sentences(kind)), "type": "object", "properties": properties,
-            "required": [name for name in properties if name in _required(kind)], "additionalProperties": False,
-            **({"allOf": rules} if rules else {}),
-        }  # fmt: skip
-
-
-def _filled(schema: Schema) -> Schema:
-    """Return the schema without empty texts, lists and mappings."""
-    if "anyOf" in schema and "type" not in schema:
-        return {**schema, "anyOf": [_filled(part) for part in schema["anyOf"]]}
-    least = {"string": "minLength", "array": "minItems", "object": "minProperties"}
-    kinds = schema.get("type", [])
-    return schema | {least[kind]: 1 for kind in ([kinds] if isinstance(kinds, str) else kinds) if kind in least}
-
-
-def _union(parts: Sequence[Schema]) -> Schema:
-    """Return the schema of one of several, without nesting where only types differ."""
-    if all(set(part) == {"type"} for part in parts):
-        names = [name for part in parts for name in ([part["type"]] if isinstance(part["type"], str) else part["type"])]
-        return {"type": list(dict.fromkeys(names))}
-    return {"anyOf": [dict(part) for part in parts]} if len(parts) > 1 else parts[0]
-
-
-def described(text: str) -> Schema:
-    """Return the keyword ``description``, for a text that is not empty."""
-    return {"description": text.replace("``None``", "``null``")} if text else {}
-
-
-def first_sentences(kind: type) -> str:
-    """Return the first paragraph of the docstring of a class."""
-    return " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
-
-
-def about_fields(kind: type) -> dict[str, str]:
-    """Return what the docstring of a class says of each attribute."""
-    section = re.search(r"^Attributes:\n((?:    .*\n?|\n)+)", inspect.getdoc(kind) or "", re.MULTILINE)
-    if section is None:
-        return {}
-    entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^     +.*\n?)*)", section[1], re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}

@@ -19,8 +19,8 @@ from support.snippets import snippets
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.gate_file import read_gates
-from pytest_genderbias.gates.gate_schema import gates_schema
 from pytest_genderbias.mitigation.harness.file import mitigation_schema, read_mitigations
+from pytest_genderbias.reports.json_schema import gates_schema
 from pytest_genderbias.suites.suite import load_suite
 from pytest_genderbias.text.located_yaml import parse_map, plain
 from pytest_genderbias.text.schema import LocatedMap

@@ -16,7 +16,6 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.choice import share_of
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
-from pytest_genderbias.gates.gate_schema import EntrySchemas
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
@@ -42,9 +41,8 @@ from pytest_genderbias.text.schema import (
     Count,
     LocatedList,
     LocatedMap,
+    NotNegative,
     Rule,
-    Schema,
-    SchemaMaker,
     YamlValue,
     at_least,
     check_setting,
@@ -71,7 +69,7 @@ Seeds: TypeAlias = (
     Count
     | Annotated[tuple[Annotated[int, at_least(0)], ...], Rule("a list of different whole numbers", uniqueItems=True)]
 )
-NotNegative: TypeAlias = Annotated[float, Rule("a share of 0 or more", minimum=0)]
+Schema: TypeAlias = dict[str, Any]
 #: A method or a recipe; what its settings may be, its class says.
 Part: TypeAlias = Annotated[str | LocatedMap, Rule("a name, or a mapping with 'name' and settings")]
 
@@ -339,9 +337,9 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
             yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
 
 
-def mitigation_schema(maker: EntrySchemas) -> Schema:
-    """Return the JSON Schema of an entry of ``mitigate``."""
-    schema = maker.object(MitigationEntry)
+def mitigation_schema(maker: Any) -> Schema:
+    """Return the JSON Schema of an entry of ``mitigate``, from a maker of ``reports/json_schema.py``."""
+    schema: Schema = maker.object(MitigationEntry)
     method = _part_schema(maker, {name: kind() for name, kind in METHODS.items()})
     recipe = _part_schema(maker, {name: kind() for name, kind in RECIPES.items()})
     maker.definitions["method"] = method
@@ -357,7 +355,7 @@ def mitigation_schema(maker: EntrySchemas) -> Schema:
     return schema
 
 
-def _part_schema(maker: SchemaMaker, kinds: Mapping[str, type[object]]) -> Schema:
+def _part_schema(maker: Any, kinds: Mapping[str, type[object]]) -> Schema:
     """Return the schema of a method or a recipe: its name, or a mapping with its name and settings."""
     named: list[Schema] = [
         {

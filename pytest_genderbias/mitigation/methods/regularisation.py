@@ -20,7 +20,7 @@ from pytest_genderbias.mitigation.words.directions import Pair
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.text.schema import Rule, check_fields, one_of
+from pytest_genderbias.text.schema import NotNegative, Rule, check_fields, one_of
 
 if TYPE_CHECKING:
     import torch
@@ -292,7 +292,7 @@ class Regularisation(Method):
     """
 
     name: ClassVar[str] = "regularisation"
-    strength: Annotated[float, Rule("a number of 0 or more", minimum=0)] = 0.1
+    strength: NotNegative = 0.1
     pairs: str = "bordia2019-wikitext-2"
     share: Annotated[float, Rule("above 0 and at most 1", exclusiveMinimum=0, maximum=1)] = 0.5
     normalised: bool = False

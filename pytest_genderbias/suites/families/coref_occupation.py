@@ -84,10 +84,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
         groups = read_groups(data, ("male", "female"))
         pronouns = take(data, "pronouns", LocatedMap, "the suite")
         if len(groups) != 2 or set(pronouns) != set(groups) or not all(isinstance(w, str) for w in pronouns.values()):
-            raise DataFileError(
-                f"{data.file}:{data.lines['pronouns']}: 'pronouns' should have one for each of two groups, got"
-                f" {dict(pronouns)}"
-            )
+            raise data.error_at("pronouns", f"'pronouns' should have one for each of two groups, got {dict(pronouns)}")
         rows = take(data, "templates", LocatedList, "the suite")
         templates = read_template_sets(data, _parse(rows), _parse)
         a, b = groups

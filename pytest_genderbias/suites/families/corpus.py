@@ -19,7 +19,7 @@ from pytest_genderbias.datasets.corpora import (
 )
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.statistics.cooccurrence import (
     bias_deviation,
     bias_slope,
@@ -162,9 +162,9 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         pairs = _read_list(data, "pairs", beside)
         lacking = [group for group in groups if all(entry.attributes.get("group") != group for entry in pairs)]
         if len(groups) != 2 or lacking:
-            raise DataFileError(
-                f"{data.file}:{data.lines['pairs']}: 'pairs' should be a list with words of two groups, it has none of "
-                f"{', '.join(lacking or groups[2:])}"
+            raise data.error_at(
+                "pairs",
+                f"'pairs' should be a list with words of two groups, it has none of {', '.join(lacking or groups[2:])}",
             )
         key = take(data, "share", str, "the suite", default="women_share")
         words: dict[str, float | None] = {}
@@ -294,7 +294,7 @@ def _read_list(data: LocatedMap, key: str, beside: Path) -> list[WordEntry]:
     try:
         lists = [load_wordlist(name, beside) for name in names]
     except UnknownNameError as error:
-        raise DataFileError(f"{data.file}:{data.lines[key]}: {error}") from None
+        raise data.error_at(key, f"{error}") from None
     return [entry for words in lists for entry in words.entries]
 
 

@@ -158,17 +158,12 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
-        groups = read_groups(data)
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_groups(data, most=2)
         names = read_slot(data, "names", beside)
         sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
         if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
-            raise DataFileError(
-                f"{data.file}:{data.lines['names']}: expected as many names of each group, got {sizes[0]} and"
-                f" {sizes[1]} of {len(names.entries)}"
+            raise data.error_at(
+                "names", f"expected as many names of each group, got {sizes[0]} and {sizes[1]} of {len(names.entries)}"
             )
         described = take(data, "described", LocatedMap, "the suite")
         refuse_unknown(described, groups, "'described'")
@@ -254,7 +249,7 @@ def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, .
             raise DataFileError(f"{data.file}:{line}: expected right: yes or no, in quotes, got {about!r}")
         scenarios.append(Scenario(about, text))
     if len({scenario.text for scenario in scenarios}) < len(scenarios):
-        raise DataFileError(f"{data.file}:{data.lines[key]}: a text of {key} is there twice; expected each once")
+        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
     return tuple(scenarios)
 
 

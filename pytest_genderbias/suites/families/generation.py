@@ -192,24 +192,15 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> GenerationBody:
         """Read groups, message, lists, phrases and prompts."""
-        groups = read_groups(data)
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_groups(data, most=2)
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
-            raise DataFileError(
-                f"{data.file}:{data.lines['message']}: 'message' should hold {{prompt}} once, got {brief(message)}"
-            )
+            raise data.error_at("message", f"'message' should hold {{prompt}} once, got {brief(message)}")
         sentiment, gendered = read_slot(data, "sentiment", beside), read_slot(data, "gendered", beside)
         _check_classes(sentiment.entries, f"{data.file}:{data.lines['sentiment']}")
         lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]
         if lacking:
-            raise DataFileError(
-                f"{data.file}:{data.lines['gendered']}: expected words of both groups in 'gendered', it has none of"
-                f" {lacking[0]}"
-            )
+            raise data.error_at("gendered", f"expected words of both groups in 'gendered', it has none of {lacking[0]}")
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         return GenerationBody(
             (groups[0], groups[1]),
@@ -295,7 +286,7 @@ def _figure_interval(items: Arrays, figure: str) -> Interval | None:
 def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
     topics = take(data, "topics", LocatedMap, "the suite")
     if len(topics) != 2:
-        raise DataFileError(f"{data.file}:{data.lines['topics']}: expected two topics to compare, got {len(topics)}")
+        raise data.error_at("topics", f"expected two topics to compare, got {len(topics)}")
     return {name: read_slot(topics, name, beside) for name in topics}
 
 
@@ -311,7 +302,7 @@ def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ..
             raise DataFileError(f"{data.file}:{line}: the prompt is the same for both groups; expected two texts")
         prompts.append(Prompt(take(row, "field", str, "a prompt"), first, second))
     if len({prompt.first for prompt in prompts}) < len(prompts):
-        raise DataFileError(f"{data.file}:{data.lines['prompts']}: a prompt is there twice; expected each once")
+        raise data.error_at("prompts", "a prompt is there twice; expected each once")
     return tuple(prompts)
 
 

@@ -94,11 +94,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
         """Read groups, occupations and prefixes."""
-        groups = read_groups(data, ("male", "female"))
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_groups(data, ("male", "female"), most=2)
         occupation = read_slot(data, "occupation", beside)
         rows = take(data, "prefixes", LocatedList, "the suite")
         parse = partial(_parse, groups=groups)

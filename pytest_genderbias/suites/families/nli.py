@@ -265,9 +265,8 @@ class Nli(Family[NliBody, NliOptions]):
         sentences = _parse(data, "the suite", slots)
         first, second = map(slots_of, sentences.pieces)
         if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
-            raise DataFileError(
-                f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the"
-                " subjects) and use every slot"
+            raise data.error_at(
+                "hypothesis", "premise and hypothesis should differ in one slot each (the subjects) and use every slot"
             )
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
@@ -623,9 +622,7 @@ def _read_combine(
                     )
         combinations[name] = tuple(rules)
     if "typed" not in combinations:
-        raise DataFileError(
-            f"{data.file}:{data.lines['combine']}: 'combine' has no 'typed', which is the default; add it"
-        )
+        raise data.error_at("combine", "'combine' has no 'typed', which is the default; add it")
     return combinations
 
 

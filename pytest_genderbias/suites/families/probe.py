@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -142,7 +142,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         """Read the default data set."""
         name = take(data, "data", str, "the suite")
         if name not in _SETS:
-            raise DataFileError(f"{data.file}:{data.lines['data']}: expected one of {', '.join(_SETS)}, got {name!r}")
+            raise data.error_at("data", f"expected one of {', '.join(_SETS)}, got {name!r}")
         return ProbeBody(name, take(data, "professions", str, "the suite", default="winobias-occupations"))
 
     def content(self, body: ProbeBody) -> object:

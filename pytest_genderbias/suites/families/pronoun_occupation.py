@@ -138,11 +138,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
 
     def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
         """Read groups, their pronouns, occupations with shares, and frames."""
-        groups = read_groups(data, ("female", "male"))
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_groups(data, ("female", "male"), most=2)
         rows = take(data, "templates", LocatedList, "the suite")
         frames = read_template_sets(data, _parse(rows), _parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
@@ -150,10 +146,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         occupation, share = read_slot(data, OCCUPATION, beside), take(data, "share", str, "the suite")
         for entry in occupation.entries:
             if not isinstance(entry.attributes.get(share), (int, float)):
-                raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: "
-                    f"{entry.word!r} has no number {share!r} in its word list; add it"
-                )
+                raise data.error_at("share", f"{entry.word!r} has no number {share!r} in its word list; add it")
         return PronounOccupationBody((groups[0], groups[1]), (first, second), occupation, share, frames)
 
     def asks_gender(self, body: PronounOccupationBody, options: PronounOccupationOptions) -> bool:

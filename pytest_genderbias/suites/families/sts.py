@@ -184,18 +184,12 @@ class Sts(Family[StsBody, StsOptions]):
         groups = read_groups(data, ("female", "male"))
         persons = take(data, "persons", LocatedMap, "the suite")
         if len(groups) != 2 or set(persons) != set(groups) or not all(isinstance(w, str) for w in persons.values()):
-            raise DataFileError(
-                f"{data.file}:{data.lines['persons']}: 'persons' should give a word for each of two groups, got"
-                f" {dict(persons)}"
-            )
+            raise data.error_at("persons", f"'persons' should give a word for each of two groups, got {dict(persons)}")
         profession = read_slot(data, "profession", beside)
         share = take(data, "share", str, "the suite")
         for entry in profession.entries:
             if not isinstance(entry.attributes.get(share), (int, float)):
-                raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list;"
-                    " add it"
-                )
+                raise data.error_at("share", f"{entry.word!r} has no number {share!r} in its word list; add it")
         rows = take(data, "templates", LocatedList, "the suite")
         templates = read_template_sets(data, _parse(rows), _parse)
         return StsBody((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, templates)
