@@ -35,10 +35,10 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, tree
 BUDGETS: dict[str, tuple[float, float]] = {
     "lines of code": (53_900, 42_000),
     "lines of core and plugin": (35_700, 23_000),
-    "modules": (461, 310),
+    "modules": (452, 310),
     "classes": (696, 520),
     "dataclasses": (380, 280),
-    "own imports of a module, mean": (6.2, 4.5),
+    "own imports of a module, mean": (6.4, 4.5),
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (10, 10),
     "modules of one printed row": (178, 100),

@@ -109,7 +109,7 @@ def assert_no_worse(
 
     Args:
         comparisons: the number of such comparisons in the project, which the bounds hold for together. A number given
-            by ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
+            by ``bias_correct_for`` takes its place, and ``bias_correct_for = none`` makes it 1.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_worse")

@@ -64,10 +64,10 @@ from pytest_genderbias.gates.verdicts import (
     WITHIN,
     passes,
 )
-from pytest_genderbias.gates.wording import apart, format_number
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
+from pytest_genderbias.text.numbers import apart, format_number
 from pytest_genderbias.text.suggestions import close_names
 
 

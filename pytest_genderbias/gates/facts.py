@@ -9,22 +9,13 @@ from dataclasses import dataclass, field, fields
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.text.schema import read_value
+from pytest_genderbias.text.numbers import format_growth
 
 #: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
 #: kind.
 BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 #: Two bounds of a figure; ``None`` where it has none.
 Bounds = tuple[float | None, ...]
-
-
-def percent(share: float) -> str:
-    """Return a share in percent, with two digits or whole.
-
-    >>> percent(0.079), percent(-0.18), percent(1.53)
-    ('7.9', '-18', '153')
-    """
-    value = 100 * share
-    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:.0f}"
 
 
 def change_in_words(worsening: float | None) -> str:
@@ -70,7 +61,7 @@ class Seen:
         >>> Seen(0.09, 0.5, 0.06).in_words, Seen(math.inf, 0.5, math.inf).in_words
         ('+18 %', 'no growth')
         """
-        return f"+{percent(self.growth)} %" if math.isfinite(self.growth) else "no growth"
+        return f"{format_growth(self.growth)} %" if math.isfinite(self.growth) else "no growth"
 
     @property
     def sentence(self) -> str:
@@ -83,7 +74,10 @@ class Seen:
         """
         share, stopped = "", f"{self.size:.2g} worse"
         if self.unit > 0:
-            share, stopped = f" (+{percent(self.red / self.unit)} %)", f"a growth of {self.in_words.removeprefix('+')}"
+            share, stopped = (
+                f" ({format_growth(self.red / self.unit)} %)",
+                f"a growth of {self.in_words.removeprefix('+')}",
+            )
         of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
         return f"red from {self.red:.2g} worse{share}; stops {stopped} in 80 % of releases{of_trainings}"
 

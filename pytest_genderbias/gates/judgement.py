@@ -34,7 +34,6 @@ from pytest_genderbias.gates.wording import (
     direction_in_words,
     format_interval,
     format_null,
-    format_number,
     format_record,
     in_lines,
     moved_in_words,
@@ -46,6 +45,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.schema import read_value
+from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
@@ -365,7 +365,7 @@ def _meaning(measurement: Measurement, statistic: str) -> str:
     meaning = f"{about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
     if null is None or about.partner is None:
         return meaning
-    return f"{meaning} (by chance alone {null.low:.4g} to {null.high:.4g})"
+    return f"{meaning} (by chance alone {format_bounds(null.low, null.high)})"
 
 
 def _scored(measurement: Measurement, over: str, scored_as: str) -> str:
@@ -390,7 +390,7 @@ def _about_value(measurement: Measurement, statistic: str) -> list[Paragraph]:
         found = [
             Paragraph(
                 "value",
-                f"{statistic} = {format_number(value)}; {100 * level:.3g} % interval for other items: {interval}",
+                f"{statistic} = {format_number(value)}; {format_share(level)} interval for other items: {interval}",
             )
         ]
     if statistic in measurement.null:

@@ -43,7 +43,7 @@ class Policy:
     """How strict a run is.
 
     Attributes:
-        correct_for: the comparisons that bounds hold for together (``--bias-correct-for``): ``"model"``, ``"module"``,
+        correct_for: the comparisons that bounds hold for together (``bias_correct_for``): ``"model"``, ``"module"``,
             ``"none"``, or their number.
     """
 
@@ -76,7 +76,7 @@ def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
     (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
     """
     if isinstance(correct_for, int):
-        return Correction(correct_for, "comparisons (--bias-correct-for)")
+        return Correction(correct_for, "comparisons (bias_correct_for)")
     return Correction() if correct_for == "none" else Correction(max(1, known), what)
 
 

@@ -21,7 +21,6 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
@@ -41,6 +40,7 @@ from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.schema import LocatedMap, take
+from pytest_genderbias.text.numbers import format_number, format_share
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
@@ -98,7 +98,7 @@ def why_too_weak(measurement: Measurement, statistic: str, seen: Seen | None, mo
         return (
             f"{statistic} is {value}, its neutral value: no growth is a share of that, and no public model gives a unit"
         )
-    return f"would see a growth of {seen.in_words}; a gate has to see +{100 * most:.3g} % (bias_sees)"
+    return f"would see a growth of {seen.in_words}; a gate has to see +{format_share(most)} (bias_sees)"
 
 
 def what_would_help(measurement: Measurement, statistic: str, most: float, tests: int) -> list[str]:

@@ -18,7 +18,7 @@ from pytest_genderbias.papers.papers_page import page_text
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.shown import short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
-from pytest_genderbias.text.paragraphs import columns, paragraph
+from pytest_genderbias.text.columns import columns, paragraph
 
 
 def carry_out(values: Mapping[str, Any]) -> int:

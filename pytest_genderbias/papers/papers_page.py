@@ -9,7 +9,6 @@ from pytest_genderbias.papers.config import PAPER, SMALL, PaperConfig, RunConfig
 from pytest_genderbias.papers.shown import (
     claim_in_words,
     claims_in_words,
-    counted,
     differences,
     figure_rows,
     lines_of,
@@ -17,6 +16,7 @@ from pytest_genderbias.papers.shown import (
     verdict_in_words,
 )
 from pytest_genderbias.papers.stored import StoredRun, figure_at
+from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.printable import escape
 
 _HEAD = """\
@@ -76,9 +76,9 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
     return (
         f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two cores with a run on"
         f" each. The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes"
-        f" on average over its run ({longest}); the longest run, {most.name}, makes {counted(most.rows, 'row')} in"
+        f" on average over its run ({longest}); the longest run, {most.name}, makes {counted(most.rows, 'rows')} in"
         f" {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. The times of"
-        f" {counted(timed, 'run')} are processor times; the others are wall times beside other work, which are longer."
+        f" {counted(timed, 'runs')} are processor times; the others are wall times beside other work, which are longer."
         " An interrupted run keeps the time of its last part only, so that the time that was expected of a run counts"
         " where it is longer."
     )

@@ -22,7 +22,8 @@ from pytest_genderbias.papers.claims import (
 from pytest_genderbias.papers.config import PAPER, SMALL, Claim, PaperConfig, PublishedFigure, RunConfig, Table
 from pytest_genderbias.papers.making import is_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
-from pytest_genderbias.text.paragraphs import columns, paragraph
+from pytest_genderbias.text.columns import columns, one_line, paragraph
+from pytest_genderbias.text.numbers import counted
 
 NO_RESULT = "no result yet"
 VERDICTS = (AGREES, DIFFERS, TOO_SMALL, NEEDS, NO_RESULT)
@@ -65,7 +66,7 @@ def shown(figure: StoredFigure | None) -> str:
     if figure is None or figure.mean is None:
         return "-"
     known, seeds = len(figure.defined), len(figure.values)
-    of_seeds = f" with {known} of {counted(seeds, 'seed')}" if known < seeds else ""
+    of_seeds = f" with {known} of {counted(seeds, 'seeds')}" if known < seeds else ""
     if figure.deviation is not None:
         return f"{number(figure.mean)} ± {number(figure.deviation)}{of_seeds}"
     interval = figure.interval
@@ -111,7 +112,7 @@ def _counted_verdicts(paper: PaperConfig, judged: Sequence[JudgedClaim], verdict
     ``2 of 3 claims; 1 too small to say``.
     """
     verdicts = Counter(_verdict_of_claim(paper, claim) for claim in judged)
-    own, claims = verdicts.pop(verdict, 0), counted(len(judged), "claim")
+    own, claims = verdicts.pop(verdict, 0), counted(len(judged), "claims")
     others = ", ".join(f"{number} {_plural(other, number)}" for other, number in verdicts.items())
     if not own:
         return f"of {claims} {others}"
@@ -228,7 +229,7 @@ def _brief(value: object) -> str:
             for member in value
         )
     text = "not set" if value is None else _FOLDER.sub("", str(value)).replace("{", "").replace("}", "")
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    return one_line(text)
 
 
 def lines_of(table: Table, runs: Mapping[str, StoredRun]) -> list[str]:
@@ -264,17 +265,8 @@ def _made(run: RunConfig, stored: StoredRun | None) -> str:
     """Return how a result was made, and whether that was with other settings than the run has now."""
     if stored is None:
         return NO_RESULT
-    words = f"made in {stored.seconds:.0f} s, {counted(len(stored.seeds), 'seed')}"
+    words = f"made in {stored.seconds:.0f} s, {counted(len(stored.seeds), 'seeds')}"
     return words if is_of(run, stored.scale, stored) else f"{words}, with other settings than it has now: make it again"
-
-
-def counted(number: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    >>> counted(1, "seed"), counted(3, "seed")
-    ('1 seed', '3 seeds')
-    """
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def _grid(table: Table, runs: Mapping[str, StoredRun], width: int) -> str:

@@ -25,6 +25,7 @@ from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
+from pytest_genderbias.plugin.signs import TEST, takes_model
 from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
 
@@ -70,7 +71,7 @@ _OUTCOME = pytest.StashKey[ItemOutcome]()
 
 def measures(item: pytest.Item) -> bool:
     """Return whether a test measures a model: a declared one, or one in Python that takes our fixtures."""
-    return isinstance(item, BiasItem) or any(uses_fixture(item, name) for name in ("bias_model_spec", "bias_model"))
+    return isinstance(item, BiasItem) or takes_model(item)
 
 
 def may_measure(item: pytest.Item) -> bool:
@@ -208,13 +209,16 @@ def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
     """Return the test that runs, refereed from now on, for a fixture that measures.
 
     A fixture that pytest tears down when no test runs any more, since the run stopped early, belongs to the last test.
+    One that put the plugin to work, in a run without a model, belongs to the test that was started last.
 
     Args:
         config: of the run.
         shared: whether several tests share the fixture. The policy then also holds for all later tests.
     """
-    tests = config.stash[_RUNNING]
-    test = next((test for test in reversed(tests) if test.thread == get_ident()), config.stash[_LAST])
+    tests = config.stash.get(_RUNNING, [])
+    test = next((test for test in reversed(tests) if test.thread == get_ident()), config.stash.get(_LAST, None))
+    if test is None:
+        return config.stash[TEST]
     test.referee()
     if shared:
         config.stash[_SHARED] = True

@@ -11,15 +11,14 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, WriteError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
-from pytest_genderbias.reports.json_report import write_json
-from pytest_genderbias.reports.records import Cell, as_csv, write_records
-from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.records import Cell, as_csv, cell_text, write_records
+from pytest_genderbias.reports.run_report import RunReport, write_json
 from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.selection import SelectionRow
+from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief, escape, json_text
 from pytest_genderbias.text.strict_json import parse_json
@@ -27,7 +26,6 @@ from pytest_genderbias.text.strict_json import parse_json
 SCHEMA = 1  #: of the manifest
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 _LARGEST = 2**26  #: bytes of a manifest
-_CELL = 10_000  #: characters of a cell
 
 
 @dataclass(frozen=True)
@@ -237,16 +235,13 @@ def _table_writer(
     rows_of: Callable[[RunReport], Iterator[dict[str, Cell]]], columns: Sequence[str]
 ) -> Callable[[RunReport, Path], None]:
     def write(report: RunReport, path: Path) -> None:
-        rows = [{name: _short(cell) for name, cell in row.items()} for row in rows_of(report)]
+        rows = [
+            {name: cell_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+            for row in rows_of(report)
+        ]
         write_whole(path, as_csv(columns, rows))
 
     return write
-
-
-def _short(cell: Cell) -> Cell:
-    if not isinstance(cell, str):
-        return cell
-    return printable(cell if len(cell) <= _CELL else f"{cell[:_CELL]}...", keep="\n")
 
 
 def _json_writer(data_of: Callable[[RunReport], object]) -> Callable[[RunReport, Path], None]:
@@ -265,10 +260,10 @@ def _readme(report: RunReport, path: Path) -> None:
     lines = [
         f"# Evidence of a run of {escape(run.date)}",
         "",
-        f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
+        f"pytest-genderbias {escape(run.version)} measured {counted(suites, 'suites')} on {models}.",
         f"Result: {run_verdict(report).text}.",
         (
-            f"{_counted(len(outcomes), 'verdict')}: {failed} failed. {_counted(len(report.not_judged), 'test')} did not"
+            f"{counted(len(outcomes), 'verdicts')}: {failed} failed. {counted(len(report.not_judged), 'tests')} did not"
             " judge."
         ),
         f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
@@ -310,10 +305,6 @@ def _figures(report: RunReport, path: Path) -> None:
     from pytest_genderbias.reports.figures.files import write_figures
 
     write_figures(report, path)
-
-
-def _counted(n: int, thing: str) -> str:
-    return f"{n:,} {thing}{'s' * (n != 1)}"
 
 
 #: What a pack holds, in the order of its README.

@@ -23,7 +23,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
-from pytest_genderbias.text.printable import brief, json_text
+from pytest_genderbias.text.printable import brief, cut, json_text
 
 APPLICATION = 0x62696173  #: "bias", in the header of the file: it tells a history from another program's SQLite file
 MOST_RUNS = 100  #: that a trace goes back
@@ -379,8 +379,7 @@ def _insert(store: sqlite3.Connection, table: str, **cells: object) -> int:
 
 def _text(text: str) -> str:
     """Return a text as the file can hold it: without characters that a terminal would obey, and cut."""
-    shown = printable(text[:_LONGEST])
-    return shown if len(text) <= _LONGEST else f"{shown}..."
+    return printable(cut(text, _LONGEST))
 
 
 def _json(value: object) -> str:

@@ -1,8 +1,7 @@
-"""The summary of a run as markdown, for a pull request: the verdict first, then what failed, all gates, and what to
-type.
+"""The summary of a run as markdown, for a pull request or the summary of a job, and the annotations of GitHub Actions.
 
-Every foreign text stands in a code span or a code block, where GitHub and GitLab render no markup, and link and notify
-nobody.
+The verdict stands first, then what failed, all gates, and what to type. Every foreign text stands in a code span or a
+code block, where GitHub and GitLab render no markup, and link and notify nobody.
 """
 
 from __future__ import annotations
@@ -21,9 +20,8 @@ from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
-from pytest_genderbias.gates.wording import direction_in_words, format_number
+from pytest_genderbias.gates.wording import direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.run_tables import (
     COMPARED,
@@ -33,9 +31,11 @@ from pytest_genderbias.reports.run_tables import (
     reduction_rows,
     variance_rows,
 )
-from pytest_genderbias.reports.run_verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines, gate_name, run_verdict
 from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.reports.traces import tried
+from pytest_genderbias.text.numbers import counted, format_number
+from pytest_genderbias.text.printable import cut
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
@@ -132,7 +132,9 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     yield from _other_tables(report)
     figures = list(dict.fromkeys(_figures(report.measurements)))
     if figures:
-        title = f"All figures: {count(len(figures), 'statistic')} of {count(len(report.measurements), 'measurement')}"
+        title = (
+            f"All figures: {counted(len(figures), 'statistics')} of {counted(len(report.measurements), 'measurements')}"
+        )
         yield "the table of all figures", _details(title, _table(_FIGURES, figures))
     if report.not_judged:
         lines = [f"{test.test}: {test.reason}" for test in report.not_judged]
@@ -209,7 +211,7 @@ def _gate_table(gates: Sequence[SettledJudgement]) -> str:
         for settled in sorted(gates, key=lambda settled: settled.outcome != FAILED)[:_MOST_GATES]
     ]  # fmt: skip
     rest = len(gates) - len(rows)
-    return _table(_GATES, rows) + (f"\n\n{count(rest, 'more gate')}, which `--bias-json` has." if rest else "")
+    return _table(_GATES, rows) + (f"\n\n{counted(rest, 'more gates')}, which `--bias-json` has." if rest else "")
 
 
 def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
@@ -263,7 +265,7 @@ def _code(text: str, most: int = _LONGEST_NAME) -> str:
     >>> print(_code("<i> @octocat"), _code("a|b"), _code("`x`"), _code(" "))
     `<i> @octocat` `a\|b` `` `x` `` -
     """
-    line = printable(_cut(" ".join(text.split()), most))
+    line = printable(cut(" ".join(text.split()), most))
     line = re.sub(r"\\(?=\|)", r"\\ ", line).replace("|", r"\|")
     longest = max(map(len, re.findall("`+", line)), default=0)
     fence, space = "`" * (longest + 1), " " if longest else ""
@@ -272,21 +274,17 @@ def _code(text: str, most: int = _LONGEST_NAME) -> str:
 
 def _plain(text: str) -> str:
     """Return a word of ours, a date or a version, which an edited file may have replaced, without markup."""
-    return re.sub(r"[^\w .,:+()-]", "", printable(_cut(text, _LONGEST_NAME)))
+    return re.sub(r"[^\w .,:+()-]", "", printable(cut(text, _LONGEST_NAME)))
 
 
 def _block(lines: Sequence[str], most: int = _MOST_LINES) -> str:
     """Return foreign lines as a code block, whose fence is longer than any in it."""
-    shown = [printable(_cut(line, _LONGEST_LINE)) for line in lines[:most]]
+    shown = [printable(cut(line, _LONGEST_LINE)) for line in lines[:most]]
     if len(lines) > most:
         shown.append(f"... ({len(lines) - most} more lines)")
     longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}text", *shown, fence])
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _day(date: str) -> datetime.date:
@@ -295,3 +293,92 @@ def _day(date: str) -> datetime.date:
         return datetime.datetime.fromisoformat(date).date()
     except ValueError:
         return datetime.date.today()
+
+
+_MOST = 10  #: annotations of a level that GitHub shows of one step
+_LONGEST_PATH, _LONGEST_TITLE, _LONGEST_MESSAGE, _MOST_LINES = 1_000, 200, 2_000, 8
+_ERROR, _WARNING = "error", "warning"
+
+
+def annotation_lines(report: RunReport, folder: str = "") -> list[str]:
+    """Return a workflow command for each failed gate, each better value that should be stored, and what failed beside
+    gates.
+
+    GitHub shows ten errors and ten warnings of a step. Where there are more, the tenth counts the rest.
+
+    Args:
+        report: of the run.
+        folder: of the project, relative to the repository; GitHub wants paths from there.
+    """
+    lines = []
+    for level, commands in ((_ERROR, list(_errors(report, folder))), (_WARNING, list(_warnings(report, folder)))):
+        if len(commands) > _MOST:
+            rest = len(commands) - _MOST + 1
+            commands[_MOST - 1 :] = [
+                _command(level, None, "bias", f"{rest} more are in the summary of the job", folder)
+            ]
+        lines += commands
+    return lines
+
+
+def append_summary(report: RunReport, path: Path) -> None:
+    """Append the summary of a run to the summary of a step, as earlier commands of the step may have written to it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(f"{summary_text(report)}\n")
+
+
+def _errors(report: RunReport, folder: str) -> Iterator[str]:
+    places = {test.test: test for test in report.tests}
+    for settled in report.judgements:
+        if settled.failed:
+            judgement = settled.judgement
+            title = f"{gate_name(judgement)} on {judgement.model}: {settled.verdict}"
+            message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:_MOST_LINES])
+            yield _command(_ERROR, places.get(settled.test), title, message, folder)
+    for test in broken_tests(report):
+        yield _command(_ERROR, test, f"{test.test} failed without a verdict", test.text, folder)
+    for failure in report.failures:
+        yield _command(_ERROR, None, "bias", failure, folder)
+
+
+def _warnings(report: RunReport, folder: str) -> Iterator[str]:
+    places = {test.test: test for test in report.tests}
+    for settled in report.judgements:
+        if settled.judgement.code == BETTER and not settled.failed:
+            judgement = settled.judgement
+            title = f"{gate_name(judgement)} on {judgement.model}: {settled.verdict}"
+            yield _command(
+                _WARNING, places.get(settled.test), title, decisive_lines(judgement, _LONGEST_MESSAGE)[0], folder
+            )
+
+
+def _command(level: str, test: FinishedTest | None, title: str, message: str, folder: str) -> str:
+    """Return a workflow command on one line, which no foreign text can end or extend."""
+    values = {"title": cut(title, _LONGEST_TITLE)}
+    if test is not None and test.file:
+        file = cut(test.file, _LONGEST_PATH)
+        values = {"file": f"{folder}/{file}" if folder else file, "line": str(test.line or 1), **values}
+    properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
+    return f"::{level} {properties}::{_data(cut(message, _LONGEST_MESSAGE) or title)}"
+
+
+def _data(text: str) -> str:
+    r"""Return the message of a workflow command, escaped as GitHub's toolkit does.
+
+    >>> _data("100 %\n::warning::x")
+    '100 %25%0A\\x3a:warning::x'
+    """
+    return printable(text, keep="\n").replace("%", "%25").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    r"""Return a property of a workflow command, escaped as GitHub's toolkit does, on one line.
+
+    >>> _property("a:b,c\nd")
+    'a%3Ab%2Cc d'
+    """
+    return _data(" ".join(text.split())).replace(":", "%3A").replace(",", "%2C")

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import percent
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
@@ -22,6 +21,7 @@ from pytest_genderbias.reports.run_verdict import gate_name
 from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
+from pytest_genderbias.text.numbers import format_figure, format_growth
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -63,7 +63,6 @@ _TITLES = {
     "limit": "allowed",
 }
 _LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
-_ZERO = 1e-9  #: what floating-point sums leave of nothing
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
@@ -211,7 +210,7 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
         return _Row(measurement.model, cells, f"no value: {one_line(reason, 300)}")
     if measurement.sampled(statistic):
         notes.sampled[measurement.suite] = f"{cases_in_words(measurement)} cases"
-    cells |= {"value": f"{figure(value)}  ", "95 %": between(interval, figure)}
+    cells |= {"value": f"{format_figure(value)}  ", "95 %": between(interval, format_figure)}
     if interval is None:
         notes.without_interval.setdefault(reason, []).append(subject)
     if about.no_gate:
@@ -222,7 +221,10 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     if (chance := chance_of(measurement, statistic)) is not None:
         notes.chances.add(chance.kind)
         notes.marked = notes.marked or chance.beyond
-        cells |= {"chance": chance.in_words(figure), "value": f"{figure(value)} {'!' if chance.beyond else ' '}"}
+        cells |= {
+            "chance": chance.in_words(format_figure),
+            "value": f"{format_figure(value)} {'!' if chance.beyond else ' '}",
+        }
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
@@ -238,7 +240,7 @@ def _gate_rows(gates: Sequence[SettledJudgement], notes: _Notes, everything: boo
 
 def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
     judgement = settled.judgement
-    value = "no value" if judgement.value is None else figure(judgement.value)
+    value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
         "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite),
         "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement), "verdict": settled.verdict,
@@ -258,14 +260,14 @@ def _value_then(judgement: Judgement) -> str:
     """Return the value of the baseline, or of its anchor where that decided; an empty text without a baseline."""
     then, anchor = judgement.of_baseline.baseline, judgement.of_baseline.anchor
     if judgement.bound.startswith("anchor ") and anchor is not None and anchor.value is not None:
-        return f"{figure(anchor.value)} (anchor)"
-    return "" if then is None else figure(then)
+        return f"{format_figure(anchor.value)} (anchor)"
+    return "" if then is None else format_figure(then)
 
 
 def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     """Return the change since the baseline, the margin, and what the gate sees: in percent where the unit is known."""
     margin, sees = judgement.of_baseline.margin, judgement.of_baseline.sees
-    cells = {"margin": "" if margin is None else figure(margin)}
+    cells = {"margin": "" if margin is None else format_figure(margin)}
     if sees is None or not sees.unit > 0:
         return {**cells, "change": _change(judgement, True), "moved": _change(judgement, False)}
     notes.trainings[one_line(sees.retraining)] = None
@@ -281,19 +283,13 @@ def _growth(judgement: Judgement, unit: float) -> dict[str, str]:
         return {"change": "", "moved": ""}
     if abs(worse) <= FLOAT_NOISE:
         return {"change": "no change", "moved": "no change"}
-    grew = f"{_signed(worse / unit)} %"
+    grew = f"{format_growth(worse / unit)} %"
     if interval is None or interval.high - interval.low <= FLOAT_NOISE:
         return {"change": grew, "moved": grew}
-    return {"change": f"{grew} ({_signed(interval.low / unit)} to {_signed(interval.high / unit)})", "moved": grew}
-
-
-def _signed(share: float) -> str:
-    """Return a share in percent with its sign.
-
-    >>> _signed(0.056), _signed(-0.2), _signed(float("inf"))
-    ('+5.6', '-20', '+inf')
-    """
-    return f"{'+' if share >= 0 else ''}{percent(share)}"
+    return {
+        "change": f"{grew} ({format_growth(interval.low / unit)} to {format_growth(interval.high / unit)})",
+        "moved": grew,
+    }
 
 
 def _in_signs(bound: str) -> str:
@@ -311,13 +307,13 @@ def _change(judgement: Judgement, bounds: bool) -> str:
     """Return how much worse or better a statistic is, or between which bounds it lies."""
     worse, interval = judgement.difference, judgement.interval
     if worse is None:
-        return between(interval, figure) if interval is not None else ""
-    change = size_of_change(worse, figure) or "no change"
+        return between(interval, format_figure) if interval is not None else ""
+    change = size_of_change(worse, format_figure) or "no change"
     if interval is None or not bounds:
         return change
     if interval.high - interval.low <= FLOAT_NOISE:
         return f"{change}, {_sameness(interval.over)}"
-    return f"{change} ({bounds_of_change(worse, interval, figure)})"
+    return f"{change} ({bounds_of_change(worse, interval, format_figure)})"
 
 
 def _sameness(over: str) -> str:
@@ -325,20 +321,6 @@ def _sameness(over: str) -> str:
     if over.startswith(WHOLE_SUITE):
         return "exact"
     return f"the same in every {'restart' if over.startswith('restarts') else 'item'}"
-
-
-def figure(value: float) -> str:
-    """Return a number as the overview shows it: three decimals, more where the number is small.
-
-    >>> figure(0.85391), figure(-0.00171), figure(0.0), figure(12345.6), figure(3e-7)
-    ('0.854', '-0.0017', '0', '12,346', '3.0e-07')
-    """
-    size = abs(value)
-    if size < _ZERO:
-        return "0"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3f}" if size >= 0.01 else f"{value:.4f}" if size >= 0.00005 else f"{value:.1e}"
 
 
 # Layout.

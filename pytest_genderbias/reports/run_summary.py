@@ -12,8 +12,6 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
-from pytest_genderbias.gates.wording import exact_number
-from pytest_genderbias.reports.baseline_history import baseline_history
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
 from pytest_genderbias.reports.run_tables import (
@@ -26,9 +24,9 @@ from pytest_genderbias.reports.run_tables import (
     variance_notes,
     variance_rows,
 )
-from pytest_genderbias.reports.run_verdict import broken_tests, decisive_lines
-from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
-from pytest_genderbias.text.paragraphs import paragraph
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
+from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, wrapped
+from pytest_genderbias.text.numbers import format_number
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
@@ -149,7 +147,7 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> {exact_number(value.new)}: {value.reason}": (
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": (
             None
         )
         for judgement in (settled.judgement for settled in judgements)

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.run_verdict import gate_name
+from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
@@ -26,7 +26,7 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
     lines = []
     if corrected:
         lines.append(
-            f"p: two-sided, corrected (Holm) for {corrected} comparison{'s' * (corrected > 1)} of main statistics, all"
+            f"p: two-sided, corrected (Holm) for {counted(corrected, 'comparisons')} of main statistics, all"
             " of this table; better: at 5 %. Bounds are for other items of the same kind, not corrected."
         )
     if others:
@@ -58,8 +58,8 @@ def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
     if comparison.p is not None and p is None:
         shown, better = f"({comparison.p:.2g})", f"({better})"
     return (
-        comparison.suite, comparison.statistic, comparison.other, _number(comparison.other_value), comparison.first,
-        _number(comparison.first_value), _number(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
+        comparison.suite, comparison.statistic, comparison.other, format_decimals(comparison.other_value), comparison.first,
+        format_decimals(comparison.first_value), format_decimals(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
     )  # fmt: skip
 
 
@@ -105,15 +105,11 @@ def _cells(settled: SettledJudgement) -> tuple[str, ...]:
     seeds = len(facts.seeds)
     return (
         gate_name(judgement), judgement.model, judgement.statistic,
-        _number(facts.before), _number(facts.after), _number(facts.control), _share(facts.reduction),
-        "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.over, "; ".join(task),
-        "" if facts.superficial is None else _share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
+        format_decimals(facts.before), format_decimals(facts.after), format_decimals(facts.control), format_share(facts.reduction),
+        "" if low is None and high is None else f"{format_share(low)} to {format_share(high)}", facts.over, "; ".join(task),
+        "" if facts.superficial is None else format_share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
         judgement.bound, settled.verdict,
     )  # fmt: skip
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g} %"
 
 
 # Every point of a grid, its figures, and which one was chosen.
@@ -159,7 +155,7 @@ def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
     return [
         [
             one.suite, one.model, one.statistic, share.source, f"{share.levels:,}",
-            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", _percent(share.share), _percent(share.share_of_value),
+            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", *(f"{format_decimals(100 * part, 1)} %" for part in (share.share, share.share_of_value)),
         ]
         for one in variances
         for share in one.shares
@@ -177,11 +173,3 @@ def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:
 def variance_reasons(variances: Sequence[ValueVariance]) -> list[str]:
     """Return a line for each value without known sources, which says why."""
     return [f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares]
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -14,8 +14,7 @@ from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 
 from pytest_genderbias.command_line.arguments import Typed, make_parser
 from pytest_genderbias.command_line.runs import beside, pytest_arguments
-from pytest_genderbias.plugin.flags import Switch
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS
 
 
 @pytest.fixture
@@ -69,7 +68,7 @@ def test_every_flag_of_a_run_is_an_argument_of_measure_or_of_a_command_of_its_ow
     for field, flag in FLAGS.items():
         if field in commands or not flag.is_typed_by_name:
             continue
-        typed = flag.name.replace("bias-", "", 1) + ("" if isinstance(flag, Switch) else "=x")
+        typed = flag.name.replace("bias-", "", 1) + ("" if flag.is_switch else "=x")
         assert field in Typed.of(make_parser(), ["measure", "m", typed]).flags, flag.name
 
 

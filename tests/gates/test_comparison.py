@@ -226,7 +226,7 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
     assert correction_for("model", 7, "entries") == Correction(7, "entries")
     assert correction_for("module", 0, "entries") == Correction(1, "entries")
     assert correction_for("none", 7, "entries") == Correction(1, "comparisons")
-    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (--bias-correct-for)")
+    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (bias_correct_for)")
     planted, a = classified("b", 1, 0.05), classified("a", 1)
     for correct_for, number in ((40, 40), ("none", 1), ("model", 2)):
         recorded: list[tuple[Judgement, str]] = []

@@ -35,13 +35,13 @@ from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Policy
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.sensitivity import Retraining
-from pytest_genderbias.gates.wording import approximate
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import approximate
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,7 @@ from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.printable import markdown_table
 
 NO_METHOD = "none"  #: the method of the models before a mitigation
 OWN_HEAD, NEW_HEAD = "before retraining", "after retraining"
@@ -171,8 +171,6 @@ class AgreementStudy(Stored):
         """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining
         (table 2).
         """
-        from tabulate import tabulate
-
         heads = list(dict.fromkeys(row.head for row in self.rows))
         cells: dict[tuple[str, str], dict[str, AgreementRow]] = {}
         for row in self.rows:
@@ -182,7 +180,7 @@ class AgreementStudy(Stored):
             [*names, *(cell for head in heads for cell in _in_cells(by_head.get(head))), _left_out(by_head.values())]
             for names, by_head in cells.items()
         ]
-        return tabulate([[escape(cell) for cell in row] for row in body], headers, tablefmt="github", disable_numparse=True)  # fmt: skip
+        return markdown_table(headers, body)
 
 
 def agreement(

@@ -27,7 +27,8 @@ from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.numbers import format_decimals
+from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
     from transformers import (
@@ -408,8 +409,6 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     |--------|--------|--------------------------------|
     |     50 | 2.5000 |                         0.2500 |
     """
-    from tabulate import tabulate
-
     history, main = _history_and_main(watched)
     known = dict.fromkeys(name for entry in history for name in entry["values"])
     shown = list(statistics) or main or list(known)
@@ -417,14 +416,13 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     tasks = list(dict.fromkeys(name for entry in history for name in entry["performance"]))
     rows = [
         [
-            str(entry["step"]), _figure(entry["loss"]), *(_figure(entry["performance"].get(name)) for name in tasks),
-            *(_figure(entry["values"].get(name)) for name in shown),
+            str(entry["step"]), format_decimals(entry["loss"]), *(format_decimals(entry["performance"].get(name)) for name in tasks),
+            *(format_decimals(entry["values"].get(name)) for name in shown),
         ]
         for entry in history
     ]  # fmt: skip
-    headers = [escape(name) for name in ("step", _LOSS, *tasks, *shown)]
-    right = ("right",) * len(headers)
-    return tabulate(rows, headers, tablefmt="github", disable_numparse=True, colalign=right) if rows else ""
+    headers = ["step", _LOSS, *tasks, *shown]
+    return markdown_table(headers, rows, range(len(headers)))
 
 
 def loss_association(watched: Watched, statistic: str | None = None) -> dict[str, float | int]:
@@ -476,7 +474,3 @@ def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise UnknownNameError(f"{name!r} was not measured; there are {', '.join(known) or 'no measurements'}")
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

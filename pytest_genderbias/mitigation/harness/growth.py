@@ -12,8 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_type_hints
 
-import numpy as np
-
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
@@ -28,8 +26,9 @@ from pytest_genderbias.recipes.recipe import Recipe, Row
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import escape
 from pytest_genderbias.text.schema import read_value
+from pytest_genderbias.text.numbers import format_mean
+from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
@@ -119,8 +118,6 @@ class Growth:
         Raises:
             UnknownNameError: the suite has no such statistic.
         """
-        from tabulate import tabulate
-
         name = statistic or self.main
         columns = {
             f"{side}: {'of the task, ' if task and figure == name else ''}{figure}": self.curve(side, figure, task)
@@ -129,11 +126,8 @@ class Growth:
         }
         places = sorted({place for curve in columns.values() for place in curve})
         headers = ["% of the training" if self.by_share else "step", *columns]
-        rows = [[f"{place:g}", *(_mean_in_words(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
-        return tabulate(
-            rows, [escape(header) for header in headers], tablefmt="github", disable_numparse=True,
-            colalign=("right",) * len(headers),
-        )  # fmt: skip
+        rows = [[f"{place:g}", *(format_mean(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
+        return markdown_table(headers, rows, range(len(headers)))
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values, which :meth:`from_dict` reads."""
@@ -324,16 +318,3 @@ def _read_entry(data: object, where: str) -> HistoryEntry:
         raise DataFileError(f"{where}: expected the keys {', '.join(hints)}, got {', '.join(content)}")
     entry = {name: read_value(hint, content[name], f"{where}.{name}") for name, hint in hints.items()}
     return cast(HistoryEntry, entry)
-
-
-def _mean_in_words(by_seed: Sequence[float | None]) -> str:
-    """Return the mean over seeds, and the standard deviation if there are several.
-
-    >>> _mean_in_words([0.25, 0.5, None]), _mean_in_words([0.25]), _mean_in_words([])
-    ('0.3750 (0.1768)', '0.2500', '-')
-    """
-    known = [value for value in by_seed if value is not None]
-    if not known:
-        return "-"
-    spread = f" ({np.std(known, ddof=1):.4f})" if len(known) > 1 else ""
-    return f"{np.mean(known):.4f}{spread}"

@@ -26,7 +26,8 @@ from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recip
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.numbers import format_decimals
+from pytest_genderbias.text.printable import markdown_table
 from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:
@@ -89,8 +90,6 @@ class Resilience:
 
         Sides called before and after also get the reduction: the share of the distance from neutral that is removed.
         """
-        from tabulate import tabulate
-
         sides = list(self.by_step)
         name = self._known(statistic)
         compared = {BEFORE, AFTER} <= set(sides)
@@ -104,16 +103,12 @@ class Resilience:
         rows = []
         for steps, frozen, entries in self._points():
             values = [entry["values"].get(f"{self.suite}/{name}") for entry in entries]
-            row = [str(steps), frozen, *map(_figure, values)]
+            row = [str(steps), frozen, *map(format_decimals, values)]
             if compared:
                 row.append(self._reduction(name, dict(zip(sides, values, strict=True))))
-            row += [_figure(entry["performance"].get(task)) for task in tasks for entry in entries]
+            row += [format_decimals(entry["performance"].get(task)) for task in tasks for entry in entries]
             rows.append(row)
-        right = ("right", "left", *("right",) * (len(headers) - 2))
-        return tabulate(
-            [[escape(cell) for cell in row] for row in rows], [escape(h) for h in headers], tablefmt="github",
-            disable_numparse=True, colalign=right,
-        ) if rows else ""  # fmt: skip
+        return markdown_table(headers, rows, [i for i in range(len(headers)) if i != 1])
 
     def _points(self) -> list[tuple[int, str, list[HistoryEntry]]]:
         """Return steps, frozen part, and the entry of each side; each training once."""
@@ -356,7 +351,3 @@ def _in_words(frozen: Frozen) -> str:
     if isinstance(frozen, str):
         return frozen
     return f"embeddings and {frozen} layer{'' if frozen == 1 else 's'}"
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

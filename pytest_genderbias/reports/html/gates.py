@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED
-from pytest_genderbias.gates.wording import Paragraph, direction_in_words, format_number
+from pytest_genderbias.gates.wording import Paragraph, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.html.tables import (
     WRITE,
@@ -25,6 +25,7 @@ from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.run_verdict import OTHER, broken_tests, gate_name
 from pytest_genderbias.reports.shared_texts import between, bounds_of_change, size_of_change
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import format_number, format_share
 
 _ORDER = {FAILED: 0, OTHER: 1, PASSED: 2}
 _SIGNS = {FAILED: "✕", OTHER: "–", PASSED: "✓"}
@@ -180,7 +181,7 @@ def _change(judgement: Judgement) -> PageCell:
     value.
     """
     if (reduced := judgement.of_reduction) is not None:
-        share = () if reduced.reduction is None else (f"{100 * reduced.reduction:.3g} % of the bias gone",)
+        share = () if reduced.reduction is None else (f"{format_share(reduced.reduction)} of the bias gone",)
         moved = f"{format_number(reduced.before)} → {format_number(reduced.after)}"
         return PageCell(moved, share, "" if reduced.reduction is None else reduced.reduction)
     worse, interval = judgement.difference, judgement.interval
