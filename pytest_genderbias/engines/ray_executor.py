@@ -25,7 +25,6 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.executor import InProcess, Pool, Task
 from pytest_genderbias.suites.query import CoreferenceScores, Query
-from pytest_genderbias.text.schema import Count, check_setting
 
 MOST_TASKS = 16  #: at once, of which each has a thread and a part of a model in this process
 _TASKS_OF_A_CLUSTER = 4  #: at once, where the number of workers is not said
@@ -62,7 +61,8 @@ class RayExecutor:
     ) -> None:
         """Keep the settings; nothing is started yet."""
         for name, value in (("workers", workers), ("threads", threads), ("share", share)):
-            check_setting(name, Count | None, value)
+            if value is not None and (type(value) is not int or value < 1):
+                raise SettingError(f"{name} should be a whole number of at least 1, got {value!r}")
         self.address, self.workers, self.threads, self.wait, self._share = (
             check_address(address),
             workers,

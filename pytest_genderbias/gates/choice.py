@@ -7,7 +7,6 @@ with other seeds (:class:`TriedGrid`), or named as the best on the same seeds.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -15,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.gates.margin import share_of
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.numbers import format_mean, format_share
@@ -24,7 +24,6 @@ LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"
 _MOST_LINES = 24  #: points in the text of a verdict
 _UNBROKEN = 10_000  #: columns of a line that is not cut
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 
 
 @dataclass(frozen=True)
@@ -105,20 +104,6 @@ def read_rule(rule: Mapping[str, object]) -> Rule:
     if not isinstance(within, Mapping):
         raise SettingError(f"within should be a mapping of figures and shares, as perplexity: 5%, got {within!r}")
     return Rule(figure, wanted, {str(name): _limit(str(name), share) for name, share in within.items()})
-
-
-def share_of(written: object) -> float | None:
-    """Return a share that is written as a number or as a percentage; ``None`` if it is neither, or below 0.
-
-    >>> share_of("2.5%"), share_of(0.1), share_of("much")
-    (0.025, 0.1, None)
-    """
-    if isinstance(written, str):
-        percentage = _PERCENT.match(written.strip())
-        return None if percentage is None else float(percentage[1]) / 100
-    if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written < math.inf:
-        return float(written)
-    return None
 
 
 def _limit(name: str, written: object) -> float:

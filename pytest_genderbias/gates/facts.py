@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, fields
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
-from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.numbers import format_growth
+from pytest_genderbias.text.schema import read_value
 
 #: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
 #: kind.

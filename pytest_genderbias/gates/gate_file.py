@@ -18,8 +18,9 @@ from pytest_genderbias.gates.margin import MARGIN, NO_MARGIN, Allowed, Margin, r
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.suites.options import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand, is_regular
-from pytest_genderbias.text.schema import Beside, LocatedMap, YamlValue, check_setting, take
+from pytest_genderbias.text.schema import Beside, LocatedMap, YamlValue, check_setting, refuse_unknown, take
 from pytest_genderbias.text.suggestions import expected_instead
 
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
@@ -211,6 +212,17 @@ class PlannedGate:
         return all_of_entry
 
 
+def read_gate_file(path: Path) -> LocatedMap:
+    """Read a gate file, in which gates and mitigations are not checked yet.
+
+    Raises:
+        DataFileError: it is no YAML, or has other keys.
+    """
+    data = read_yaml(path)
+    refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+    return data
+
+
 def read_gates(data: LocatedMap, load: LoadSuite = load_suite) -> list[Gate]:
     """Read the list ``gates`` of a file.
 
@@ -274,34 +286,29 @@ def resolve_subject(
     if statistic is not None and statistic not in suite.family.statistics:
         known = expected_instead(statistic, suite.family.statistics, "it has")
         raise at.error_at("statistic", f"{suite.name} has no statistic {statistic!r}; {known}")
-    read = {key: _setting(at, suite, key, value, settings, run_settings) for key, value in settings.items()}
+    read = {}
+    for key, value in settings.items():
+        try:
+            read[key] = _setting(suite, key, value, run_settings, Path(at.file).parent)
+        except SettingError as error:
+            place, where = (settings, key) if isinstance(settings, LocatedMap) else (at, "settings")
+            advice = "; leave it out for that of the run" if key in run_settings and key != "seeds" else ""
+            raise place.error_at(where, f"{error}{advice}") from None
     return Subject(suite, statistic or suite.main_statistic, read)
 
 
-def _setting(
-    at: LocatedMap,
-    suite: Suite,
-    key: str,
-    value: YamlValue,
-    settings: Mapping[str, YamlValue],
-    run_settings: Mapping[str, Any],
-) -> YamlValue:
+def _setting(suite: Suite, key: str, value: YamlValue, run_settings: Mapping[str, Any], folder: Path) -> YamlValue:
     """Return a setting; refuse one that the measurement would refuse. Control items lie beside the file."""
     options = suite.family.options
-    try:
-        if key == ABILITY and ABILITY in run_settings:
-            return ability_from(value, Path(at.file).parent)
-        if key in run_settings:
-            check_setting(key, run_settings[key], value)
-        elif key in options:
-            resolve_options(options, {key: value}, suite.name)
-        else:
-            known = expected_instead(key, [*run_settings, *options], f"{suite.name} takes")
-            raise SettingError(f"unknown setting {key!r}; {known}")
-    except SettingError as error:
-        place, where = (settings, key) if isinstance(settings, LocatedMap) else (at, "settings")
-        advice = "; leave it out for that of the run" if key in run_settings and key != "seeds" else ""
-        raise place.error_at(where, f"{error}{advice}") from None
+    if key == ABILITY and ABILITY in run_settings:
+        return ability_from(value, folder)
+    if key in run_settings:
+        check_setting(key, run_settings[key], value)
+    elif key in options:
+        resolve_options(options, {key: value}, suite.name)
+    else:
+        known = expected_instead(key, [*run_settings, *options], f"{suite.name} takes")
+        raise SettingError(f"unknown setting {key!r}; {known}")
     return value
 
 

@@ -44,8 +44,8 @@ from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plai
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
-from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
+from pytest_genderbias.text.schema import read_value
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'

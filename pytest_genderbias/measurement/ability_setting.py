@@ -67,27 +67,8 @@ def ability_from(written: object, folder: Path, where: str = "ability") -> str |
     return [str(folder / expand(str(path))) for path in setting.files] or None
 
 
-def _is_ability(written: object) -> bool:
-    try:
-        read_ability(written)
-    except SettingError:
-        return False
-    return True
-
-
-_FILE = {"type": "string", "pattern": r"\.ya?ml$"}
+_FILE: TypeAlias = Annotated[str, Rule("", pattern=r"\.ya?ml$")]
+_REASON: TypeAlias = Annotated[str, Rule("", pattern=rf"^\s*{NONE}\s*(:|$)")]
+_ONE = Rule("", test=lambda written: set(written) == {NONE}, required=[NONE], maxProperties=1)
 #: The setting as a file has it.
-Ability: TypeAlias = Annotated[
-    Any,
-    Rule(
-        _WORDS,
-        test=_is_ability,
-        anyOf=[
-            {"type": "null"},
-            {"type": "object", "required": [NONE], "maxProperties": 1},
-            {"type": "string", "pattern": rf"^\s*{NONE}\s*(:|$)"},
-            _FILE,
-            {"type": "array", "items": _FILE},
-        ],
-    ),
-]
+Ability: TypeAlias = Annotated[_FILE | _REASON | list[_FILE] | Annotated[Mapping[str, Any], _ONE] | None, Rule(_WORDS)]

@@ -27,9 +27,7 @@ from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor, SharedExecutor
 from pytest_genderbias.scoring.scorer import Progress
-from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.suite import LoadedSuites, Suite
-from pytest_genderbias.text.schema import check_setting
 
 _NO_NULL = "no null control: the value is a mean over restarts; measure one of them (without seeds) to see its own"
 
@@ -340,7 +338,8 @@ class Runner:
                 f"{model.name}={model.spec} is one checkpoint a seed; say how many: --bias-seeds=5, or seeds: 5 in the"
                 " gate's settings (seeds=5 in Python)"
             )
-        seeds = check_setting("seeds", RUN_SETTINGS["seeds"], seeds)
+        if type(seeds) is not int or seeds < 2:
+            raise SettingError(f"seeds should be a whole number of at least 2, got {seeds!r}")
         if seeded or self._plan(suite, model, request).trains:
             return seeds, request
         if requested is not None:

@@ -59,11 +59,15 @@ from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, Colum
 from pytest_genderbias.suites.query import ClassProbabilities, PairProbabilities, PairSimilarity, Query
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.normal_form import folded
-from pytest_genderbias.text.schema import Count, Positive, Share, at_least, check_fields, one_of
+from pytest_genderbias.text.schema import Count, Positive, Rule, Share, at_least, check_fields, one_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
+#: What ``taken_out`` should be.
+_TAKEN_OUT = Rule(
+    "entries of label, group and a share above 0, up to 1", lambda entries: all(0 < share <= 1 for *_, share in entries)
+)
 _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that an interrupted training can be resumed
 
 
@@ -323,7 +327,7 @@ class ClassifierTuning(FineTuning, SuiteSettingsRecipe):
     group: ClassVar[str | None] = "gender"
     data_set: Annotated[str, one_of(*BIOGRAPHIES)] = "wiki_career"
     held_out: Share = 0.3
-    taken_out: TakenOut = ()
+    taken_out: Annotated[TakenOut, _TAKEN_OUT] = ()
     text_column: str = "text"
     label_column: str = "label"
     group_column: str = "group"

@@ -7,20 +7,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, TypeAlias
 
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.recipes.recipe import Row
-from pytest_genderbias.text.schema import Rule
 
 _SPLIT, _TAKEN_OUT, _SAMPLE = 0, 1, 2  #: seeds of the draws, which do not depend on the seed of a training
-TakenOut: TypeAlias = Annotated[
-    tuple[tuple[str, str, Annotated[float, Rule("", exclusiveMinimum=0, maximum=1)]], ...],
-    Rule("entries of label, group and a share above 0, up to 1"),
-]
+TakenOut = tuple[tuple[str, str, float], ...]
 
 
 def hold_out(rows: Sequence[Row], keys: Sequence[str], share: float) -> tuple[list[Row], list[Row]]:

@@ -296,12 +296,10 @@ def _check_keys(kind: type, value: Mapping[str, object], in_file: bool) -> None:
     hints = field_hints(kind)
     needed = required_fields(kind)
     if not in_file:
-        for wrong, how in (
-            (sorted(value.keys() - hints), "got also {}"),
-            (sorted(needed - value.keys()), "{} missing"),
-        ):
-            if wrong:
-                raise Mismatch("", problem=f"expected the keys {', '.join(hints)}, {how.format(', '.join(wrong))}")
+        unknown, missing = (", ".join(sorted(keys)) for keys in (value.keys() - hints, needed - value.keys()))
+        if unknown or missing:
+            how = f"got also {unknown}" if unknown else f"{missing} missing"
+            raise Mismatch("", problem=f"expected the keys {', '.join(hints)}, {how}")
         return
     for key in value:
         if key in getattr(kind, "gone", {}):

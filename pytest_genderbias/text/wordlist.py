@@ -100,15 +100,14 @@ def _read(path: Path, text: str) -> WordList:
     """Read the text of a file, once: many suites share lists, and a changed file has another text."""
     data = parse_map(text, str(path))
     refuse_unknown(data, (*_HEAD, *_BODIES), "a word list")
-    head = {key: take(data, key, str, "the word list") for key in ("list", "title", "source", "licence", "language")}
-    if head["list"] != path.stem:
-        raise DataFileError(
-            f"{path}:{data.lines['list']}: 'list' is {brief(head['list'])}, expected the file's name {brief(path.stem)}"
-        )
+    keys = ("list", "title", "source", "licence", "language")
+    name, title, source, licence, language = (take(data, key, str, "the word list") for key in keys)
+    if name != path.stem:
+        raise data.error_at("list", f"'list' is {brief(name)}, expected the file's name {brief(path.stem)}")
     declared = take(data, "attributes", LocatedMap, "the word list", default={})
     entries = _read_body(data)(data, frozenset(declared))
     _refuse_repeats(entries, path)
-    return WordList(head["list"], head["title"], head["source"], head["licence"], head["language"], path, entries)
+    return WordList(name, title, source, licence, language, path, entries)
 
 
 def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[WordEntry, ...]]:

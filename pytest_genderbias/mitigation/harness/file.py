@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError
-from pytest_genderbias.gates.choice import share_of
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.margin import SHARE, share_of
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
@@ -53,18 +53,7 @@ from pytest_genderbias.text.schema import (
 
 _RUN_SETTINGS = {ABILITY: Ability, **{name: RUN_SETTINGS[name] for name in ("limit", "seed", "batch_tokens")}}
 _PATHS = ("data", "training", "evaluation")  #: settings of recipes that are paths, or names of data sets
-_SHARE_WORDS = "a share of 0 or more, as 0.05 or 5%"
-Budget: TypeAlias = Mapping[
-    str,
-    Annotated[
-        float | str,
-        Rule(
-            _SHARE_WORDS,
-            test=lambda share: share_of(share) is not None,
-            anyOf=[{"type": "number", "minimum": 0}, {"type": "string", "pattern": r"^\s*\d+(\.\d+)?\s*%\s*$"}],
-        ),
-    ],
-]
+Budget: TypeAlias = Mapping[str, Annotated[float | str, SHARE]]
 Seeds: TypeAlias = (
     Count
     | Annotated[tuple[Annotated[int, at_least(0)], ...], Rule("a list of different whole numbers", uniqueItems=True)]

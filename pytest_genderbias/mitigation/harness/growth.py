@@ -26,9 +26,9 @@ from pytest_genderbias.recipes.recipe import Recipe, Row
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.numbers import format_mean
 from pytest_genderbias.text.printable import markdown_table
+from pytest_genderbias.text.schema import read_value
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback

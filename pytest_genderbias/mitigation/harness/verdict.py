@@ -56,8 +56,8 @@ from pytest_genderbias.statistics.inference.reduction import Reduction
 from pytest_genderbias.statistics.inference.sides import SideValues
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
+from pytest_genderbias.text.schema import read_value
 
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.

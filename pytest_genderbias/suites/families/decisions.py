@@ -12,7 +12,6 @@ from typing import Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.decision_differences import (
     balanced_weights,
     exchanged_differences,
@@ -47,7 +46,7 @@ from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
 _OVER = "scenarios"
 _FEW = "too few scenarios, or too few that differ, for an interval"
@@ -237,16 +236,13 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
 
 def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, ...]:
-    rows = take(data, key, LocatedList, "the suite")
     scenarios = []
-    for row, line in zip(rows, rows.lines, strict=True):
-        if not isinstance(row, LocatedMap):
-            raise DataFileError(f"{data.file}:{line}: expected a mapping with the keys {label} and text")
+    for row in take(data, key, list[LocatedMap], "the suite"):
         refuse_unknown(row, (label, "text"), "a decision")
         text, about = take(row, "text", str, "a decision"), take(row, label, str, "a decision")
         read_template(text, data.file, row.lines["text"], {"person"})
         if label == "right" and about not in _RIGHT:
-            raise DataFileError(f"{data.file}:{line}: expected right: yes or no, in quotes, got {about!r}")
+            raise row.error_at("", f"expected right: yes or no, in quotes, got {about!r}")
         scenarios.append(Scenario(about, text))
     if len({scenario.text for scenario in scenarios}) < len(scenarios):
         raise data.error_at(key, f"a text of {key} is there twice; expected each once")

@@ -37,7 +37,7 @@ from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStati
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import LocatedList, LocatedMap, Positive, refuse_unknown, take, take_texts
+from pytest_genderbias.text.schema import LocatedMap, Positive, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _OVER = "prompts and their texts"
@@ -291,15 +291,12 @@ def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
 
 
 def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ...]:
-    rows = take(data, "prompts", LocatedList, "the suite")
     prompts = []
-    for row, line in zip(rows, rows.lines, strict=True):
-        if not isinstance(row, LocatedMap):
-            raise DataFileError(f"{data.file}:{line}: expected a mapping with the keys field, {' and '.join(groups)}")
+    for row in take(data, "prompts", list[LocatedMap], "the suite"):
         refuse_unknown(row, ("field", *groups), "a prompt")
         first, second = (take(row, group, str, "a prompt") for group in groups)
         if first == second:
-            raise DataFileError(f"{data.file}:{line}: the prompt is the same for both groups; expected two texts")
+            raise row.error_at("", "the prompt is the same for both groups; expected two texts")
         prompts.append(Prompt(take(row, "field", str, "a prompt"), first, second))
     if len({prompt.first for prompt in prompts}) < len(prompts):
         raise data.error_at("prompts", "a prompt is there twice; expected each once")

@@ -610,16 +610,12 @@ def _read_combine(
     refuse_unknown(sets, ("typed", "crossed"), "'combine'")
     combinations: dict[str, tuple[Mapping[str, Mapping[str, object]], ...]] = {}
     for name in sets:
-        rules = take(sets, name, LocatedList, "'combine'")
-        for rule, line in zip(rules, rules.lines, strict=True):
-            if not isinstance(rule, LocatedMap):
-                raise DataFileError(f"{data.file}:{line}: expected a mapping from slots to attributes, got {rule!r}")
+        rules = take(sets, name, list[LocatedMap], "'combine'")
+        for rule in rules:
             refuse_unknown(rule, shared, f"a rule of {name!r}")
             for slot, where in rule.items():
                 if not isinstance(where, LocatedMap) or not any(e.matches(where) for e in slots[slot].entries):
-                    raise DataFileError(
-                        f"{data.file}:{rule.lines[slot]}: no word of the slot {slot!r} matches {where!r}"
-                    )
+                    raise rule.error_at(slot, f"no word of the slot {slot!r} matches {where!r}")
         combinations[name] = tuple(rules)
     if "typed" not in combinations:
         raise data.error_at("combine", "'combine' has no 'typed', which is the default; add it")
