@@ -33,7 +33,7 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, tree
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (53_900, 42_000),
+    "lines of code": (53_700, 42_000),
     "lines of core and plugin": (35_700, 23_000),
     "modules": (452, 310),
     "classes": (696, 520),
