@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -232,7 +233,7 @@ class _Table:
     base: str
     trainings: int
     default: Mapping[str, float]
-    suites: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    suites: Mapping[str, Mapping[str, Mapping[str, Any]]]
     cases: int | None = None
 
 
