@@ -243,7 +243,7 @@ def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytes
     result = project.runpytest(MODEL)
     result.assert_outcomes(failed=6)
     result.stdout.fnmatch_lines(
-        ["*disco-terms needs a masked LM*", "*UnknownNameError: no method is called 'projektion'; did you mean projection?*", "*components should be a whole number, got 'two'*",
+        ["*disco-terms needs a masked LM*", "*UnknownNameError: no method is called 'projektion'; did you mean projection?*", "*components should be a whole number of at least 1, got 'two'*",
          "*cda takes part in a training*", "*a method is given by its name*", "*a list of methods is empty*"]
     )  # fmt: skip
     project.runpytest("-k", "role").assert_outcomes(skipped=1, deselected=5)
@@ -362,7 +362,7 @@ MISTAKES = [
     ("{name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3",
      "edge-probe\n    reduces:\n      - {suite: coref-occupation, by: 0.3, superficial: true",
      ":6: superficial compares new heads*the recipe edge-probe left it as it was*for coreference the recipe coreference"),
-    ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' of the reduction should be a share of 0 or more, got a whole number (-1)"),
+    ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' of the reduction should be a number of 0 or more, got a whole number (-1)"),
     ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a whole number (-1)"),
     ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; did you mean seed?"),
     ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1; leave it out for that of the run"),

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
 
 _OVER = "scenarios"
 _FEW = "too few scenarios, or too few that differ, for an interval"
@@ -237,7 +237,9 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
 def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, ...]:
     scenarios = []
-    for row in take(data, key, list[LocatedMap], "the suite"):
+    for row in take(
+        data, key, list[Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]], "the suite"
+    ):
         refuse_unknown(row, (label, "text"), "a decision")
         text, about = take(row, "text", str, "a decision"), take(row, label, str, "a decision")
         read_template(text, data.file, row.lines["text"], {"person"})

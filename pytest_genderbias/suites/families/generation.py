@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStati
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import LocatedMap, Positive, refuse_unknown, take, take_texts
+from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _OVER = "prompts and their texts"
@@ -292,7 +292,8 @@ def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
 
 def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ...]:
     prompts = []
-    for row in take(data, "prompts", list[LocatedMap], "the suite"):
+    of_prompt = Rule(f"a mapping with the keys field, {' and '.join(groups)}")
+    for row in take(data, "prompts", list[Annotated[LocatedMap, of_prompt]], "the suite"):
         refuse_unknown(row, ("field", *groups), "a prompt")
         first, second = (take(row, group, str, "a prompt") for group in groups)
         if first == second:
