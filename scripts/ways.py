@@ -1,8 +1,9 @@
-"""Trace three ways through the package on the demo models, and print the modules in the order in which they are
+"""Trace four ways through the package on the demo models, and print the modules in the order in which they are
 entered.
 
 ``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a
-``mitigate:`` block to its verdict, and ``correct-for`` from the key ``bias_correct_for`` to its effect.
+``mitigate:`` block to its verdict, ``correct-for`` from the key ``bias_correct_for`` to its effect, and ``load`` from the
+spec of a checkpoint to its model.
 
 A module is entered when a function of another module calls one of its functions; consecutive entries of one module
 count once. A room below the road of the way (statistics, scoring, ...) is one step: what its modules call among
@@ -36,6 +37,7 @@ _HELPERS = (
     "gates.wording",
     "mitigation.harness.reduction_texts",
     "measurement.plain_data",
+    "plugin.doors",  # which only looks names up
 )
 _LONGEST_LOOP = 12
 _FORMATTERS = ("format_interval", "format_null", "format_record", "direction_in_words")
@@ -288,11 +290,26 @@ def trace_flag(folder: Path) -> Call:
     return Call("", "", children=[Call(call.module, call.function, call.is_data, True) for call in calls])
 
 
+def trace_load(folder: Path) -> Call:
+    """Trace the loading of a checkpoint, after one that imports what it needs."""
+    from pytest_genderbias import load_model
+
+    load_model("demo-lm")
+    tracer = Tracer()
+    sys.setprofile(tracer.profile)
+    try:
+        load_model("demo-lm")
+    finally:
+        sys.setprofile(None)
+    return tracer.root
+
+
 #: A way, and the rooms whose modules are listed one by one.
 WAYS = {
     "baseline": (trace_baseline, ("gates.",)),
     "mitigate": (trace_mitigation, ("mitigation.harness.", "gates.", "plugin.", "measurement.runner")),
     "correct-for": (trace_flag, ("plugin.", "gates.")),
+    "load": (trace_load, ("models.", "engines.")),
 }
 
 

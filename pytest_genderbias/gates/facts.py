@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
-from pytest_genderbias.text.numbers import format_growth
+from pytest_genderbias.text.numbers import THREE_DIGITS, Write, format_growth
 from pytest_genderbias.text.schema import read_value
 
 #: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
@@ -18,7 +18,7 @@ BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 Bounds = tuple[float | None, ...]
 
 
-def change_in_words(worsening: float | None) -> str:
+def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str:
     """Return how much worse or better a value is.
 
     >>> change_in_words(0.0123), change_in_words(-0.5), change_in_words(0.0), change_in_words(None)
@@ -28,7 +28,7 @@ def change_in_words(worsening: float | None) -> str:
         return "no value"
     if abs(worsening) <= FLOAT_NOISE:
         return "no change"
-    return f"{abs(worsening):.3g} {'worse' if worsening > 0 else 'better'}"
+    return f"{write(abs(worsening))} {'worse' if worsening > 0 else 'better'}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.facts import BaselineFacts, Facts, ReductionFacts, facts_to_dict, read_facts
+from pytest_genderbias.gates.facts import BaselineFacts, Facts, LimitFacts, ReductionFacts, facts_to_dict, read_facts
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     EARLIER_VERDICTS,
@@ -138,6 +138,16 @@ class Judgement:
         """The decision in figures, without the verdict, the suite and the model."""
         first = self.shown[0].text if self.shown else ""
         return first.removeprefix(_subject(self.code, self.suite, self.model))
+
+    @property
+    def gate_name(self) -> str:
+        """The suite, with the name of the gate or baseline entry in brackets, if it has one of its own."""
+        return f"{self.suite} ({self.name})" if self.name else self.suite
+
+    @property
+    def of_limit(self) -> LimitFacts:
+        """What the gate knows of its limit; without figures if it has none."""
+        return self.facts if isinstance(self.facts, LimitFacts) else LimitFacts()
 
     @property
     def of_baseline(self) -> BaselineFacts:

@@ -14,7 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +21,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
@@ -41,7 +41,7 @@ from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.numbers import format_number, format_share
-from pytest_genderbias.text.schema import field_hints, take
+from pytest_genderbias.text.schema import LocatedMap, take
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
@@ -133,14 +133,21 @@ def _over_items(
     Raises:
         UndefinedError: the statistic has no interval over items.
     """
-    interval = measurement.intervals[statistic]
-    if retraining.paired is None or retraining.beyond is None or interval is None:
+    if None in (retraining.paired, retraining.beyond, retraining.spread, measurement.intervals[statistic]):
         raise UndefinedError("no interval over items")
-    level, freedom = Correction(tests).level, max(1.0, interval.items - 1.0)
+    assert retraining.paired is not None and retraining.beyond is not None and retraining.spread is not None
+    level, freedom = Correction(tests).level, max(1.0, _units(measurement, statistic) - 1.0)
     margin, beyond = 0.0 if allowed is None else allowed.amount, math.sqrt(2) * retraining.beyond
-    size = seen_over_items(retraining.paired, beyond, freedom, level, tolerance=margin)
-    red = margin + math.hypot(t_quantile(level, freedom) * retraining.paired, t_quantile(level, math.inf) * beyond)
+    error = retraining.paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
+    of_trainings = max(math.sqrt(2) * retraining.spread, 1e-9 * error)
+    size = seen_over_items(error, beyond, freedom, level, tolerance=margin, trainings=of_trainings)
+    red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * beyond)
     return Seen(size, unit, red, retraining.source)
+
+
+def _units(measurement: Measurement, statistic: str) -> int:
+    """Return the number of items that a comparison would pair."""
+    return len(measurement.item_sums(statistic).by_cluster().labels)
 
 
 def _over_restarts(
@@ -225,16 +232,18 @@ class Retraining:
 class _Table:
     """The trainings of one kind of model.
 
-    ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
+    ``rows`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
     where users bring the cases: the standard error falls with their number, and what a training moves does not.
+    ``abilities`` has the standard deviation of each ability over trainings.
     """
 
     kind: str
     base: str
     trainings: int
+    cases: int | None
+    abilities: Mapping[str, float]
     default: Mapping[str, float]
-    suites: Mapping[str, Mapping[str, Mapping[str, Any]]]
-    cases: int | None = None
+    rows: Mapping[str, Mapping[str, Mapping[str, float | None]]]
 
 
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
@@ -250,7 +259,7 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """
     kind = kind_of(measurement)
     table = _tables().get(kind)
-    row = {} if table is None else table.suites.get(_set_of_items(measurement), {}).get(statistic, {})
+    row = {} if table is None else table.rows.get(_set_of_items(measurement), {}).get(statistic, {})
     if table is None:
         source = f"packaged default for other kinds of model: the median of {len(_tables())}"
         figures: Mapping[str, float | None] = _median_default()
@@ -290,6 +299,19 @@ def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> f
     return max(float(about.distance(end)) - float(about.distance(value)) for end in ends) / NORMAL / math.sqrt(2)
 
 
+def spread_of_abilities(measurement: Measurement) -> Mapping[str, float]:
+    """Return by how much each ability differs between equal trainings, as a standard deviation, by name.
+
+    An ability that no packaged training of this kind of model was asked has the median of those that others were.
+    """
+    table, known = (
+        _tables().get(kind_of(measurement)),
+        [x for one in _tables().values() for x in one.abilities.values()],
+    )
+    own = {} if table is None else table.abilities
+    return {one.name: own.get(one.name, float(np.median(known)) if known else 0.0) for one in measurement.abilities}
+
+
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
     """Return what is known of the spread of a restart in other trainings; ``None`` if nothing is."""
     spread = retraining_of(measurement, statistic).spread
@@ -305,8 +327,8 @@ def kind_of(measurement: Measurement) -> str:
     if role := role_of_abilities(measurement.abilities):
         return role
     tables = _tables().values()
-    of_suite = [table.kind for table in tables if measurement.suite in table.suites]
-    of_main = [table.kind for table in tables if any(measurement.main in rows for rows in table.suites.values())]
+    of_suite = [table.kind for table in tables if measurement.suite in table.rows]
+    of_main = [table.kind for table in tables if any(measurement.main in rows for rows in table.rows.values())]
     for kinds in (of_suite, of_main):
         if len(kinds) == 1:
             return kinds[0]
@@ -356,9 +378,16 @@ def _tables() -> Mapping[str, _Table]:
 
 
 def _read(path: Path) -> _Table:
-    content = read_yaml(path)
-    hints = {name: hint for name, hint in field_hints(_Table).items() if name in content or name != "cases"}
-    return _Table(**{name: take(content, name, hint, "a table of trainings") for name, hint in hints.items()})
+    content, what = read_yaml(path), "a table of trainings"
+    return _Table(
+        take(content, "kind", str, what),
+        take(content, "base", str, what),
+        take(content, "trainings", int, what),
+        take(content, "cases", int, what, None),
+        take(content, "abilities", LocatedMap, what),
+        take(content, "default", LocatedMap, what),
+        take(content, "suites", LocatedMap, what),
+    )
 
 
 @cache

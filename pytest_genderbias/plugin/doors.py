@@ -10,6 +10,8 @@ from typing import Any
 
 #: Modules and functions, by what they do for a run or a command.
 DOORS: Mapping[str, str] = {
+    "properties of a measurement": "reports.junit:add_measurement",
+    "properties of a verdict": "reports.junit:add_judgement",
     "summary of a run": "reports.run_summary:summary_lines",
     "report in words": "reports.run_summary:report_in_words",
     "annotations": "reports.markdown:annotation_lines",

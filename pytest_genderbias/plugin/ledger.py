@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     DIFFERENT,
     NO_BASELINE,
     NOT_STORED,
+    OTHER_MODELS,
     OVER_LIMIT,
     STORED,
     TOO_FEW,
     XFAIL,
+    Unjudged,
 )
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.doors import door

@@ -17,7 +17,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
-from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.numbers import format_duration
 
 if TYPE_CHECKING:
     from pytest_genderbias.measurement.cost import NetworkSize
@@ -72,7 +72,7 @@ def _expected_line(config: pytest.Config) -> str:
     )
     unknown = f", besides {expected.unknown} suites whose time is not known" if expected.unknown else ""
     return (
-        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {_duration(expected.seconds)} on {_cores()}"
+        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on {_cores()}"
         f" cores{unknown}, or less with a GPU or stored scores"
     )
 
@@ -122,14 +122,3 @@ def _rate(width: int) -> float:
 
 def _cores() -> int:
     return os.cpu_count() or 1
-
-
-def _duration(seconds: float) -> str:
-    """Return a time in words.
-
-    >>> _duration(0.2), _duration(75), _duration(600), _duration(10_000)
-    ('1 second', '75 seconds', '10 minutes', '2.8 hours')
-    """
-    if seconds < 100:
-        return counted(max(1, round(seconds)), "seconds")
-    return f"{seconds / 60:.0f} minutes" if seconds < 5400 else f"{seconds / 3600:.2g} hours"

@@ -175,7 +175,7 @@ class Work:
             __tracebackhide__ = True
             item = outcomes.measuring_item(self._config)
             try:
-                return bias_session(self._config).mitigations.mitigate_named(
+                return bias_session(self._config).mitigations.mitigate(
                     require_model(item), method, recipe, data=self._settings.data, **settings
                 )
             except NotApplicableError as error:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.facts import change_in_words
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
@@ -86,9 +87,7 @@ def history_rows(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
 def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[str, ...]:
     """Return the cells of a trace, with its options where there are others of the same suite."""
     last, change = trace.last, trace.worsening()
-    moved = (
-        "" if change is None else "none" if change == 0 else f"{abs(change):.3g} {'worse' if change > 0 else 'better'}"
-    )
+    moved = "" if change is None else change_in_words(change)
     settings = f" {trace.options[:60]}" if (trace.model, trace.suite, trace.statistic) in with_options else ""
     return (
         trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), trace.points[0].date[:10],

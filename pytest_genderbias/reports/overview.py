@@ -11,14 +11,21 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
-from pytest_genderbias.reports.run_verdict import gate_name
-from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.reports.fields import (
+    CONTROL,
+    SHUFFLES,
+    SPLITS,
+    between,
+    cases_in_words,
+    chance_of,
+    change_and_bounds,
+    change_in_full,
+)
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
 from pytest_genderbias.text.numbers import format_figure, format_growth
@@ -64,7 +71,6 @@ _TITLES = {
 }
 _LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
-_WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
 _COLOURS = {FAILED: "red"}
 _LONGEST_ABILITY = 120  #: characters beside a model's name
@@ -217,7 +223,7 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
         notes.no_measure.setdefault(about.no_gate, []).append(subject)
     else:
         side = _SIDES[about.direction].format(f"{about.neutral:g}")
-        cells |= {"neutral": f"{about.neutral:g}", "worse": _WORSE[about.direction], "is worse": side}
+        cells |= {"neutral": f"{about.neutral:g}", "worse": about.direction, "is worse": side}
     if (chance := chance_of(measurement, statistic)) is not None:
         notes.chances.add(chance.kind)
         notes.marked = notes.marked or chance.beyond
@@ -242,7 +248,7 @@ def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
     judgement = settled.judgement
     value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
-        "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite),
+        "suite": one_line(judgement.gate_name), "gate": one_line(judgement.name or judgement.suite),
         "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement), "verdict": settled.verdict,
     }  # fmt: skip
     colour = _COLOURS.get(settled.outcome, "")
@@ -250,7 +256,7 @@ def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
     cells |= {
-        "value": value, "change": _change(judgement, True), "moved": _change(judgement, False),
+        "value": value, **_change(judgement),
         "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)),
     }  # fmt: skip
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
@@ -269,7 +275,7 @@ def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     margin, sees = judgement.of_baseline.margin, judgement.of_baseline.sees
     cells = {"margin": "" if margin is None else format_figure(margin)}
     if sees is None or not sees.unit > 0:
-        return {**cells, "change": _change(judgement, True), "moved": _change(judgement, False)}
+        return {**cells, **_change(judgement)}
     notes.trainings[one_line(sees.retraining)] = None
     part = judgement.of_baseline.release
     notes.of_public |= part is not None and sees.unit > 1.001 * sum(part.then) / len(part.then)  # beyond rounding
@@ -303,24 +309,13 @@ def _in_signs(bound: str) -> str:
     return bound.replace(" for other items", ", other items")
 
 
-def _change(judgement: Judgement, bounds: bool) -> str:
-    """Return how much worse or better a statistic is, or between which bounds it lies."""
-    worse, interval = judgement.difference, judgement.interval
-    if worse is None:
-        return between(interval, format_figure) if interval is not None else ""
-    change = size_of_change(worse, format_figure) or "no change"
-    if interval is None or not bounds:
-        return change
-    if interval.high - interval.low <= FLOAT_NOISE:
-        return f"{change}, {_sameness(interval.over)}"
-    return f"{change} ({bounds_of_change(worse, interval, format_figure)})"
-
-
-def _sameness(over: str) -> str:
-    """Return what bounds without a width say."""
-    if over.startswith(WHOLE_SUITE):
-        return "exact"
-    return f"the same in every {'restart' if over.startswith('restarts') else 'item'}"
+def _change(judgement: Judgement) -> dict[str, str]:
+    """Return how much worse or better a statistic is, with and without bounds; or between which bounds it lies."""
+    if judgement.difference is None:
+        bounds = "" if judgement.interval is None else between(judgement.interval, format_figure)
+        return {"change": bounds, "moved": bounds}
+    moved, _ = change_and_bounds(judgement, format_figure)
+    return {"change": change_in_full(judgement, format_figure), "moved": moved}
 
 
 # Layout.

@@ -12,6 +12,7 @@ from pathlib import Path
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports.fields import Cell
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.text.printable import cut, json_text
 
@@ -21,8 +22,6 @@ _OURS = ("suite", "model", "rank")
 _FORMULA = "=+-@＝＋－＠\t\r\n"  #: with which a spreadsheet begins a formula
 _LONGEST = 10_000  #: characters of a cell
 _LARGEST = 2**63
-
-Cell = str | float | int | bool | None
 
 
 def write_records(report: RunReport, path: Path) -> None:

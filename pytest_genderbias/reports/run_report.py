@@ -12,7 +12,7 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.reasons import Unjudged
+from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_stored
 from pytest_genderbias.measurement.variance import ValueVariance

@@ -69,11 +69,6 @@ def broken_tests(report: RunReport) -> list[FinishedTest]:
     return [test for test in report.tests if test.outcome == FAILED and test.test not in judged]
 
 
-def gate_name(judgement: Judgement) -> str:
-    """Return the suite of a judgement, with the name of its gate or baseline entry in brackets, if it has one."""
-    return f"{judgement.suite} ({judgement.name})" if judgement.name else judgement.suite
-
-
 def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
     """Return what a failing test shows of a judgement: at least one line.
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.wording import direction_in_words
 from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
 from pytest_genderbias.measurement.fit import NO_DATA, OTHER_MODEL, OTHER_SETTINGS, Fit
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.columns import columns, one_line, paragraph
+from pytest_genderbias.text.columns import columns, one_line, paragraph, together
 from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.numbers import format_duration
 from pytest_genderbias.text.wordlist import WordList, load_wordlist
 
 _WHY = {
@@ -62,21 +64,21 @@ def _by_reason(fits: Iterable[Fit], known: str, width: int) -> Iterator[str]:
 
     Of missing data the first clause is enough: the page that the title names says where to get them.
     """
-    names: dict[str, list[str]] = {}
-    for fit in fits:
-        reason = fit.reason.removesuffix(known).removeprefix("needs ")
-        if fit.obstacle == NO_DATA:
-            reason = reason.partition("; ")[0].removesuffix(" in a folder named by --bias-data=DIR")
-        names.setdefault(reason, []).append(fit.suite.name)
-    for reason, suites in names.items():
+    for reason, suites in together((_reason(fit, known), fit.suite.name) for fit in fits).items():
         yield paragraph(f"{', '.join(suites)}: {reason}", width, "    ", "  ")
+
+
+def _reason(fit: Fit, known: str) -> str:
+    reason = fit.reason.removesuffix(known).removeprefix("needs ")
+    if fit.obstacle != NO_DATA:
+        return reason
+    return reason.partition("; ")[0].removesuffix(" in a folder named by --bias-data=DIR")
 
 
 def _count(cases: int | None) -> str:
     return "its own" if cases is None else f"{cases:,}"
 
 
-_WORSE = {"higher": "higher", "lower": "lower", "away": "away from it"}
 _INDENT = "  "
 _LONGEST_CASE = 200  #: characters of a case that are shown
 
@@ -125,7 +127,7 @@ def _times(work: Work, width: int) -> str:
     rows = [("", *(machine.name for machine in MACHINES))]
     for size in SIZES:
         times = (
-            duration(work.seconds(size, machine)) + ("" if size.name in machine.measured else "*")
+            format_duration(work.seconds(size, machine)) + ("" if size.name in machine.measured else "*")
             for machine in MACHINES
         )
         rows.append((size.name, *times))
@@ -134,18 +136,6 @@ def _times(work: Work, width: int) -> str:
         " (*: from the rate of another machine or size)"
     )
     return f"{paragraph(head, width)}\n{columns(rows, width, right=range(1, len(MACHINES) + 1))}"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in a unit that suits them.
-
-    >>> duration(0.02), duration(4.26), duration(90), duration(5400)
-    ('< 0.1 s', '4.3 s', '90 s', '1.5 h')
-    """
-    if seconds < 0.1:
-        return "< 0.1 s"
-    unit, length = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 5400 else ("h", 3600)
-    return f"{seconds / length:.1f} {unit}" if seconds / length < 10 else f"{seconds / length:,.0f} {unit}"
 
 
 def word_lists(suite: Suite) -> list[WordList]:
@@ -174,7 +164,7 @@ def _statistics(statistics: Mapping[str, Statistic], width: int) -> str:
     rows = [("", "neutral", "worse", "")]
     for name, statistic in statistics.items():
         meaning = statistic.meaning + (" (no gate takes it)" if statistic.no_gate else "")
-        rows.append((name, f"{statistic.neutral:g}", _WORSE[statistic.direction], meaning))
+        rows.append((name, f"{statistic.neutral:g}", direction_in_words(statistic.direction), meaning))
     return columns(rows, width, right=[1], wrap=True)
 
 

@@ -8,10 +8,12 @@ import textwrap
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from pytest_genderbias.escaping import printable
 
 NARROWEST = 40  #: columns that texts take at least
+Key = TypeVar("Key")
 _GAP = "  "
 _LONGEST = 60  #: columns of a cell with words of others
 _LONGEST_LINE = 4_000  #: characters of a line of prose, which may hold texts of others
@@ -171,6 +173,18 @@ def columns(
         else:
             lines.append(one_line(f"{before}{last}".rstrip(), max(NARROWEST, width)))
     return "\n".join(lines)
+
+
+def together(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    """Return the names that have something in common, such as a reason, each once and in their order.
+
+    >>> together([("too few", "weat"), ("no data", "bios"), ("too few", "ceat"), ("too few", "weat")])
+    {'too few': ['weat', 'ceat'], 'no data': ['bios']}
+    """
+    names: dict[Key, dict[str, None]] = {}
+    for key, name in pairs:
+        names.setdefault(key, {})[name] = None
+    return {key: list(same) for key, same in names.items()}
 
 
 def rows_or_blocks(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import partial
 
 Write = Callable[[float], str]
 _ZERO = 1e-9  #: what floating-point sums leave of nothing
@@ -19,6 +20,10 @@ def format_number(value: float | None, digits: int = 4) -> str:
     ('0.1235', '0.123456', '-')
     """
     return "-" if value is None else f"{value:.{digits}g}"
+
+
+#: Writes a number with three significant digits.
+THREE_DIGITS: Write = partial(format_number, digits=3)
 
 
 def format_decimals(value: float | None, places: int = 4) -> str:
@@ -109,6 +114,18 @@ def counted(n: int, things: str) -> str:
         if things.endswith(plural):
             return f"1 {things[: -len(plural)]}{singular}"
     return f"1 {things}"
+
+
+def format_duration(seconds: float) -> str:
+    """Return seconds in a unit that suits them.
+
+    >>> format_duration(0.02), format_duration(4.26), format_duration(90), format_duration(5400)
+    ('< 0.1 s', '4.3 s', '90 s', '1.5 h')
+    """
+    if seconds < 0.1:
+        return "< 0.1 s"
+    unit, length = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 5400 else ("h", 3600)
+    return f"{seconds / length:.1f} {unit}" if seconds / length < 10 else f"{seconds / length:,.0f} {unit}"
 
 
 def approximate(number: int) -> str:

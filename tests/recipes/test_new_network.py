@@ -14,7 +14,7 @@ from support.tiny_checkpoints import CAUSAL, MASKED, make_network
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation import make_method, make_recipe, mitigate
-from pytest_genderbias.recipes.new_network import new_network
+from pytest_genderbias.recipes.heads import new_network
 from pytest_genderbias.recipes.recipe import Training
 
 
@@ -99,7 +99,7 @@ def test_sizes_that_cannot_be(sizes, message):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"weights": "random"}, "weights should be one of given, new, got 'random'"),
+        ({"weights": "random"}, "weights should be given or new, got 'random'"),
         ({"weights": "given", "layers": 2}, "layers is a size of a new network; set weights to new"),
         ({"layers": 0}, "layers should be"),
         ({"heads": 1.5}, "heads"),

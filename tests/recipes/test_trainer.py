@@ -240,8 +240,8 @@ def test_arguments_are_checked():
     [
         ("weight_decay", "1e-2", "should be a number, got '1e-2'"),
         ("gradient_accumulation_steps", 2.0, "should be a whole number, got 2.0"),
-        ("gradient_accumulation_steps", 0, "should be a number above 0, got 0"),
-        ("num_train_epochs", 0.0, r"should be a number above 0, got 0\.0"),
+        ("gradient_accumulation_steps", 0, "should be above 0, got 0"),
+        ("num_train_epochs", 0.0, r"should be above 0, got 0\.0"),
         ("bf16", "yes", "should be true or false, got 'yes'"),
         ("logging_steps", True, "should be a number, got True"),
         ("disable_tqdm", True, "is decided by the recipe"),

@@ -6,14 +6,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, fields, replace
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import Stored
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
@@ -21,10 +20,12 @@ from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.printable import markdown_table
+from pytest_genderbias.text.schema import read_value
 
 NO_METHOD = "none"  #: the method of the models before a mitigation
 OWN_HEAD, NEW_HEAD = "before retraining", "after retraining"
 LEVEL = 0.05  #: a point with a p value counts below it (orgad2022, appendix A.4.3)
+_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -119,11 +120,8 @@ class AgreementRow:
 
 
 @dataclass(frozen=True)
-class AgreementStudy(Stored):
+class AgreementStudy:
     """All points, and the agreement of each pair of figures, before and after retraining."""
-
-    form: ClassVar[int] = 1
-    called: ClassVar[str] = "agreement"
 
     points: tuple[AgreementPoint, ...]
     rows: tuple[AgreementRow, ...]
@@ -166,6 +164,19 @@ class AgreementStudy(Stored):
         counted = [point for point in self.points if _is_significant(point, intrinsic)]
         figures = [(point, point.intrinsic.get(intrinsic), point.extrinsic(head).get(extrinsic)) for point in counted]
         return [(point, x, y) for point, x, y in figures if x is not None and y is not None]
+
+    def to_dict(self) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads."""
+        return {"schema": _SCHEMA, **{f.name: as_plain(getattr(self, f.name)) for f in fields(self)}}
+
+    @classmethod
+    def from_dict(cls, data: object) -> AgreementStudy:
+        """Return what :meth:`to_dict` wrote.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type.
+        """
+        return read_value(cls, read_schema(from_plain(data, "agreement"), _SCHEMA, "agreement"), "agreement")
 
     def table(self) -> str:
         """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining
@@ -235,9 +246,13 @@ def measure_points(
     """
     for method, alone in _models_of(runs):
         figures, p_values = _values(alone, intrinsic)
-        with _heads(alone, method) if new_heads else _own_head(alone) as (own, renewed):
-            own_head, _ = _values(own, extrinsics)
-            new_head = {} if renewed is None else _values(renewed, extrinsics)[0]
+        new_head: dict[str, float | None] = {}
+        if new_heads:
+            with _with_new_heads(alone, method) as renewed:  # one folder, and so the same held-out texts
+                own_head, _ = _values(replace(alone, folder=renewed.folder), extrinsics)
+                new_head, _ = _values(renewed, extrinsics)
+        else:
+            own_head, _ = _values(alone, extrinsics)
         yield AgreementPoint(method, alone.seeds[0], figures, p_values, own_head, new_head)
 
 
@@ -319,9 +334,8 @@ def _same_weights(run: MitigationRun, model: ModelOrSpec, other: ModelOrSpec) ->
     return first is not None and first == second
 
 
-@contextmanager
-def _heads(alone: MitigationRun, method: str) -> Iterator[tuple[MitigationRun, MitigationRun]]:
-    """Yield the run as it is, and with a new head. Both have one folder, and so the same held-out texts.
+def _with_new_heads(alone: MitigationRun, method: str) -> AbstractContextManager[MitigationRun]:
+    """Return a context manager that yields the run with a new head.
 
     Raises:
         SettingError: the run has no recipe that trains.
@@ -331,13 +345,7 @@ def _heads(alone: MitigationRun, method: str) -> Iterator[tuple[MitigationRun, M
             f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give it"
             " one (recipe=...), or leave new heads out (new_heads=False)"
         )
-    with run_with_new_heads(alone) as renewed:
-        yield replace(alone, folder=renewed.folder), renewed
-
-
-@contextmanager
-def _own_head(alone: MitigationRun) -> Iterator[tuple[MitigationRun, None]]:
-    yield alone, None
+    return run_with_new_heads(alone)
 
 
 def _values(

@@ -32,6 +32,7 @@ from pytest_genderbias.mitigation.methods.registry import (
 )
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.recipes.recipe import Recipe
+from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
 from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import plain
@@ -49,6 +50,7 @@ from pytest_genderbias.text.schema import (
     field_hints,
     refuse_unknown,
     take,
+    without_null,
 )
 
 _RUN_SETTINGS = {ABILITY: Ability, **{name: RUN_SETTINGS[name] for name in ("limit", "seed", "batch_tokens")}}
@@ -344,11 +346,22 @@ def mitigation_schema(maker: Any) -> Schema:
     return schema
 
 
+def _ranges(kind: type[object]) -> dict[str, Any]:
+    """Return the annotations of the settings of a method or a recipe; those of recipes have their ranges apart."""
+    of_recipe = RANGES if issubclass(kind, TrainingSettings) else {}
+    hints = field_hints(kind)
+    null = {key for key, hint in hints.items() if without_null(hint) is not hint}
+    return {
+        key: (of_recipe[key] | None if key in null else of_recipe[key]) if key in of_recipe else hint
+        for key, hint in hints.items()
+    }
+
+
 def _part_schema(maker: Any, kinds: Mapping[str, type[object]]) -> Schema:
     """Return the schema of a method or a recipe: its name, or a mapping with its name and settings."""
     named: list[Schema] = [
         {
-            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in field_hints(kind).items()}},
+            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in _ranges(kind).items()}},
             "required": ["name"],
             "additionalProperties": False,
         }

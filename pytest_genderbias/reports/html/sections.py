@@ -8,11 +8,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.wording import format_chance
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports import run_tables
-from pytest_genderbias.reports.chance import SPLITS, chance_of
+from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of
 from pytest_genderbias.reports.html.gates import GateText, worse_cell
 from pytest_genderbias.reports.html.tables import (
     PageCell,
@@ -26,11 +24,11 @@ from pytest_genderbias.reports.html.tables import (
     number_cell,
 )
 from pytest_genderbias.reports.run_report import NotJudged, RunReport
-from pytest_genderbias.reports.shared_texts import between, cases_in_words
+from pytest_genderbias.reports.run_tables import run_tables
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.about import SuiteAbout
 from pytest_genderbias.suites.summary import Record
-from pytest_genderbias.text.numbers import counted, format_number
+from pytest_genderbias.text.numbers import counted, format_bounds, format_number
 
 _TITLES = {
     "gates-then-and-now": "Then and now",
@@ -46,15 +44,6 @@ _KINDS = {
     "growth": "gates-then-and-now", "drift": "drift", "mitigation": "mitigations", "retrained": "mitigations", "resilience": "mitigations", "variance": "variances",
 }  # fmt: skip
 _LEADING_NUMBER = re.compile(r"\(?(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)")
-_COMPARED = (
-    PageColumn("Suite", head=True, wide=True),
-    PageColumn("Model"),
-    PageColumn("Value", numeric=True),
-    PageColumn("Than"),
-    PageColumn("Worse by", numeric=True),
-    PageColumn("p (Holm)", numeric=True),
-    PageColumn("Better"),
-)
 
 
 def place_of(figure: PageFigure, suite_ids: Mapping[str, str]) -> str:
@@ -87,18 +76,10 @@ def _tables(report: RunReport, suite_ids: Mapping[str, str]) -> Iterator[PagePar
             ),
         )
         yield _part("overview", make_overview(report.measurements, suite_ids), lead=lead)
-    if report.comparisons or report.not_compared:
-        rows = [_compared(one) for one in report.comparisons]
-        table = make_table("comparisons-table", _TITLES["comparisons"], _COMPARED, rows) if rows else None
-        yield _part("comparisons", table, run_tables.comparison_notes(report.comparisons, report.not_compared))
-    headers, reductions = run_tables.reduction_rows(report.judgements)
-    if reductions:
-        yield _part("mitigations", _table("mitigations", headers, reductions))
-    if report.variances:
-        shares = run_tables.variance_rows(report.variances)
-        table = _table("variances", run_tables.VARIANCES, shares) if shares else None
-        notes = [*(run_tables.VARIANCE_NOTES if shares else ()), *run_tables.variance_reasons(report.variances)]
-        yield _part("variances", table, notes)
+    known = (report.comparisons or None, report.not_compared, report.variances or None)
+    for one in run_tables(report.judgements, *known):
+        if one.kind in _TITLES:
+            yield _part(one.kind, _table(one.kind, one.headers, one.rows) if one.rows else None, one.notes)
 
 
 def _part(part_id: str, table: PageTable | None, notes: Iterable[str] = (), lead: tuple[str, ...] = ()) -> PagePart:
@@ -115,27 +96,16 @@ def make_not_judged(tests: Sequence[NotJudged]) -> PagePart | None:
     return PagePart("not-judged", title, _table("not-judged", ("test", "model", "reason"), rows, title), lead)
 
 
-def _compared(one: Comparison) -> PageRow:
-    texts = dict(zip(run_tables.COMPARED, run_tables.comparison_cells(one), strict=True))
-    bounds = tuple(filter(None, (texts["95 % bounds"], f"over {texts['over']}" if texts["over"] else "")))
-    return PageRow(
-        (
-            naming_cell(texts["suite"], texts["statistic"]),
-            PageCell(texts["model"]),
-            _numeric_cell(texts["value"]),
-            PageCell(texts["than"], (texts["its value"],)),
-            replace(_numeric_cell(texts["worse by"]), notes=bounds),
-            _numeric_cell(texts["p (Holm)"]),
-            PageCell(texts["better"]),
-        )
-    )
-
-
 def _table(part_id: str, headers: Iterable[str], rows: Sequence[Sequence[str]], title: str = "") -> PageTable:
     """Return a table of texts; a column of numbers is sorted as such."""
     numeric = [all(_number(row[i]) is not None or row[i] in ("", "-") for row in rows) for i in range(len(rows[0]))]
     columns = tuple(
-        PageColumn(header[:1].upper() + header[1:], numeric=of_numbers, head=i == 0, wide=i == 0)
+        PageColumn(
+            header if header.startswith("p ") else header[:1].upper() + header[1:],
+            numeric=of_numbers,
+            head=i == 0,
+            wide=i == 0,
+        )
         for i, (header, of_numbers) in enumerate(zip(headers, numeric, strict=True))
     )
     cells = [
@@ -225,22 +195,10 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
     rows = []
     shown = sorted(_largest(measurements), key=lambda one: (one.suite, one.model))
     for one in shown:
-        name, about = one.main, one.statistics[one.main]
-        suite = naming_cell(one.suite, name, about.meaning, suite_ids[one.suite])
-        rows.append(
-            PageRow(
-                (
-                    suite,
-                    PageCell(_subject(one, shown)),
-                    number_cell(one.value),
-                    _interval(one, name, one.intervals[name]),
-                    worse_cell(about),
-                    _chance(one, name),
-                    PageCell(cases_in_words(one), key=one.n),
-                    PageCell(one.ability),
-                )
-            )
-        )
+        model, value, interval, _, *others = _cells(Figure(one, one.main), shown)
+        suite = naming_cell(one.suite, one.main, one.statistics[one.main].meaning, suite_ids[one.suite])
+        scored = PageCell(cases_in_words(one), key=one.n)
+        rows.append(PageRow((suite, model, value, interval, *others, scored, PageCell(one.ability))))
     return make_table("overview-table", "Main figures of all suites", _OVERVIEW, rows)
 
 
@@ -291,18 +249,19 @@ def _statistics(measurements: Sequence[Measurement]) -> dict[str, None]:
 def _value_rows(measurements: Sequence[Measurement], name: str) -> Iterator[PageRow]:
     """Yield a row for each model that has the statistic; the first says what the statistic is."""
     for number, one in enumerate([one for one in measurements if name in one.values]):
-        about = one.statistics[name]
-        yield PageRow(
-            (
-                PageCell(name, () if number else (about.meaning,)),
-                PageCell(_subject(one, measurements)),
-                number_cell(one.values[name]),
-                _interval(one, name, one.intervals[name]),
-                _interval(one, name, one.bounds[name], "not every case was scored"),
-                worse_cell(about),
-                _chance(one, name),
-            )
-        )
+        title = PageCell(name, () if number else (one.statistics[name].meaning,))
+        yield PageRow((title, *_cells(Figure(one, name), measurements)))
+
+
+def _cells(figure: Figure, among: Sequence[Measurement]) -> tuple[PageCell, ...]:
+    """Return the cells of a figure from its model on: the model, the value, both intervals, which way is worse, and
+    what chance gives.
+    """
+    one, name = figure
+    return (
+        PageCell(_subject(one, among)), number_cell(figure.value), _interval(one, name, figure.interval),
+        _interval(one, name, one.bounds[name], "not every case was scored"), worse_cell(figure.about), _chance(one, name),
+    )  # fmt: skip
 
 
 def _interval(measurement: Measurement, name: str, interval: Interval | None, why_not: str = "") -> PageCell:
@@ -316,7 +275,7 @@ def _interval(measurement: Measurement, name: str, interval: Interval | None, wh
         return PageCell("-", (reason,) if reason else (), "")
     if interval.low == interval.high:
         return PageCell("exact", (f"over {interval.over}",), 0.0)
-    return PageCell(between(interval, format_number), (f"over {interval.over}",), interval.high - interval.low)
+    return PageCell(between(interval), (f"over {interval.over}",), interval.high - interval.low)
 
 
 def _chance(measurement: Measurement, name: str) -> PageCell:
@@ -328,7 +287,7 @@ def _chance(measurement: Measurement, name: str) -> PageCell:
     if null is None:
         of = "random splits of the words" if chance.kind == SPLITS else "the suite's own control"
         return PageCell(chance.in_words(format_number), (f"{beyond}: {of}",), chance.figures[0])
-    range_of = f"{format_number(null.low)} to {format_number(null.high)}"
+    range_of = format_bounds(null.low, null.high)
     return PageCell(range_of, (f"{beyond}: {format_chance(null)} of shuffles are as bad",), null.p_value)
 
 

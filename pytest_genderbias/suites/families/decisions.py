@@ -7,11 +7,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.decision_differences import (
     balanced_weights,
     exchanged_differences,
@@ -23,18 +24,14 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
-from pytest_genderbias.suites.families.shared.chat_choice import (
-    CHAT_ROLES,
-    FLOOR,
-    NEEDS,
-    cannot_do,
-    scored_facts,
-)
+from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, NEEDS
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
+    FLOOR,
+    cannot_do,
     competence_of,
     mass_statistic,
     refuse_unable,
@@ -43,10 +40,10 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, refuse_unknown, take
 
 _OVER = "scenarios"
 _FEW = "too few scenarios, or too few that differ, for an interval"
@@ -157,18 +154,19 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
-        groups = read_groups(data, most=2)
+        groups = read_two_groups(data)
         names = read_slot(data, "names", beside)
         sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
         if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
-            raise data.error_at(
-                "names", f"expected as many names of each group, got {sizes[0]} and {sizes[1]} of {len(names.entries)}"
+            raise DataFileError(
+                f"{data.file}:{data.lines['names']}: expected as many names of each group, got {sizes[0]} and"
+                f" {sizes[1]} of {len(names.entries)}"
             )
         described = take(data, "described", LocatedMap, "the suite")
         refuse_unknown(described, groups, "'described'")
         texts = tuple(take(described, group, str, "'described'") for group in groups)
         scenarios, controls = _read_scenarios(data, "scenarios", "field"), _read_scenarios(data, "controls", "right")
-        return DecisionsBody((groups[0], groups[1]), names, (texts[0], texts[1]), scenarios, controls)
+        return DecisionsBody(groups, names, (texts[0], texts[1]), scenarios, controls)
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
@@ -236,18 +234,19 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
 
 def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, ...]:
+    rows = take(data, key, LocatedList, "the suite")
     scenarios = []
-    for row in take(
-        data, key, list[Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]], "the suite"
-    ):
+    for row, line in zip(rows, rows.lines, strict=True):
+        if not isinstance(row, LocatedMap):
+            raise DataFileError(f"{data.file}:{line}: expected a mapping with the keys {label} and text")
         refuse_unknown(row, (label, "text"), "a decision")
         text, about = take(row, "text", str, "a decision"), take(row, label, str, "a decision")
         read_template(text, data.file, row.lines["text"], {"person"})
         if label == "right" and about not in _RIGHT:
-            raise row.error_at("", f"expected right: yes or no, in quotes, got {about!r}")
+            raise DataFileError(f"{data.file}:{line}: expected right: yes or no, in quotes, got {about!r}")
         scenarios.append(Scenario(about, text))
     if len({scenario.text for scenario in scenarios}) < len(scenarios):
-        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
+        raise DataFileError(f"{data.file}:{data.lines[key]}: a text of {key} is there twice; expected each once")
     return tuple(scenarios)
 
 
@@ -286,6 +285,11 @@ class _Decided:
     logits: FloatArray
     yes: FloatArray
     mass: FloatArray
+
+
+def _scenario_facts(answer: Answer) -> Facts:
+    numbers = answer.units * answer.cases.cases_per_unit
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
 
 
 def _decided(answer: Answer) -> _Decided:
@@ -355,7 +359,7 @@ def _name_cases(persons: tuple[tuple[str, ...], tuple[str, ...]]) -> TextCases:
 
 def _items(answers: Mapping[str, Answer], floor: float, weights: _Weights) -> dict[str, NDArray[np.generic]]:
     """Return difference and probabilities of yes by scenario, the controls, and the reason why no bias has a value."""
-    facts, decided = scored_facts(answers["scenarios"]), _decided(answers["scenarios"])
+    facts, decided = _scenario_facts(answers["scenarios"]), _decided(answers["scenarios"])
     controls, right, asked = _control_answers(answers.get(CONTROLS))
     reason = cannot_do(
         decided.mass, floor, right, asked, _CHANCE, "controls", "the controls, whose answer hangs on no person"
@@ -380,7 +384,7 @@ def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArra
     """Return the controls, the share of persons with the right answer, and ones; nothing where they were not asked."""
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
-    known, control = scored_facts(answer), _decided(answer)
+    known, control = _scenario_facts(answer), _decided(answer)
     by_person = control.yes.mean(axis=-1).reshape(len(control.mass), -1, 1)
     says_yes = choices(np.concatenate([by_person, 1 - by_person], axis=-1).reshape(-1, 2))[:, 0]
     share = says_yes.reshape(len(control.mass), -1).mean(axis=1)

@@ -36,8 +36,8 @@ from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
-from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR
-from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, refuse_unable
+from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES
+from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, FLOOR, refuse_unable
 from pytest_genderbias.suites.families.shared.inference_chat import (
     PREMISES,
     asked_controls,
@@ -310,8 +310,8 @@ class Nli(Family[NliBody, NliOptions]):
             raise NotApplicableError("the option verbaliser is for causal LMs; remove it for a classifier")
         if context.role in CHAT_ROLES and options["verbaliser"] is None:
             return {
-                "cases": asked_pairs(self.space(body, options), _OTHERWISE),
-                CONTROLS: asked_controls(_OTHERWISE),
+                "cases": asked_pairs(self.space(body, options), context.role, _OTHERWISE),
+                CONTROLS: asked_controls(context.role, _OTHERWISE),
             }
         query = self.query(body, options)
         questions = {"cases": Question(self.space(body, options), query)}

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.inference import LABELS
 from pytest_genderbias.statistics.multiple_choice import choices, option_probabilities
 from pytest_genderbias.suites.asked_pairs import AskedPairs
-from pytest_genderbias.suites.cases import Answer, Cases, Question, TextCases
-from pytest_genderbias.suites.families.shared.chat_choice import LETTERS, cannot_do, messages
-from pytest_genderbias.suites.query import ChatAnswers
+from pytest_genderbias.suites.cases import Answer, Cases, Question
+from pytest_genderbias.suites.families.shared.asking import asked, messages, query_for
+from pytest_genderbias.suites.families.shared.chat_task import cannot_do
 
 if TYPE_CHECKING:
     from pytest_genderbias.statistics.inference.item_sums import FloatArray
@@ -73,23 +73,26 @@ def ask(premise: str, hypothesis: str) -> list[str]:
     <BLANKLINE>
     Reply with A, B or C only.
     """
-    text = f"Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?"
-    return messages(text, OPTIONS)
+    return messages(_text(premise, hypothesis), OPTIONS)
 
 
-def asked_pairs(pairs: Cases, otherwise: str) -> Question:
+def _text(premise: str, hypothesis: str) -> str:
+    return f"Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?"
+
+
+def asked_pairs(pairs: Cases, role: str, otherwise: str) -> Question:
     """Return the question about pairs to a chat model. ``otherwise``: what to do with a model that has no chat
     template.
     """
-    return Question(AskedPairs(pairs, ORDERS, ask), ChatAnswers(LETTERS, otherwise))
+    return Question(AskedPairs(pairs, ORDERS, ask), query_for(role, len(OPTIONS), otherwise))
 
 
-def asked_controls(otherwise: str) -> Question:
+def asked_controls(role: str, otherwise: str) -> Question:
     """Return the question about the controls, which are always asked."""
     rows = [(pair, LABELS.index(label)) for label, pairs in CONTROLS.items() for pair in pairs]
-    texts = [(message,) for pair, _ in rows for message in ask(*pair)]
-    facts = {"gold": np.repeat([gold for _, gold in rows], ORDERS)}
-    return Question(TextCases(texts, facts=facts, cases_per_unit=ORDERS), ChatAnswers(LETTERS, otherwise), whole=True)
+    facts = {"gold": np.asarray([gold for _, gold in rows])}
+    texts = [(_text(*pair), OPTIONS) for pair, _ in rows]
+    return asked(texts, facts, role, whole=True, otherwise=otherwise)
 
 
 def label_probabilities(answer: Answer) -> tuple[FloatArray, FloatArray]:
