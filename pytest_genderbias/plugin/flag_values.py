@@ -22,7 +22,7 @@ from pytest_genderbias.plugin.executors import EXECUTORS, check_address
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import Count, Mismatch, Rule, fit, one_of, words
+from pytest_genderbias.text.schema import Count, Mismatch, fit, one_of, words
 from pytest_genderbias.text.suggestions import expected_instead
 
 _SIZE_UNITS = {
@@ -203,9 +203,7 @@ def workers(text: str, origin: Origin) -> tuple[int, int]:
 
 
 #: The parser of the comparisons to correct for.
-correction = value(
-    Annotated[Literal["model", "module", "none"] | Count, Rule("model, module, none, or a whole number of at least 1")]
-)
+correction = value(Literal["model", "module", "none"] | Count)
 
 
 def margin(text: str, origin: Origin) -> Margin:

@@ -97,6 +97,37 @@ class SchemaMaker:
             **({"allOf": rules} if rules else {}),
         }  # fmt: skip
 
+    def entry(self, kind: type, run_settings: Mapping[str, Any], gated: bool) -> Schema:
+        """Return the schema of an entry with ``suite``, ``statistic`` and ``settings``.
+
+        Args:
+            kind: the dataclass.
+            run_settings: annotations of the settings that it may have besides the options of the suite.
+            gated: whether its statistic has to be one that gates take.
+        """
+        schema = self.object(kind)
+        names = suite_names()
+        schema["properties"]["suite"]["anyOf"] = [{"enum": names}, {"pattern": _FILE}]
+        by_content: dict[str, tuple[list[str], Schema]] = {}
+        for name in names:
+            content = self._of_suite(load_suite(name), run_settings, gated)
+            by_content.setdefault(repr(content), ([], content))[0].append(name)
+        cases = [
+            {"if": {"properties": {"suite": {"enum": some}}, "required": ["suite"]}, "then": {"properties": content}}
+            for some, content in by_content.values()
+        ]
+        return {**schema, "allOf": [*schema.get("allOf", []), *cases]}
+
+    def _of_suite(self, suite: Suite, run_settings: Mapping[str, Any], gated: bool) -> Schema:
+        statistics = [name for name, about in suite.statistics.items() if not gated or not about.no_gate]
+        options = {
+            name: {**self.of(option.hint), **_described(option.meaning)}
+            for name, option in suite.family.options.items()
+        }
+        run = {name: self.of(hint) for name, hint in run_settings.items()}
+        settings = {"properties": {**run, **options}, "additionalProperties": False}
+        return {"statistic": {"enum": statistics}, "settings": settings}
+
 
 def _of_rule(rule: Beside) -> Schema:
     """Return a rule on keys as a JSON Schema."""
@@ -201,42 +232,7 @@ class _ReportSchemas(SchemaMaker):
         return {**schema, "properties": properties, "required": list(properties)}
 
 
-class EntrySchemas(SchemaMaker):
-    """Makes the schemas of entries that name a suite: which statistics and settings they may have."""
-
-    def entry(self, kind: type, run_settings: Mapping[str, Any], gated: bool) -> Schema:
-        """Return the schema of an entry with ``suite``, ``statistic`` and ``settings``.
-
-        Args:
-            kind: the dataclass.
-            run_settings: annotations of the settings that it may have besides the options of the suite.
-            gated: whether its statistic has to be one that gates take.
-        """
-        schema = self.object(kind)
-        names = suite_names()
-        schema["properties"]["suite"]["anyOf"] = [{"enum": names}, {"pattern": _FILE}]
-        by_content: dict[str, tuple[list[str], Schema]] = {}
-        for name in names:
-            content = self._of_suite(load_suite(name), run_settings, gated)
-            by_content.setdefault(repr(content), ([], content))[0].append(name)
-        cases = [
-            {"if": {"properties": {"suite": {"enum": some}}, "required": ["suite"]}, "then": {"properties": content}}
-            for some, content in by_content.values()
-        ]
-        return {**schema, "allOf": [*schema.get("allOf", []), *cases]}
-
-    def _of_suite(self, suite: Suite, run_settings: Mapping[str, Any], gated: bool) -> Schema:
-        statistics = [name for name, about in suite.statistics.items() if not gated or not about.no_gate]
-        options = {
-            name: {**self.of(option.hint), **_described(option.meaning)}
-            for name, option in suite.family.options.items()
-        }
-        run = {name: self.of(hint) for name, hint in run_settings.items()}
-        settings = {"properties": {**run, **options}, "additionalProperties": False}
-        return {"statistic": {"enum": statistics}, "settings": settings}
-
-
-def gates_schema(mitigations: Callable[[EntrySchemas], Schema]) -> Schema:
+def gates_schema(mitigations: Callable[[SchemaMaker], Schema]) -> Schema:
     """Return the JSON Schema (draft 2020-12) of a gate file.
 
     It sees what a file says by itself: keys, types, ranges, names of packaged suites, their statistics and options, and
@@ -246,7 +242,7 @@ def gates_schema(mitigations: Callable[[EntrySchemas], Schema]) -> Schema:
     Args:
         mitigations: makes the schema of an entry of ``mitigate``.
     """
-    maker = EntrySchemas()
+    maker = SchemaMaker()
     entries = {"gates": maker.entry(GateEntry, RUN_SETTINGS, gated=True), "mitigate": mitigations(maker)}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",

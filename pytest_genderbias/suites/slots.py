@@ -111,19 +111,17 @@ def read_template(text: object, file: str, line: int, slots: set[str], blank: bo
     return pieces
 
 
-def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None, most: int | None = None) -> tuple[str, ...]:
-    """Read ``groups``: at least two different labels, and at most ``most``.
+def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+    """Read ``groups``: at least two different labels.
 
     Raises:
-        DataFileError: there are fewer or more, or one repeats.
+        DataFileError: there are fewer, or one repeats.
     """
     if default is not None and "groups" not in data:
         return default
     groups = take_texts(data, "groups", "the suite")
     if len(groups) < 2 or len(set(groups)) != len(groups):
         raise data.error_at("groups", f"'groups' should be two or more different labels, got {list(groups)}")
-    if most is not None and len(groups) > most:
-        raise data.error_at("groups", f"expected two groups to compare, got {len(groups)}")
     return tuple(groups)
 
 
@@ -135,7 +133,7 @@ def read_two_groups(data: LocatedMap, default: tuple[str, str] | None = None) ->
     """
     groups = read_groups(data, default)
     if len(groups) != 2:
-        raise DataFileError(f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}")
+        raise data.error_at("groups", f"expected two groups to compare, got {len(groups)}")
     return groups[0], groups[1]
 
 
@@ -148,9 +146,7 @@ def read_slot_with_share(data: LocatedMap, name: str, beside: Path) -> tuple[Slo
     slot, share = read_slot(data, name, beside), take(data, "share", str, "the suite")
     for entry in slot.entries:
         if not isinstance(entry.attributes.get(share), (int, float)):
-            raise DataFileError(
-                f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
-            )
+            raise data.error_at("share", f"{entry.word!r} has no number {share!r} in its word list; add it")
     return slot, share
 
 
@@ -162,7 +158,5 @@ def read_word_of_each(data: LocatedMap, key: str, groups: tuple[str, str]) -> tu
     """
     words = take(data, key, LocatedMap, "the suite")
     if set(words) != set(groups) or not all(isinstance(word, str) for word in words.values()):
-        raise DataFileError(
-            f"{data.file}:{data.lines[key]}: {key!r} should give a word for each of two groups, got {dict(words)}"
-        )
+        raise data.error_at(key, f"{key!r} should give a word for each of two groups, got {dict(words)}")
     return words[groups[0]], words[groups[1]]

@@ -149,21 +149,12 @@ class MitigationEntry:
 
 
 @dataclass(frozen=True)
-class DeclaredGrid:
-    """A grid that is ready to be tried, and the seeds that choose: their number, a list, or ``all``; ``None`` for half
-    of them.
-    """
-
-    plan: GridPlan
-    choose_on: int | str | tuple[int, ...] | None
-
-
-@dataclass(frozen=True)
 class DeclaredMitigation:
     """A mitigation as a file declares it.
 
     Attributes:
         grid: settings of method and recipe that are tried; ``None`` for these alone.
+        choose_on: the seeds that choose a point of the grid: their number, a list, or ``all``; ``None`` for half of them.
         arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that imports
             transformers.
         seeds: number of trainings, or their seeds; ``None`` for the default.
@@ -176,7 +167,8 @@ class DeclaredMitigation:
 
     method: Method
     recipe: Recipe | None
-    grid: DeclaredGrid | None
+    grid: GridPlan | None
+    choose_on: int | str | tuple[int, ...] | None
     arguments: Mapping[str, YamlValue]
     seeds: int | tuple[int, ...] | None
     controls: int | None
@@ -205,8 +197,8 @@ class DeclaredMitigation:
         """
         if self.grid is None:
             return None
-        points = (replace(point, recipe=self._with_arguments(point.recipe)) for point in self.grid.plan.points)
-        return replace(self.grid.plan, points=tuple(points))
+        points = (replace(point, recipe=self._with_arguments(point.recipe)) for point in self.grid.points)
+        return replace(self.grid, points=tuple(points))
 
     def _with_arguments(self, recipe: Recipe | None) -> Recipe | None:
         if recipe is None or not self.arguments:
@@ -254,7 +246,7 @@ class DeclaredReduction:
         if declared.grid is None or plan is None:
             run = mitigations.mitigate(spec, declared.method, recipe, seeds=seeds, controls=controls)
         else:
-            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.grid.choose_on, controls=controls)
+            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.choose_on, controls=controls)
         return judge_reduction(run, self.suite, **self.arguments)
 
     def why_idle(self, models: Sequence[str]) -> str:
@@ -391,15 +383,13 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
     return DeclaredMitigation(
-        method, recipe, _declared_grid(entry, method, recipe, load), arguments, entry.seeds, entry.controls,
+        method, recipe, _declared_grid(entry, method, recipe, load), entry.choose_on, arguments, entry.seeds, entry.controls,
         None if entry.models is None else tuple(map(str, entry.models)), entry.from_nothing, _shares(entry.budget),
         entry.optional,
     )  # fmt: skip
 
 
-def _declared_grid(
-    entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite
-) -> DeclaredGrid | None:
+def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite) -> GridPlan | None:
     """Make the points of a grid, and check its rule, its seeds, and the settings of its measurements."""
     if entry.grid is None or entry.best is None:
         return None
@@ -421,7 +411,7 @@ def _declared_grid(
     suites = {suite.name: suite for suite in plan.suites.values()}
     for name in suites:
         resolve_subject(written, name, None, written, _RUN_SETTINGS, suites.__getitem__)
-    return DeclaredGrid(plan, entry.choose_on)
+    return plan
 
 
 def _declared_reduction(
@@ -442,7 +432,7 @@ def _declared_reduction(
     arguments: dict[str, YamlValue] = {
         "by": item.by, "statistic": subject.statistic, "budget": budget, "superficial": item.superficial, "name": item.name
     }  # fmt: skip
-    of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.plan.points)}"
+    of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
     name = f"{item.name or f'{_label(mitigation.method)}{of_grid}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
     shares = {"back": item.back, "overshoot": item.overshoot}
     arguments |= {key: share for key, share in shares.items() if share is not None} | subject.settings

@@ -123,16 +123,16 @@ def test_a_grid_is_read_as_points_and_a_rule(tmp_path: Path) -> None:
     (reduction,) = read(tmp_path, GRID)
     assert reduction.name == "cda+dropout.best-of-6.lm-occupation.aggregate_bias.by_0"
     grid = reduction.mitigation.grid
-    assert grid is not None and grid.choose_on == 2 and reduction.mitigation.seeds == 6
-    assert [dict(point.settings) for point in grid.plan.points[:3]] == [
+    assert grid is not None and reduction.mitigation.choose_on == 2 and reduction.mitigation.seeds == 6
+    assert [dict(point.settings) for point in grid.points[:3]] == [
         {"dropout.hidden": 0.1, "masked-lm.steps": 10}, {"dropout.hidden": 0.1, "masked-lm.steps": 20},
         {"dropout.hidden": 0.15, "masked-lm.steps": 10},
     ]  # fmt: skip
-    recipes = [point.recipe for point in grid.plan.points]
+    recipes = [point.recipe for point in grid.points]
     assert [getattr(recipe, "steps", None) for recipe in recipes] == [10, 20] * 3
     assert {getattr(recipe, "data", None) for recipe in recipes} == {str(tmp_path / "texts")}
-    assert str(grid.plan.rule) == "lowest lm-occupation/aggregate_bias, perplexity at most 5 % worse"
-    assert grid.plan.settings == {"limit": 100} and list(grid.plan.suites) == ["lm-occupation"]
+    assert str(grid.rule) == "lowest lm-occupation/aggregate_bias, perplexity at most 5 % worse"
+    assert grid.settings == {"limit": 100} and list(grid.suites) == ["lm-occupation"]
 
 
 def test_a_suite_of_the_rule_lies_beside_the_file(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_suite_of_the_rule_lies_beside_the_file(tmp_path: Path) -> None:
     (tmp_path / "own.yaml").write_text(packaged.replace("suite: lm-occupation", "suite: own"))
     (reduction,) = read(tmp_path, GRID.replace("lowest: lm-occupation/", "lowest: ./own.yaml/"))
     assert reduction.mitigation.grid is not None
-    assert [suite.name for suite in reduction.mitigation.grid.plan.suites.values()] == ["own"]
+    assert [suite.name for suite in reduction.mitigation.grid.suites.values()] == ["own"]
 
 
 @pytest.mark.parametrize(
