@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_load_initial_conftests(parser: pytest.Parser, args: list[str]) -> Iterator[None]:
     """Say which flag may have been meant by an unknown one, once those of the project's conftest files are known."""
     yield
-    if not any(argument.startswith(PREFIX) for argument in args):
+    if not any(str(argument).startswith(PREFIX) for argument in args):
         return
     from pytest_genderbias.plugin.options import refuse_misspelt_flags
 

@@ -5,7 +5,7 @@ files keep."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -144,6 +144,16 @@ class Figure(NamedTuple):
 def figures_of(measurements: Iterable[Measurement]) -> Iterator[Figure]:
     """Yield a row a statistic of each measurement."""
     return (Figure(measurement, name) for measurement in measurements for name in measurement.values)
+
+
+def largest(measurements: Iterable[Measurement], subject: Callable[[Measurement], Hashable]) -> list[Measurement]:
+    """Return of the measurements with the same subject the one with most cases, in their order."""
+    found: dict[Hashable, Measurement] = {}
+    for one in measurements:
+        known = found.setdefault(subject(one), one)
+        if one.n > known.n:
+            found[subject(one)] = one
+    return list(found.values())
 
 
 def cases_in_words(counted: Measurement | Judgement) -> str:

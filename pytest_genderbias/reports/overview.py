@@ -25,6 +25,7 @@ from pytest_genderbias.reports.fields import (
     chance_of,
     change_and_bounds,
     change_in_full,
+    largest,
 )
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
@@ -155,15 +156,9 @@ def overview(
 
 def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
     """Return one measurement of each suite and model, that with most cases, model by model in the order of the run."""
-    largest: dict[tuple[str, str], Measurement] = {}
-    for measurement in measurements:
-        key = (measurement.model, measurement.suite)
-        if key not in largest or measurement.n > largest[key].n:
-            largest[key] = measurement
-    order = {model: i for i, model in enumerate(dict.fromkeys(model for model, _ in largest))}
-    return sorted(
-        largest.values(), key=lambda one: (order[one.model], one.statistics[one.main].no_gate != "", one.suite)
-    )
+    shown = largest(measurements, lambda one: (one.model, one.suite))
+    order = {model: i for i, model in enumerate(dict.fromkeys(one.model for one in shown))}
+    return sorted(shown, key=lambda one: (order[one.model], one.statistics[one.main].no_gate != "", one.suite))
 
 
 def _title(measurements: Sequence[Measurement]) -> str:

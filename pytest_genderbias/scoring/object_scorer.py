@@ -21,9 +21,6 @@ from pytest_genderbias.scoring.object_answers import (
 )
 from pytest_genderbias.scoring.reads import top_ids
 from pytest_genderbias.scoring.scorer import answer_width, check_finite
-from pytest_genderbias.scoring.similarity import cosines
-from pytest_genderbias.scoring.substitution import filled
-from pytest_genderbias.scoring.verbalised import prompts_and_answers, shares
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import (
     ChatAnswers,
@@ -166,6 +163,8 @@ def _refuse_spans(scorer: ObjectScorer) -> None:
 
 def _verbalised(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.float32]:
     """Return the probabilities of the labels of each pair, as the object answers in words."""
+    from pytest_genderbias.scoring.verbalised import prompts_and_answers, shares
+
     assert isinstance(scorer.query, VerbalisedProbabilities)
     scores = scorer.ask(*prompts_and_answers(scorer.query, scorer.cases.sentences(cases))).reshape(len(cases), -1)
     scorer.check(scores, cases)
@@ -182,6 +181,8 @@ def _replies(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 def _substituted(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
     """Return the log-probability of each candidate, given the text before it."""
+    from pytest_genderbias.scoring.substitution import filled
+
     assert isinstance(scorer.cases, TextCases)
     copies = filled(scorer.cases, cases)
     prefixes = [text[: span[0]].rstrip() for text, span in copies]
@@ -205,6 +206,8 @@ def _similarities(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 def _cosines(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
     """Return the cosine of the two vectors of each pair."""
+    from pytest_genderbias.scoring.similarity import cosines
+
     return cosines(lambda texts: scorer.ask(texts, width="dimensions"), scorer.cases, cases, scorer.model.name)
 
 

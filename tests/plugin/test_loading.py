@@ -58,6 +58,12 @@ def test_an_unrelated_suite_imports_five_modules_of_the_package(project: pytest.
     project.runpytest_subprocess("-p", "no:hypothesispytest", "-p", "no:xdist").assert_outcomes(passed=1)
 
 
+def test_arguments_of_pytest_may_be_paths(project: pytest.Pytester) -> None:
+    project.makepyfile("def test_it(): pass")
+    result = project.runpython_c("import pathlib, pytest; raise SystemExit(pytest.main([pathlib.Path('.')]))")
+    result.assert_outcomes(passed=1)
+
+
 def test_the_plugin_is_light_when_it_is_imported() -> None:
     code = (
         "import sys, pytest_genderbias.plugin;"

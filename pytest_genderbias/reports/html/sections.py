@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pytest_genderbias.gates.wording import format_chance
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of
+from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest
 from pytest_genderbias.reports.html.gates import GateText, worse_cell
 from pytest_genderbias.reports.html.tables import (
     PageCell,
@@ -204,12 +204,7 @@ def make_overview(measurements: Sequence[Measurement], suite_ids: Mapping[str, s
 
 def _largest(measurements: Sequence[Measurement]) -> list[Measurement]:
     """Return of the measurements of a suite on a model that differ only in their sample the one with most cases."""
-    largest: dict[tuple[str, str, str], Measurement] = {}
-    for one in measurements:
-        subject = (one.suite, one.model, repr(sorted(one.signature["settings"].items())))
-        if subject not in largest or largest[subject].n < one.n:
-            largest[subject] = one
-    return list(largest.values())
+    return largest(measurements, lambda one: (one.suite, one.model, repr(sorted(one.signature["settings"].items()))))
 
 
 def make_section(
@@ -221,12 +216,12 @@ def make_section(
 ) -> SuiteSection:
     """Return the section of one suite, measured on one model or several."""
     name = measurements[0].suite
-    largest = sorted(_largest(measurements), key=lambda one: one.model)
-    rows = [row for statistic in _statistics(largest) for row in _value_rows(largest, statistic)]
+    shown = sorted(_largest(measurements), key=lambda one: one.model)
+    rows = [row for statistic in _statistics(shown) for row in _value_rows(shown, statistic)]
     values = make_table(f"{suite_id}-values", f"Figures of {name}", _VALUES, rows)
     records = [
-        RecordGroup(f"Worst records on {_subject(one, largest)}", tuple(_records(f"{suite_id}-{number}", one)))
-        for number, one in enumerate(largest)
+        RecordGroup(f"Worst records on {_subject(one, shown)}", tuple(_records(f"{suite_id}-{number}", one)))
+        for number, one in enumerate(shown)
         if one.records
     ]
     notes = [f"{one.model}: {note}" for one in measurements for note in one.notes]

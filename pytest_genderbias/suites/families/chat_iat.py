@@ -20,7 +20,7 @@ from pytest_genderbias.statistics.implicit_association import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.multiple_choice import option_probabilities, rate_difference_interval
+from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.examples import examples_of
@@ -31,6 +31,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     first_message,
     picked_of,
     question_facts,
+    shares_of,
 )
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
@@ -293,15 +294,6 @@ def _question(tests: Sequence[AssociationTest], role: str, whole: bool = False) 
     return asked(texts, facts, role, whole=whole)
 
 
-def _first_shares(answer: Answer) -> FloatArray:
-    """Return the probability of the first group's word against both words, by unit, also where both are next to
-    nothing.
-    """
-    log_probs = np.asarray(answer.values, dtype=np.float64)
-    p = option_probabilities(log_probs - log_probs.max(axis=(1, 2), keepdims=True))
-    return np.asarray(p[:, 0] / p.sum(axis=1))
-
-
 def _sampled(answer: Answer, samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return how many of the sampled answers to each unit are the first group's word, and how many either word.
 
@@ -331,7 +323,7 @@ def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) ->
         "test": facts["test"],
         "attribute": facts["attribute"],
         "of_first": facts["of_first"].astype(np.int8),
-        "first": _first_shares(answer),
+        "first": shares_of(answer)[0][:, 0],
         "mass": picked.mass,
         "control": labels,
         "control_right": hits,

@@ -95,6 +95,19 @@ def picked_of(answer: Answer) -> Picked:
     return _READ[type(answer.content)](answer)
 
 
+def shares_of(answer: Answer) -> tuple[FloatArray, FloatArray]:
+    """Return the probability of each option against the others, shape (n, K), and the mass of all, shape (n,), in
+    questions that are units.
+
+    Options that are all next to nothing are in the ratio that they have.
+    """
+    log_probs = np.asarray(answer.values, dtype=np.float64)
+    largest = log_probs.max(axis=(1, 2), keepdims=True)
+    p = option_probabilities(log_probs - largest)
+    total = p.sum(axis=1)
+    return p / total[:, None], total * np.exp(largest[:, 0, 0])
+
+
 def messages(text: str, options: Options) -> list[str]:
     """Return the message with the options in each of their orders (:func:`option_orders`).
 

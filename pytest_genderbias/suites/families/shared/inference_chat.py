@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.inference import LABELS
-from pytest_genderbias.statistics.multiple_choice import choices, option_probabilities
+from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, Cases, Question
-from pytest_genderbias.suites.families.shared.asking import asked, messages, query_for
+from pytest_genderbias.suites.families.shared.asking import asked, messages, query_for, shares_of
 from pytest_genderbias.suites.families.shared.chat_task import cannot_do
 
 if TYPE_CHECKING:
@@ -95,24 +95,11 @@ def asked_controls(role: str, otherwise: str) -> Question:
     return asked(texts, facts, role, whole=True, otherwise=otherwise)
 
 
-def label_probabilities(answer: Answer) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities of entailment, neutral and contradiction against each other, shape (n, 3), and the mass
-    of all, shape (n,).
-
-    Those of a pair whose options are all next to nothing are in the ratio that they have.
-    """
-    log_probs = np.asarray(answer.values, dtype=np.float64)
-    largest = log_probs.max(axis=(1, 2), keepdims=True)
-    p = option_probabilities(log_probs - largest)
-    total = p.sum(axis=1)
-    return p / total[:, None], total * np.exp(largest[:, 0, 0])
-
-
 def right_controls(answer: Answer) -> FloatArray:
     """Return how far each control is labelled right, 0 to 1 (a tie is right in part), in the order of the cases, shape
     (n,).
     """
-    picked = choices(label_probabilities(answer)[0])
+    picked = choices(shares_of(answer)[0])
     gold = np.asarray(answer.cases.facts["gold"])[:: answer.cases.cases_per_unit]
     right = np.empty(len(gold))
     right[answer.units] = picked[np.arange(len(gold)), gold[answer.units]]
