@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 
@@ -36,7 +36,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
         "whole": (a, b, "--bias-compare"),
         "reversed": (b, a),
         "alone": (a, b, "-k", "nli and b"),
-        "workers": (a, b, "--bias-compare", "-n", "2"),
+        "workers": (a, b, "--bias-compare", *WORKERS),
     }
     found = {}
     for name, arguments in runs.items():

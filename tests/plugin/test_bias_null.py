@@ -4,6 +4,7 @@ import json
 import xml.etree.ElementTree as ET
 
 import pytest
+from support.small_projects import WORKERS
 
 RUN = ("-p", "no:cacheprovider", "--bias-suite=lm-occupation,nli-religion", "--bias-limit=512")
 
@@ -96,7 +97,7 @@ def test_a_wrong_value_is_a_usage_error(run, arguments, message):
 
 @pytest.mark.slow
 def test_workers_find_the_same(run):
-    result = run("-v", "--bias-null", "-n2")
+    result = run("-v", "--bias-null", *WORKERS)
     result.stdout.fnmatch_lines(WITH_NULL, consecutive=False)
 
 
