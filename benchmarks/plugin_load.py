@@ -44,7 +44,7 @@ def run(quick: bool) -> list[Row]:
             "ms more",
             "without",
             without,
-            at_most=20.0,
+            at_most=15.0,
         ),
         Row(
             f"plugin load imports {', '.join(_HEAVY)}",

@@ -10,7 +10,7 @@ from typing import Any
 from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.mitigation.harness.resilience import Resilience
-from pytest_genderbias.reports.figures import runs, training
+from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.suites.suite import load_suite
 
@@ -20,7 +20,7 @@ STORED = Path(__file__).resolve().parent.parent / "docs" / "evidence" / "mitigat
 def trainings() -> Picture:
     """Return bias and perplexity along three trainings of a language model (lu2018, figure 3)."""
     histories = _read("watched-lstm")["histories"]
-    return training.along_training(
+    return studies.along_training(
         {f"seed {seed}": one for seed, one in enumerate(histories)}, "lm-occupation/aggregate_bias"
     )
 
@@ -39,7 +39,7 @@ def lasting() -> Picture:
     steps: Any = {side: {int(step): entry for step, entry in curve.items()} for side, curve in mean["by_step"].items()}
     frozen: Any = mean["by_frozen"]
     statistics = load_suite(suite).family.plain_statistics()
-    picture = training.resilience(Resilience(suite, statistics, steps, frozen, {}), name)
+    picture = studies.resilience(Resilience(suite, statistics, steps, frozen, {}), name)
     return replace(picture, alt=f"Means over {len(curves)} seeds. {picture.alt}")
 
 

@@ -24,10 +24,9 @@ from pytest_genderbias import errors
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.fit import example_cases
-from pytest_genderbias.plugin.flags import Flag
-from pytest_genderbias.plugin.options import FLAGS
-from pytest_genderbias.reports.figures.palette import PALETTE
-from pytest_genderbias.reports.figures.svg import svg
+from pytest_genderbias.plugin.flags import FLAGS, Flag
+from pytest_genderbias.reports.figures.drawing import PALETTE
+from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.suite_page import word_lists

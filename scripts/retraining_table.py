@@ -36,9 +36,10 @@ from pathlib import Path
 import numpy as np
 import yaml
 
-from pytest_genderbias.gates.sensitivity import retraining_of
+from pytest_genderbias.gates.regression import straight_distance
+from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items
+from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.options import WIDE
 
@@ -425,6 +426,7 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
             if not about.no_gate and (row := row_of(able, name, public.get(suite))):
                 fewer = {"trainings": len(able)} if len(able) < len(trainings) else {}
                 rows.setdefault(suite, {})[name] = row | fewer
+    default = default_of(rows)
     stored = FOLDER / f"{kind}.yaml"
     before = yaml.safe_load(stored.read_text(encoding="utf-8"))["suites"] if stored.exists() else {}
     rows |= {suite: of_suite for suite, of_suite in before.items() if suite.endswith(f" {WIDE}")}  # of scripts/doses.py
@@ -436,7 +438,8 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
         "trainings": len(trainings),
         **({"cases": trainings[0][recipe.suites[0]].n} if recipe.own_cases else {}),
         "unit_of": recipe.public if public else f"the mean of the {len(trainings)} trainings",
-        "default": default_of(rows),
+        "abilities": abilities_of(trainings),
+        "default": default,
         "suites": rows,
     }
     out.mkdir(exist_ok=True)
@@ -512,6 +515,16 @@ def made_of_means(measurement: Measurement, statistic: str) -> bool:
         return False
 
 
+def abilities_of(trainings: Sequence[Measured]) -> dict[str, float]:
+    """Return the standard deviation of each ability over trainings, also those of models that are not able."""
+    asked: dict[str, dict[int, float]] = {}
+    for number, one in enumerate(trainings):
+        for ability in (ability for measurement in one.values() for ability in measurement.abilities):
+            if ability.value is not None:
+                asked.setdefault(ability.name, {})[number] = ability.value
+    return {name: figure(np.std(list(values.values()), ddof=1)) for name, values in asked.items()}
+
+
 def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, object]:
     """Return the row for a suite that has none: a high quantile of the rows with a standard error."""
     known = (of_suite for suite, of_suite in rows.items() if suite not in ADDED_LATER)
@@ -524,13 +537,13 @@ def default_of(rows: dict[str, dict[str, dict[str, object]]]) -> dict[str, objec
 
 def check(kind: str, runs: Path, first: int, count: int) -> None:
     """Print how often one training is found worse than another that the table did not see, and a training with a dose
-    of bias.
+    of bias; and the growth that a gate says it sees, beside the growth that 80 % of these pairs would show.
     """
     equal = trainings_of(runs, kind, first, count)
     dosed = [load(file) for file in sorted((runs / kind).glob("dose-*-seed-*.json"))]
     print(
         f"{len(equal)} equal trainings, {len(dosed)} with a dose\n\n| statistic | equal, items only | equal, with"
-        " `beyond` | dose |\n|---|---|---|---|"
+        " `beyond` | dose | says | is | ratio (95 %) |\n|---|---|---|---|---|---|---|"
     )
     for suite in RECIPES[kind].suites:
         both = [[one[suite] for one in side if suite in one and not one[suite].unable] for side in (equal, dosed)]
@@ -540,7 +553,47 @@ def check(kind: str, runs: Path, first: int, count: int) -> None:
                 others = list(itertools.permutations(both[0], 2))
                 alone, widened = (share_worse(others, name, wide) for wide in (False, True))
                 dose = share_worse(list(itertools.product(*both)), name, True) if both[1] else "-"
-                print(f"| `{suite}` `{name}` | {alone} | {widened} | {dose} |", flush=True)
+                sees = " | ".join(said_and_true(both[0], name))
+                print(f"| `{suite}` `{name}` | {alone} | {widened} | {dose} | {sees} |", flush=True)
+
+
+def said_and_true(equal: Sequence[Measurement], statistic: str) -> tuple[str, str, str]:
+    """Return the worsening that gates on single checkpoints say they see, in the median; the worsening that 80 % of
+    equal trainings would be found worse with, if it were added to them; and their ratio, with bounds over trainings.
+
+    A worsening moves the lower bound of a pair by as much, far from neutral. Pairs are of each training with the next
+    three. The bounds are those of 999 draws of trainings with replacement, in which a pair counts by the product of the
+    counts of its two.
+    """
+    n, lows = len(equal), []
+    pairs = [(i, (i + step) % n) for i in range(n) for step in (1, 2, 3)]
+    said = [seen.size for one in equal if (seen := seen_by(one, statistic)) is not None]
+    try:
+        for i, j in pairs:
+            then, now = equal[i], equal[j]
+            about = straight_distance(now.statistics[statistic], then.values[statistic])
+            found = compare_items(
+                then.item_sums(statistic), now.item_sums(statistic), about, level=LEVEL, repeats=DRAWS
+            )
+            beyond = np.sqrt(2) * (retraining_of(now, statistic).beyond or 0.0)
+            lows.append(with_retraining(found, beyond, np.inf, level=LEVEL).low)
+    except UndefinedError:
+        return "-", "-", "-"
+    if len(said) < n:
+        return "-", "-", "-"
+    needed, order = -np.sort(lows)[::-1], np.argsort(lows)[::-1]
+    rng = np.random.default_rng(0)
+    drawn = [np.bincount(rng.integers(n, size=n), minlength=n) for _ in range(DRAWS)]
+    draws = [_weighted(needed, np.array([counts[i] * counts[j] for i, j in pairs])[order]) for counts in drawn]
+    true, ratios = _weighted(needed, np.ones(len(pairs))), np.median(said) / np.array(draws)
+    low, high = np.quantile(ratios, (0.025, 0.975))
+    return f"{np.median(said):.3g}", f"{true:.3g}", f"{np.median(said) / true:.2f} ({low:.2f} to {high:.2f})"
+
+
+def _weighted(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the 80 % quantile of values in ascending order, each counted by its weight."""
+    shares = np.cumsum(weights) / weights.sum()
+    return float(values[np.searchsorted(shares, 0.8)])
 
 
 def share_worse(pairs: Sequence[tuple[Measurement, Measurement]], statistic: str, wide: bool) -> str:
@@ -570,9 +623,10 @@ def figure(value: float) -> float:
 
 def written(content: dict[str, object]) -> str:
     """Return a table as YAML, a line a statistic."""
-    head = {key: value for key, value in content.items() if key not in ("default", "suites")}
+    head = {key: value for key, value in content.items() if key not in ("abilities", "default", "suites")}
     lines = [
         yaml.safe_dump(head, sort_keys=False, width=200).rstrip(),
+        f"abilities: {flow(content['abilities'])}",
         f"default: {flow(content['default'])}",
         "suites:",
     ]

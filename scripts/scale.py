@@ -171,7 +171,7 @@ def pieces(job: Job) -> Iterator[int]:
 
 
 def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
-    """Simulate one run at a time, whose windows all workers share, as with ``--bias-executor=ray`` and a single model
+    """Simulate one run at a time, whose windows all workers share, as with ``bias_executor=ray`` and a single model
     and suite.
 
     Args:
@@ -189,7 +189,7 @@ def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np
 
 
 def in_crews(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
-    """Simulate runs side by side, each with an even share of the workers, as with ``--bias-executor=ray``.
+    """Simulate runs side by side, each with an even share of the workers, as with ``bias_executor=ray``.
 
     The share stays the same; a real crew takes the workers of crews that find no further run. Arguments as
     :func:`together`.

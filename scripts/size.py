@@ -33,16 +33,16 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, tree
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (53_900, 42_000),
-    "lines of core and plugin": (35_700, 23_000),
-    "modules": (461, 310),
-    "classes": (696, 520),
-    "dataclasses": (380, 280),
-    "own imports of a module, mean": (6.2, 4.5),
-    "own imports of a module, 95th percentile": (18, 12),
+    "lines of code": (52_850, 42_000),
+    "lines of core and plugin": (35_450, 23_000),
+    "modules": (422, 310),
+    "classes": (670, 520),
+    "dataclasses": (371, 280),
+    "own imports of a module, mean": (6.5, 4.5),
+    "own imports of a module, 95th percentile": (19, 12),
     "file names used twice or more": (10, 10),
-    "modules of one printed row": (178, 100),
-    "functions of one printed row": (1_550, 600),
+    "modules of one printed row": (172, 100),
+    "functions of one printed row": (1_500, 600),
     "deepest stack of one printed row": (38, 18),
 }
 _CODE_OF_NOBODY = {

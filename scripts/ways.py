@@ -1,9 +1,9 @@
-"""Trace three ways through the package on the demo models, and print the modules in the order in which they are
+"""Trace four ways through the package on the demo models, and print the modules in the order in which they are
 entered.
 
 ``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a
-``mitigate:`` block to its verdict, and ``correct-for`` from the flag ``--bias-correct-for`` to its effect. ``--flag``
-names the flag in an older version.
+``mitigate:`` block to its verdict, ``correct-for`` from the key ``bias_correct_for`` to its effect, and ``load`` from the
+spec of a checkpoint to its model.
 
 A module is entered when a function of another module calls one of its functions; consecutive entries of one module
 count once. A room below the road of the way (statistics, scoring, ...) is one step: what its modules call among
@@ -32,13 +32,15 @@ PACKAGE = "pytest_genderbias."
 _NUMBER = 12_345  #: value of the flag, by which calls that receive it are recognised
 _HELPERS = (
     "escaping",
+    "text.numbers",
     "text.printable",
     "gates.wording",
     "mitigation.harness.reduction_texts",
     "measurement.plain_data",
+    "plugin.doors",  # which only looks names up
 )
 _LONGEST_LOOP = 12
-_FORMATTERS = ("format_number", "format_interval", "format_null", "format_record", "approximate", "direction_in_words")
+_FORMATTERS = ("format_interval", "format_null", "format_record", "direction_in_words")
 
 _GATES = "gates:\n  - {suite: lm-occupation, baseline: true, margin: 0, settings: {limit: 400}}\n"
 _MITIGATE = """mitigate:
@@ -243,7 +245,7 @@ def changed_model(folder: Path) -> str:
     return str(folder / "changed")
 
 
-def trace_baseline(folder: Path, flag: str) -> Call:
+def trace_baseline(folder: Path) -> Call:
     """Trace the comparison of a measurement with a baseline entry, from the assertion to its outcome."""
     from pytest_genderbias import Baseline, GateFailure, assert_no_regression, load_model, measure
 
@@ -264,7 +266,7 @@ def trace_baseline(folder: Path, flag: str) -> Call:
     return tracer.root
 
 
-def trace_mitigation(folder: Path, flag: str) -> Call:
+def trace_mitigation(folder: Path) -> Call:
     """Trace a mitigation, from its block in a file to the outcome of its test."""
     folder.joinpath("m.bias.yaml").write_text(_MITIGATE)
     tracer = Tracer()
@@ -273,7 +275,7 @@ def trace_mitigation(folder: Path, flag: str) -> Call:
     return tracer.root
 
 
-def trace_flag(folder: Path, flag: str) -> Call:
+def trace_flag(folder: Path) -> Call:
     """Trace the calls that receive the value of the flag, in a run with a baseline entry."""
     folder.joinpath("g.bias.yaml").write_text(_GATES)
     run_pytest(folder, "g.bias.yaml", "--bias-model=m=demo-lm", "--bias-update")
@@ -281,11 +283,25 @@ def trace_flag(folder: Path, flag: str) -> Call:
     model = f"--bias-model=m={changed_model(folder)}"
     sys.setprofile(tracer.profile)
     try:
-        run_pytest(folder, "g.bias.yaml", model, "--bias-cache=none", f"{flag}={_NUMBER}")
+        run_pytest(folder, "g.bias.yaml", model, "--bias-cache=none", f"-obias_correct_for={_NUMBER}")
     finally:
         sys.setprofile(None)
     calls = [call for call in tracer.root.walk() if call.has_flag]
     return Call("", "", children=[Call(call.module, call.function, call.is_data, True) for call in calls])
+
+
+def trace_load(folder: Path) -> Call:
+    """Trace the loading of a checkpoint, after one that imports what it needs."""
+    from pytest_genderbias import load_model
+
+    load_model("demo-lm")
+    tracer = Tracer()
+    sys.setprofile(tracer.profile)
+    try:
+        load_model("demo-lm")
+    finally:
+        sys.setprofile(None)
+    return tracer.root
 
 
 #: A way, and the rooms whose modules are listed one by one.
@@ -293,6 +309,7 @@ WAYS = {
     "baseline": (trace_baseline, ("gates.",)),
     "mitigate": (trace_mitigation, ("mitigation.harness.", "gates.", "plugin.", "measurement.runner")),
     "correct-for": (trace_flag, ("plugin.", "gates.")),
+    "load": (trace_load, ("models.", "engines.")),
 }
 
 
@@ -301,11 +318,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--all", action="store_true", help="list reads of plain data and formatting as steps, too")
-    parser.add_argument("--flag", default="--bias-correct-for", help="the flag in the version that is traced")
     options = parser.parse_args()
     trace, rooms = WAYS[options.way]
     with tempfile.TemporaryDirectory() as folder:
-        root = trace(Path(folder).resolve(), options.flag)
+        root = trace(Path(folder).resolve())
     show(root, rooms, options.all)
 
 

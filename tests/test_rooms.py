@@ -14,7 +14,7 @@ import pytest
 
 import pytest_genderbias
 from pytest_genderbias.models.loading import KINDS
-from pytest_genderbias.models.spec import PREFIXES
+from pytest_genderbias.models.spec import ENGINES, Engine
 from pytest_genderbias.plugin.doors import DOORS, door
 from pytest_genderbias.plugin.executors import EXECUTORS
 
@@ -55,8 +55,7 @@ RECORD = {f"{PACKAGE.name}.reports.{name}" for name in ("run_report", "picture",
 OPEN = {"core": set(), "engines": {"core"}, "lab": {"core"}, "show": {"core"}, "plugin": {"core"}}
 #: Tables through which a module reaches other rooms, by name and when they are needed.
 TABLES = {
-    "models/spec.py": {"engines"},  # the kinds of models: who reads a spec,
-    "models/loading.py": {"engines"},  # and who loads it
+    "models/spec.py": {"engines"},  # the kinds of models
     "models/networks.py": {"lab"},  # networks of this package
     "plugin/executors.py": {"engines"},
     "plugin/outputs.py": {"show"},  # files that are made from a run
@@ -239,9 +238,9 @@ def test_tables_name_modules_of_their_rooms() -> None:
 
 
 def test_tables_name_what_is_there() -> None:
-    for function, homes in (("parse", PREFIXES), ("inspect", KINDS), ("load", KINDS)):
-        for kind, module in homes.items():
-            assert callable(vars(import_module(OWN + module)).get(function)), (kind, function)
+    for name, kind in {**ENGINES, **{name: Engine(module) for name, module in KINDS.items()}}.items():
+        for function in ("inspect", "load", *(["parse"] if kind.prefix else [])):
+            assert callable(vars(import_module(OWN + kind.module)).get(function)), (name, function)
     for name in DOORS:
         assert callable(door(name)), name
     for executor in EXECUTORS.values():

@@ -16,8 +16,7 @@ from typing import Any, NoReturn
 import pytest
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.plugin.flags import Flag, RepeatableFlag, Switch
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS, Flag
 from pytest_genderbias.plugin.outputs import MADE
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
@@ -379,10 +378,10 @@ def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
     for name in names:
         flag = FLAGS[name]
         for option, help in ((short_name(flag), _help(flag)), (flag.name, argparse.SUPPRESS)):
-            if isinstance(flag, Switch):
+            if flag.is_switch:
                 group.add_argument(option, dest=_dest(name), action="store_true", default=None, help=help)
             else:
-                action = "append" if isinstance(flag, RepeatableFlag) else "store"
+                action = "append" if flag.repeatable else "store"
                 group.add_argument(option, dest=_dest(name), action=action, metavar=flag.metavar, help=help)
 
 

@@ -17,11 +17,12 @@ from pytest_genderbias.models.loading import inspect, load
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec, path_spec
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.unread_gates import ENDINGS
+from pytest_genderbias.plugin.signs import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
+from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.strict_json import parse_json
 from pytest_genderbias.text.suggestions import close_names, expected_instead
@@ -66,7 +67,7 @@ def described(path: Path) -> Iterator[str]:
     elif path.suffix == ".json":
         yield from _json(path)
     elif path.suffix in _HISTORIES:
-        yield f"a history with {_count(len(door('contents of a history')(path)), 'statistic')}"
+        yield f"a history with {counted(len(door('contents of a history')(path)), 'statistics')}"
     else:
         yield _model(path)
 
@@ -80,12 +81,14 @@ def _yaml(path: Path) -> Iterator[str]:
     elif "list" in data:
         entries = load_wordlist(str(path.absolute())).entries
         attributes = sorted({name for entry in entries for name in entry.attributes} - {"list"})
-        yield f"a word list: {_count(len(entries), 'word')}" + (f" with {', '.join(attributes)}" if attributes else "")
+        yield f"a word list: {counted(len(entries), 'words')}" + (
+            f" with {', '.join(attributes)}" if attributes else ""
+        )
     elif "controls" in data:
         controls = read_controls(path)
         yield (
             f"control items of ability ({controls.name}, language {controls.language}):"
-            f" {_count(len(controls.content), 'item')}"
+            f" {counted(len(controls.content), 'items')}"
         )
     else:
         raise DataFileError(
@@ -96,7 +99,7 @@ def _yaml(path: Path) -> Iterator[str]:
 
 def _suite(suite: Suite) -> Iterator[str]:
     cases = cases_of(suite)
-    many = "cases from data, or from the model" if cases is None else _count(cases.n_cases, "case")
+    many = "cases from data, or from the model" if cases is None else counted(cases.n_cases, "cases")
     yield f"a suite of the family {suite.family.name}: {many}, for {suite.family.needs}"
 
 
@@ -109,8 +112,8 @@ def _gates(path: Path, data: LocatedMap) -> Iterator[str]:
     for gate in gates:
         for controls in read_ability(gate.settings.get("ability")).files:
             read_controls(controls)
-    both = [_count(len(gates), "gate")] if gates else []
-    both += [_count(len(reductions), "reduction")] if reductions else []
+    both = [counted(len(gates), "gates")] if gates else []
+    both += [counted(len(reductions), "reductions")] if reductions else []
     yield f"a gate file with {' and '.join(both)}"
     yield from (f"  line {gate.line}: {gate.name}" for gate in gates)
     yield from (f"  line {reduction.line}: {reduction.name}" for reduction in reductions)
@@ -121,8 +124,8 @@ def _json(path: Path) -> Iterator[str]:
     if isinstance(content, dict) and "measurements" in content:
         report = read_report(path)
         yield (
-            f"the report of a run of {report.run.date}: {_count(len(report.measurements), 'measurement')}, "
-            f"{_count(len(report.judgements), 'judgement')}"
+            f"the report of a run of {report.run.date}: {counted(len(report.measurements), 'measurements')}, "
+            f"{counted(len(report.judgements), 'judgements')}"
         )
     else:
         yield _book(path)
@@ -134,7 +137,7 @@ def _book(path: Path) -> str:
         read_items(path, name, entry)
     dates = sorted(entry.date[:10] for entry in entries.values() if entry.date)
     since = f", accepted from {dates[0]} to {dates[-1]}" if dates else ""
-    return f"a baseline with {_count(len(entries), 'entry', 'entries')}, each with its items{since}"
+    return f"a baseline with {counted(len(entries), 'entries')}, each with its items{since}"
 
 
 def _folder(path: Path) -> Iterator[str]:
@@ -146,7 +149,7 @@ def _folder(path: Path) -> Iterator[str]:
         yield _pack(path)
         return
     if packs := sorted(path.glob(f"*/{_MANIFEST}")):
-        yield f"a folder with {_count(len(packs), 'audit pack')}"
+        yield f"a folder with {counted(len(packs), 'audit packs')}"
         for manifest in packs:
             yield f"  {manifest.parent.name}: {_pack(manifest.parent)}"
         return
@@ -154,7 +157,7 @@ def _folder(path: Path) -> Iterator[str]:
         yield from describe_data(path)
         return
     if books := sorted(path.glob("*.json")) or sorted(path.glob("*/*.json")):
-        yield f"a folder of baselines with {_count(len(books), 'file')}"
+        yield f"a folder of baselines with {counted(len(books), 'files')}"
         for book in books:
             yield f"  {book.relative_to(path)}: {_book(book)}"
         return
@@ -178,12 +181,3 @@ def _model(path: Path) -> str:
     if source.config is None:
         load(source, LoadSettings())
     return f"a model, {source.role.text}"
-
-
-def _count(number: int, one: str, many: str = "") -> str:
-    """Return a number with its noun.
-
-    >>> _count(1, "gate"), _count(2, "entry", "entries")
-    ('1 gate', '2 entries')
-    """
-    return f"{number:,} {one if number == 1 else many or f'{one}s'}"

@@ -10,7 +10,7 @@ from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFol
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.suites.suite import load_suite
-from pytest_genderbias.text.paragraphs import columns, paragraph
+from pytest_genderbias.text.columns import columns, paragraph
 
 _WIDTH = 100
 

@@ -10,10 +10,9 @@ from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import BaselineEntry, read_book
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.plugin.information import terminal_width
-from pytest_genderbias.text.columns import rows_or_blocks
-from pytest_genderbias.text.paragraphs import paragraph
+from pytest_genderbias.text.columns import paragraph, rows_or_blocks
+from pytest_genderbias.text.numbers import format_number
 
 _HEADERS = ("suite", "statistic", "model", "stored", "margin", "sees")
 _NOT_KNOWN = (

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pytest_genderbias.command_line.arguments import Typed
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names

@@ -16,7 +16,7 @@ from transformers.modeling_outputs import BaseModelOutput, CausalLMOutput
 
 from pytest_genderbias.engines.graphs import Graph, Port
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config_entries import labels_of
+from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.roles import CAUSAL_LM, ENCODER, MASKED_LM
 
 _IDS, _TYPES, _PAST = "input_ids", "token_type_ids", "past_key_values"

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, installing
 from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokenizer, read_network, refuse_missing
-from pytest_genderbias.models.config import role_of_config, settled_role
+from pytest_genderbias.models.config import quantisation_method, role_of_config, settled_role
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, parts
-from pytest_genderbias.models.quantised import quantisation_method
 from pytest_genderbias.models.source import (
     LoadSettings,
     ModelSource,
     checkpoint_file,
+    quiet_transformers,
     read_config,
     reading_errors,
     refuse_size,
@@ -36,7 +36,6 @@ from pytest_genderbias.models.spec import (
     safe_name,
     split_adapter,
 )
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.strict_json import parse_json

@@ -149,7 +149,7 @@ class Cluster:
             )  # fmt: skip
         except Exception as error:  # Ray raises errors of many kinds
             raise ExecutorError(
-                f"a local Ray cluster cannot be started ({_in_short(error)}); score without --bias-executor, or name a"
+                f"a local Ray cluster cannot be started ({_in_short(error)}); score without bias_executor, or name a"
                 " cluster with -o bias_ray=HOST:PORT"
             ) from None
         host = ray.util.get_node_ip_address()

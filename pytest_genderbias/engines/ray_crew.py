@@ -19,6 +19,7 @@ from pytest_genderbias.engines.ray_worker import Failure, Loaded, RayWorker, Wan
 from pytest_genderbias.errors import BiasError, ExecutorError
 from pytest_genderbias.scoring.executor import Scored, Window
 from pytest_genderbias.suites.cases import IntArray
+from pytest_genderbias.text.numbers import counted
 
 EACH = 2  #: windows that a worker has: one that it scores, and one that waits, so that it never waits itself
 _CONTROL = "control"  #: calls of this group do not wait for the others
@@ -186,13 +187,13 @@ class Crew:
     def state(self) -> str:
         """The number of workers, and of those that took the place of lost ones."""
         restarted = f", {self._restarts} restarted" if self._restarts else ""
-        return f"{_counted(self._force.number, 'worker')}{restarted}"
+        return f"{counted(self._force.number, 'workers')}{restarted}"
 
     @property
     def notes(self) -> list[str]:
         """Who scored, on processors of which kinds, and what was repeated."""
         notes = [
-            f"scored by Ray: {_counted(self._force.number, 'worker')} of {_counted(self._force.threads, 'thread')}"
+            f"scored by Ray: {counted(self._force.number, 'workers')} of {counted(self._force.threads, 'threads')}"
         ]
         if len(self._processors) > 1:
             notes.append(
@@ -201,7 +202,7 @@ class Crew:
             )
         if self._restarts:
             notes.append(
-                f"{_counted(self._restarts, 'worker')} lost, {_counted(self._repeated, 'window')} scored again"
+                f"{counted(self._restarts, 'workers')} lost, {counted(self._repeated, 'windows')} scored again"
             )
         return notes
 
@@ -375,7 +376,7 @@ class Crew:
         free: dict[str, float] = self._ray.available_resources()
         cpus, gpus = int(free.get("CPU", 0)), int(free.get("GPU", 0))
         return ExecutorError(
-            f"no worker could begin within {force.wait:,.0f} seconds: each asks for {_counted(force.threads, 'CPU')}"
+            f"no worker could begin within {force.wait:,.0f} seconds: each asks for {counted(force.threads, 'CPUs')}"
             + (" and a GPU" if force.on_gpu else "")
             + f", and {cpus} CPUs and {gpus} GPUs of the cluster are free; loading the model may take longer, or"
             " another run may hold the rest, as one that pytest-xdist started beside this one: wait for it, ask for"
@@ -408,7 +409,3 @@ def _reason(error: Exception) -> str:
         (line for line in lines if "exit" in line.lower() or "died" in line.lower() or "kill" in line.lower()), ""
     )
     return f"{type(error).__name__}: {told or ' '.join(lines):.300}"
-
-
-def _counted(number: int, word: str) -> str:
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"

@@ -24,7 +24,8 @@ from pytest_genderbias.errors import BiasError, ExecutorError
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.loading import inspect, load
-from pytest_genderbias.models.model import Checkpoint, Model, Origin
+from pytest_genderbias.models.model import Model, Origin
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring.scorer import Scorer
 from pytest_genderbias.scoring.scorers import make_scorer
@@ -205,7 +206,7 @@ def _load(wanted: WantedModel) -> Model:
 
 def _reading(model: Model) -> tuple[str, ...]:
     """Return what decides scores beside the fingerprint, as the keys of the score cache have it."""
-    reading = fingerprint_reading(model.backend) if isinstance(model.backend, Checkpoint) else ""
+    reading = fingerprint_reading(model.backend) if model.can(HIDDEN_STATES) else ""
     return reading, model.details.get(CHAT_TEMPLATE, "")
 
 

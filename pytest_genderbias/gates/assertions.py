@@ -11,7 +11,7 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.gates.policy import active_referee
-from pytest_genderbias.gates.verdicts import FAILED
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, passes
 from pytest_genderbias.gates.wording import in_lines
 from pytest_genderbias.measurement.measurement import Measurement
 
@@ -109,12 +109,12 @@ def assert_no_worse(
 
     Args:
         comparisons: the number of such comparisons in the project, which the bounds hold for together. A number given
-            by ``--bias-correct-for`` takes its place, and ``--bias-correct-for=none`` makes it 1.
+            by ``bias_correct_for`` takes its place, and ``bias_correct_for = none`` makes it 1.
     """
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_worse")
     _require_measurement(reference, "assert_no_worse")
-    correction = active_referee().policy.correction(comparisons, "comparisons of models")
+    correction = active_referee().correction(comparisons, "comparisons of models")
     return settle(judge_no_worse(measurement, reference, margin, statistic, correction))
 
 
@@ -137,12 +137,12 @@ def assert_same(
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_same")
     _require_measurement(reference, "assert_same")
-    correction = active_referee().policy.correction(comparisons, "comparisons of models")
+    correction = active_referee().correction(comparisons, "comparisons of models")
     return settle(judge_same(measurement, reference, margin, statistic, correction))
 
 
 def settle(judgement: Judgement) -> Judgement:
-    """Apply the active policy to a judgement, and record it with its outcome.
+    """Record a judgement with its outcome, and raise an error if it fails.
 
     Raises:
         GateFailure: the judgement fails its test.
@@ -165,7 +165,7 @@ def settle_all(judgements: Iterable[Judgement]) -> None:
 def _settle(judgements: Iterable[Judgement]) -> None:
     __tracebackhide__ = True
     referee = active_referee()
-    settled = [(judgement, referee.policy.outcome(judgement)) for judgement in judgements]
+    settled = [(judgement, PASSED if passes(judgement.code) else FAILED) for judgement in judgements]
     if referee.record is not None:
         for judgement, outcome in settled:
             referee.record(judgement, outcome)

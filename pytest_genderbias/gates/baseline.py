@@ -50,7 +50,14 @@ from pytest_genderbias.gates.refresh import (
     worse_than,
 )
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
-from pytest_genderbias.gates.sensitivity import MOST, retraining_of, seen_by, what_would_help, why_too_weak
+from pytest_genderbias.gates.sensitivity import (
+    MOST,
+    retraining_of,
+    seen_by,
+    spread_of_abilities,
+    what_would_help,
+    why_too_weak,
+)
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
     NO_BASELINE,
@@ -64,10 +71,10 @@ from pytest_genderbias.gates.verdicts import (
     WITHIN,
     passes,
 )
-from pytest_genderbias.gates.wording import apart, format_number
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
+from pytest_genderbias.text.numbers import apart, format_number
 from pytest_genderbias.text.suggestions import close_names
 
 
@@ -317,7 +324,7 @@ class Baseline:
     def _compare(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> Judgement:
-        if less := why_less_able(measurement.abilities, entry.abilities):
+        if less := why_less_able(measurement.abilities, entry.abilities, spread_of_abilities(measurement)):
             return self._less_able(measurement, statistic, less)
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, statistic, name, entry, reasons)
@@ -451,7 +458,11 @@ class Baseline:
             self._check_items(name, entry)
         if entry is not None and alike and not different(measurement, statistic, entry.signature):
             self._note_change(measurement, statistic, name, entry, margin)
-        less = "" if entry is None else why_less_able(measurement.abilities, entry.abilities)
+        less = (
+            ""
+            if entry is None
+            else why_less_able(measurement.abilities, entry.abilities, spread_of_abilities(measurement))
+        )
         if less and not self.reason:
             self.refused.add(name)
             return self._less_able(measurement, statistic, less, NO_REASON)

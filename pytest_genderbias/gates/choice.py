@@ -15,14 +15,16 @@ from typing import cast
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.columns import columns
+from pytest_genderbias.text.numbers import format_mean, format_share
+from pytest_genderbias.text.printable import brief, markdown_table
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"
 SCHEMA = 1  #: of :meth:`TriedGrid.to_dict`
 _MOST_LINES = 24  #: points in the text of a verdict
+_UNBROKEN = 10_000  #: columns of a line that is not cut
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 
 
@@ -47,7 +49,7 @@ class Rule:
         figure = (
             f"{self.figure} nearest to {self.neutral:g}" if self.wanted == NEAREST else f"{self.wanted} {self.figure}"
         )
-        limits = [f"{name} at most {100 * share:.3g} % worse" for name, share in self.within.items()]
+        limits = [f"{name} at most {format_share(share)} worse" for name, share in self.within.items()]
         return f"{figure}, {' and '.join(limits)}" if limits else figure
 
 
@@ -138,7 +140,7 @@ def why_out(point: TriedPoint, rule: Rule) -> str:
         if worse is None:
             return f"{name} has no value"
         if not worse <= share:
-            return f"{name} {100 * worse:.3g} % worse"
+            return f"{name} {format_share(worse)} worse"
     return ""
 
 
@@ -225,8 +227,8 @@ class TriedGrid:
         rows = [
             [
                 *(_setting_in_words(point.settings[name]) if name in point.settings else "-" for name in names),
-                _mean_in_words(point),
-                *(_share_in_words(point.worse.get(name)) for name in limits),
+                "-" if point.mean is None else format_mean(point.values),
+                *(format_share(point.worse.get(name)) for name in limits),
                 "best" if n == self.best else f"out: {why}" if (why := why_out(point, self.rule)) else "",
             ]
             for n, point in enumerate(self.points)
@@ -235,19 +237,12 @@ class TriedGrid:
 
     def table(self) -> str:
         """Return the table of all points as markdown. Text is escaped."""
-        from tabulate import tabulate
-
-        from pytest_genderbias.text.printable import escape
-
-        headers, rows = ([list(map(escape, row)) for row in part] for part in ([self.rows()[0]], self.rows()[1]))
-        return tabulate(rows, headers[0], tablefmt="github", disable_numparse=True)
+        return markdown_table(*self.rows())
 
     def lines(self) -> list[str]:
         """Return the points as lines of a table; of a large grid the first ones."""
-        from tabulate import tabulate
-
         headers, rows = self.rows()
-        table = tabulate(rows[:_MOST_LINES], headers, tablefmt="plain", disable_numparse=True).splitlines()
+        table = columns([headers, *rows[:_MOST_LINES]], _UNBROKEN, indent="").splitlines()
         return [*table, *([f"and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else [])]
 
     def to_dict(self) -> dict[str, object]:
@@ -270,16 +265,3 @@ def _setting_in_words(value: object) -> str:
     if isinstance(value, float):
         return f"{value:g}"
     return "none" if value is None else str(value)
-
-
-def _mean_in_words(point: TriedPoint) -> str:
-    """Return the mean over seeds, and the standard deviation if there are several."""
-    if point.mean is None:
-        return "-"
-    known = [value for value in point.values if value is not None]
-    spread = f" ({np.std(known, ddof=1):.4f})" if len(known) > 1 else ""
-    return f"{format_number(point.mean)}{spread}"
-
-
-def _share_in_words(share: float | None) -> str:
-    return "-" if share is None else f"{100 * share:.3g} %"

@@ -13,7 +13,6 @@ import numpy as np
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.sensitivity import prior_of
 from pytest_genderbias.gates.verdicts import ONE_SIDED
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
@@ -28,6 +27,7 @@ from pytest_genderbias.statistics.inference.over_restarts import (
 )
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.numbers import format_number
 
 _MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most
 _NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
+from pytest_genderbias.text.numbers import THREE_DIGITS, Write, format_growth
 
 #: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
 #: kind.
@@ -16,17 +17,7 @@ BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
 Bounds = tuple[float | None, ...]
 
 
-def percent(share: float) -> str:
-    """Return a share in percent, with two digits or whole.
-
-    >>> percent(0.079), percent(-0.18), percent(1.53)
-    ('7.9', '-18', '153')
-    """
-    value = 100 * share
-    return f"{value:.2g}" if abs(value) < 99.5 else f"{value:.0f}"
-
-
-def change_in_words(worsening: float | None) -> str:
+def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str:
     """Return how much worse or better a value is.
 
     >>> change_in_words(0.0123), change_in_words(-0.5), change_in_words(0.0), change_in_words(None)
@@ -36,7 +27,7 @@ def change_in_words(worsening: float | None) -> str:
         return "no value"
     if abs(worsening) <= FLOAT_NOISE:
         return "no change"
-    return f"{abs(worsening):.3g} {'worse' if worsening > 0 else 'better'}"
+    return f"{write(abs(worsening))} {'worse' if worsening > 0 else 'better'}"
 
 
 @dataclass(frozen=True)
@@ -69,7 +60,7 @@ class Seen:
         >>> Seen(0.09, 0.5, 0.06).in_words, Seen(math.inf, 0.5, math.inf).in_words
         ('+18 %', 'no growth')
         """
-        return f"+{percent(self.growth)} %" if math.isfinite(self.growth) else "no growth"
+        return f"{format_growth(self.growth)} %" if math.isfinite(self.growth) else "no growth"
 
     @property
     def sentence(self) -> str:
@@ -82,7 +73,10 @@ class Seen:
         """
         share, stopped = "", f"{self.size:.2g} worse"
         if self.unit > 0:
-            share, stopped = f" (+{percent(self.red / self.unit)} %)", f"a growth of {self.in_words.removeprefix('+')}"
+            share, stopped = (
+                f" ({format_growth(self.red / self.unit)} %)",
+                f"a growth of {self.in_words.removeprefix('+')}",
+            )
         of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
         return f"red from {self.red:.2g} worse{share}; stops {stopped} in 80 % of releases{of_trainings}"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.facts import BaselineFacts, Facts, ReductionFacts, facts_to_dict, read_facts
+from pytest_genderbias.gates.facts import BaselineFacts, Facts, LimitFacts, ReductionFacts, facts_to_dict, read_facts
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     EARLIER_VERDICTS,
@@ -34,7 +34,6 @@ from pytest_genderbias.gates.wording import (
     direction_in_words,
     format_interval,
     format_null,
-    format_number,
     format_record,
     in_lines,
     moved_in_words,
@@ -52,6 +51,7 @@ from pytest_genderbias.measurement.plain_data import (
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
@@ -155,6 +155,16 @@ class Judgement:
         """The decision in figures, without the verdict, the suite and the model."""
         first = self.shown[0].text if self.shown else ""
         return first.removeprefix(_subject(self.code, self.suite, self.model))
+
+    @property
+    def gate_name(self) -> str:
+        """The suite, with the name of the gate or baseline entry in brackets, if it has one of its own."""
+        return f"{self.suite} ({self.name})" if self.name else self.suite
+
+    @property
+    def of_limit(self) -> LimitFacts:
+        """What the gate knows of its limit; without figures if it has none."""
+        return self.facts if isinstance(self.facts, LimitFacts) else LimitFacts()
 
     @property
     def of_baseline(self) -> BaselineFacts:
@@ -382,7 +392,7 @@ def _meaning(measurement: Measurement, statistic: str) -> str:
     meaning = f"{about.meaning}; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
     if null is None or about.partner is None:
         return meaning
-    return f"{meaning} (by chance alone {null.low:.4g} to {null.high:.4g})"
+    return f"{meaning} (by chance alone {format_bounds(null.low, null.high)})"
 
 
 def _scored(measurement: Measurement, over: str, scored_as: str) -> str:
@@ -407,7 +417,7 @@ def _about_value(measurement: Measurement, statistic: str) -> list[Paragraph]:
         found = [
             Paragraph(
                 "value",
-                f"{statistic} = {format_number(value)}; {100 * level:.3g} % interval for other items: {interval}",
+                f"{statistic} = {format_number(value)}; {format_share(level)} interval for other items: {interval}",
             )
         ]
     if statistic in measurement.null:

@@ -18,13 +18,14 @@ from pytest_genderbias.gates.facts import LimitFacts
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, decide, make_judgement
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
-from pytest_genderbias.gates.wording import Paragraph, approximate, more_items, shortened
+from pytest_genderbias.gates.wording import Paragraph, more_items, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import approximate, format_bounds, format_share
 from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:  # which imports all families
@@ -222,7 +223,7 @@ def _judge(measurement: Measurement, limit: Limit, name: str, generalise: bool) 
     code, (least, most) = limit.code(about, bounds.low, bounds.high), limit.edges(about)
     figure, advice, settled = f"{name} is {value:.4g}", "", ""
     if bounds.low != bounds.high:
-        figure += f" ({100 * bounds.level:.3g} %: {bounds.low:.4g} to {bounds.high:.4g})"
+        figure += f" ({format_share(bounds.level)}: {format_bounds(bounds.low, bounds.high)})"
     if code == WITHIN:
         headline = f"{figure}, and should be {bound}"
     elif code == TOO_FEW:

@@ -1,7 +1,7 @@
-"""The policy of a run: how many comparisons the bounds of a worsening hold for together.
+"""How many comparisons the bounds of a worsening hold for together, and who is told of each judgement.
 
-A judgement does not depend on the policy. :func:`~pytest_genderbias.gates.assertions.settle` applies the policy that is
-active and records the judgement with its outcome. This module does not import numpy, so that a plugin can set a policy
+A judgement does not depend on either. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
+active and records the judgement with its outcome. This module does not import numpy, so that a plugin can set a referee
 when it is loaded.
 """
 
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.gates.verdicts import FAILED, ONE_SIDED, PASSED, passes
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
@@ -38,30 +38,6 @@ class Correction:
         return min(1 - (1 - ONE_SIDED) / self.tests, math.nextafter(1.0, 0.0))
 
 
-@dataclass(frozen=True)
-class Policy:
-    """How strict a run is.
-
-    Attributes:
-        correct_for: the comparisons that bounds hold for together (``--bias-correct-for``): ``"model"``, ``"module"``,
-            ``"none"``, or their number.
-    """
-
-    correct_for: str | int = "model"
-
-    def outcome(self, judgement: Judgement) -> str:
-        """Return ``"failed"`` or ``"passed"``."""
-        return PASSED if passes(judgement.code) else FAILED
-
-    def fails(self, judgement: Judgement) -> bool:
-        """Return whether a judgement fails its test."""
-        return self.outcome(judgement) == FAILED
-
-    def correction(self, known: int, what: str) -> Correction:
-        """Return the correction of this policy; arguments as :func:`correction_for`."""
-        return correction_for(self.correct_for, known, what)
-
-
 def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
     """Return how many comparisons bounds hold for together: one rule for every comparison.
 
@@ -76,25 +52,30 @@ def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
     (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
     """
     if isinstance(correct_for, int):
-        return Correction(correct_for, "comparisons (--bias-correct-for)")
+        return Correction(correct_for, "comparisons (bias_correct_for)")
     return Correction() if correct_for == "none" else Correction(max(1, known), what)
 
 
 @dataclass(frozen=True)
 class Referee:
-    """The policy that is applied to settled judgements.
+    """What is done with settled judgements.
 
     Attributes:
-        policy: how strict a run is.
+        correct_for: the comparisons that bounds hold for together (``bias_correct_for``): ``"model"``, ``"module"``,
+            ``"none"``, or their number.
         record: records each judgement with its outcome.
         explain: returns the message of a failure; by default the short text of the judgement.
         note_failure: receives each failure before it is raised, so that one that never reaches its test is not lost.
     """
 
-    policy: Policy = Policy()
+    correct_for: str | int = "model"
     record: Callable[[Judgement, str], None] | None = None
     explain: Callable[[Judgement], str] | None = None
     note_failure: Callable[[GateFailure], None] | None = None
+
+    def correction(self, known: int, what: str) -> Correction:
+        """Return the correction of this run; arguments as :func:`correction_for`."""
+        return correction_for(self.correct_for, known, what)
 
 
 _REFEREES: list[tuple[int, Referee]] = []  # with the thread that set each
@@ -102,8 +83,7 @@ _LOCK = Lock()
 
 
 def active_referee() -> Referee:
-    """Return the referee that this thread set last, or else any thread; the default is strict as :class:`Policy` and
-    records nothing.
+    """Return the referee that this thread set last, or else any thread; the default records nothing.
 
     So tests that run side by side in threads have their own referees, and threads and fixtures of one test share that
     of their test. A thread that a test starts, while others run beside it, has the referee that was set last.

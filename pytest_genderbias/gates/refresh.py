@@ -16,12 +16,13 @@ from pytest_genderbias.gates.item_file import StoredItems
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.regression import ANCHOR
 from pytest_genderbias.gates.verdicts import BETTER, REGRESSED, TOO_FEW, WITHIN, with_note
-from pytest_genderbias.gates.wording import Paragraph, format_number
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.numbers import format_number
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
 

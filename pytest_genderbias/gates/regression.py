@@ -25,7 +25,6 @@ from pytest_genderbias.gates.facts import (
     WorstCluster,
     anchor_in_words,
     change_in_words,
-    percent,
 )
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
@@ -46,17 +45,7 @@ from pytest_genderbias.gates.verdicts import (
     UNCHANGED,
     WITHIN,
 )
-from pytest_genderbias.gates.wording import (
-    ItemMove,
-    Movement,
-    Paragraph,
-    age_in_words,
-    apart,
-    format_number,
-    more_items,
-    round_up,
-    shortened,
-)
+from pytest_genderbias.gates.wording import ItemMove, Movement, Paragraph, age_in_words, more_items, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import sums_of_restarts
@@ -77,6 +66,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import apart, format_growth, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
 #: threshold.
@@ -391,7 +381,7 @@ def _seen_in_words(reference: Reference, worse: float) -> str:
     if reference.seen is None or not reference.seen.unit > 0:
         return ""
     growth = worse / reference.seen.unit if abs(worse) > FLOAT_NOISE else 0.0
-    return f", {'+' if growth >= 0 else ''}{percent(growth)} % (sees {reference.seen.in_words})"
+    return f", {format_growth(growth)} % (sees {reference.seen.in_words})"
 
 
 def _margin_in_words(allowed: Allowed | None) -> str:

@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.wording import format_number
+from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
@@ -40,6 +40,7 @@ from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, take
+from pytest_genderbias.text.numbers import format_number, format_share
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
@@ -97,7 +98,7 @@ def why_too_weak(measurement: Measurement, statistic: str, seen: Seen | None, mo
         return (
             f"{statistic} is {value}, its neutral value: no growth is a share of that, and no public model gives a unit"
         )
-    return f"would see a growth of {seen.in_words}; a gate has to see +{100 * most:.3g} % (bias_sees)"
+    return f"would see a growth of {seen.in_words}; a gate has to see +{format_share(most)} (bias_sees)"
 
 
 def what_would_help(measurement: Measurement, statistic: str, most: float, tests: int) -> list[str]:
@@ -131,14 +132,21 @@ def _over_items(
     Raises:
         UndefinedError: the statistic has no interval over items.
     """
-    interval = measurement.intervals[statistic]
-    if retraining.paired is None or retraining.beyond is None or interval is None:
+    if None in (retraining.paired, retraining.beyond, retraining.spread, measurement.intervals[statistic]):
         raise UndefinedError("no interval over items")
-    level, freedom = Correction(tests).level, max(1.0, interval.items - 1.0)
+    assert retraining.paired is not None and retraining.beyond is not None and retraining.spread is not None
+    level, freedom = Correction(tests).level, max(1.0, _units(measurement, statistic) - 1.0)
     margin, beyond = 0.0 if allowed is None else allowed.amount, math.sqrt(2) * retraining.beyond
-    size = seen_over_items(retraining.paired, beyond, freedom, level, tolerance=margin)
-    red = margin + math.hypot(t_quantile(level, freedom) * retraining.paired, t_quantile(level, math.inf) * beyond)
+    error = retraining.paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
+    of_trainings = max(math.sqrt(2) * retraining.spread, 1e-9 * error)
+    size = seen_over_items(error, beyond, freedom, level, tolerance=margin, trainings=of_trainings)
+    red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * beyond)
     return Seen(size, unit, red, retraining.source)
+
+
+def _units(measurement: Measurement, statistic: str) -> int:
+    """Return the number of items that a comparison would pair."""
+    return len(measurement.item_sums(statistic).by_cluster().labels)
 
 
 def _over_restarts(
@@ -225,12 +233,14 @@ class _Table:
 
     ``rows`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
     where users bring the cases: the standard error falls with their number, and what a training moves does not.
+    ``abilities`` has the standard deviation of each ability over trainings.
     """
 
     kind: str
     base: str
     trainings: int
     cases: int | None
+    abilities: Mapping[str, float]
     default: Mapping[str, float]
     rows: Mapping[str, Mapping[str, Mapping[str, float | None]]]
 
@@ -286,6 +296,19 @@ def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> f
     reach = NORMAL * math.sqrt(2) * log_odds
     ends = [1 / (1 + math.exp(-(odds + side * reach))) for side in (-1, 1)]
     return max(float(about.distance(end)) - float(about.distance(value)) for end in ends) / NORMAL / math.sqrt(2)
+
+
+def spread_of_abilities(measurement: Measurement) -> Mapping[str, float]:
+    """Return by how much each ability differs between equal trainings, as a standard deviation, by name.
+
+    An ability that no packaged training of this kind of model was asked has the median of those that others were.
+    """
+    table, known = (
+        _tables().get(kind_of(measurement)),
+        [x for one in _tables().values() for x in one.abilities.values()],
+    )
+    own = {} if table is None else table.abilities
+    return {one.name: own.get(one.name, float(np.median(known)) if known else 0.0) for one in measurement.abilities}
 
 
 def prior_of(measurement: Measurement, statistic: str) -> Prior | None:
@@ -360,6 +383,7 @@ def _read(path: Path) -> _Table:
         take(content, "base", str, what),
         take(content, "trainings", int, what),
         take(content, "cases", int, what, None),
+        take(content, "abilities", LocatedMap, what),
         take(content, "default", LocatedMap, what),
         take(content, "suites", LocatedMap, what),
     )

@@ -1,4 +1,4 @@
-"""The four verdicts of a gate, the codes of their reasons, and the outcomes of a judgement.
+"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none.
 
 This module imports nothing heavy, so that the policy of a run can be set without numpy.
 """
@@ -6,6 +6,7 @@ This module imports nothing heavy, so that the policy of a run can be set withou
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -92,3 +93,23 @@ def with_note(code: str) -> str:
     """
     verdict, note, _ = REASONS[code]
     return f"{verdict} ({note})" if note else verdict
+
+
+#: Kinds of reasons: the run names no model; the gate is for other models; a suite, method or recipe does not apply; a
+#: data set is missing.
+NO_MODEL, OTHER_MODELS, INAPPLICABLE, NO_DATA = "no model", "other models", "inapplicable", "no data"
+
+
+@dataclass(frozen=True)
+class Unjudged:
+    """A test that was skipped because it could not judge.
+
+    Attributes:
+        kind: one of the kinds above.
+        name: of the suite of ``--bias-suite``, or of the test.
+        reason: why, in words.
+    """
+
+    kind: str
+    name: str
+    reason: str

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.text.numbers import apart, approximate, format_p
 
 _LONGER = 4  #: times that a list of items can be longer, for advice that can be followed
 
@@ -19,16 +20,6 @@ DO = "do"  #: label of what to do
 _LABEL = 10  #: columns of a label, with the space behind it
 _MOST_NAMED = 3  #: items that are named of those that moved most
 _LONGEST, _LONGEST_NAME = 800, 60  #: characters of a line and of a name; what is longer may be a hostile text
-
-
-def approximate(number: int) -> str:
-    """Return an estimate with two figures, rounded up.
-
-    >>> approximate(87), approximate(1234)
-    ('about 87', 'about 1,300')
-    """
-    unit = 10 ** max(0, len(str(number)) - 2)
-    return f"about {-(-number // unit) * unit:,}"
 
 
 def more_items(needed: int, items: int, what: str, share: float, templates: int = 0) -> str:
@@ -55,18 +46,6 @@ def more_items(needed: int, items: int, what: str, share: float, templates: int 
     return f"{listed}{approximate(needed)} {what}{of_both} (now {items:,})"
 
 
-def round_up(value: float) -> float:
-    """Return a number of two figures that is not below ``value``; 0 where that is below 0.
-
-    >>> round_up(0.01234), round_up(-1.0)
-    (0.013, 0.0)
-    """
-    if value <= 0 or not math.isfinite(value):
-        return max(0.0, value)
-    unit = 10.0 ** (math.floor(math.log10(value)) - 1)
-    return float(f"{math.ceil(value / unit - 1e-9) * unit:.2g}")
-
-
 def age_in_words(date: str, today: datetime.date) -> str:
     """Return how old a date in ISO format is; an empty text if it is no date, or lies ahead.
 
@@ -87,28 +66,9 @@ def direction_in_words(direction: str) -> str:
     return "farther from neutral" if direction == "away" else direction
 
 
-def format_number(value: float | None) -> str:
-    """Return a number with four significant figures; ``None`` is a dash."""
-    return "-" if value is None else f"{value:.4g}"
-
-
-def exact_number(value: float | None) -> str:
-    """Return a value with six significant digits; a dash for ``None``."""
-    return "-" if value is None else f"{value:.6g}"
-
-
 def format_interval(interval: Interval | None) -> str:
     """Return ``[low, high] over what``; an empty text for ``None``."""
     return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
-
-
-def format_p(p: float, least: float) -> str:
-    """Return a p value in percent; one that no shuffle or resample could make smaller is a bound.
-
-    >>> format_p(1 / 201, 1 / 201), format_p(0.123, 1 / 201)
-    ('<= 0.5 %', '12 %')
-    """
-    return f"{'<= ' if p <= least * (1 + 1e-9) else ''}{100 * p:.2g} %"
 
 
 def format_chance(null: Null) -> str:
@@ -197,19 +157,6 @@ def _move_in_words(move: ItemMove) -> str:
     if move.then is None or move.now is None:
         return f"{name} ({abs(move.change):.2g} {'worse' if move.change > 0 else 'better'})"
     return f"{name} {' -> '.join(apart(move.then, move.now))}"
-
-
-def apart(*values: float) -> list[str]:
-    """Return numbers with so many figures, four at least, that different ones look different.
-
-    >>> apart(0.9, 0.72478), apart(0.900012, 0.900038)
-    (['0.9', '0.7248'], ['0.90001', '0.90004'])
-    """
-    for figures in range(4, 9):
-        texts = [f"{value:.{figures}g}" for value in values]
-        if len(set(texts)) == len(set(values)):
-            break
-    return texts
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:

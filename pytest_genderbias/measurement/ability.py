@@ -7,8 +7,10 @@ gates.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from types import MappingProxyType
 
 import numpy as np
 
@@ -23,7 +25,8 @@ from pytest_genderbias.models.roles import (
     VECTORS,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.right_answers import fall_bound
+from pytest_genderbias.statistics.right_answers import LEVEL, fall_bound
+from pytest_genderbias.statistics.student import t_quantile
 
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 _FALL = 0.1  #: of the distance from chance that was stored: a larger fall, by its lower bound, makes a model worse at its task
@@ -107,11 +110,19 @@ def why_unable(abilities: Sequence[Ability]) -> str:
     return next((one.unable for one in abilities if one.unable), "")
 
 
-def why_less_able(now: Sequence[Ability], then: Sequence[Ability]) -> str:
+def why_less_able(
+    now: Sequence[Ability], then: Sequence[Ability], spread: Mapping[str, float] = MappingProxyType({})
+) -> str:
     """Return why a model is worse at its task than it, or another, was; an empty text if it is not.
 
     It is worse where the lower bound of the fall, item by item, is above a tenth of the distance between the stored
-    share and chance.
+    share and chance, and no other training explains the fall: its lower bound for both is above 0. Where each side has
+    two restarts, the bound over items holds for other restarts already.
+
+    Args:
+        now: abilities of the model.
+        then: those that were stored, or of the other model.
+        spread: standard deviation over equal trainings, by the name of an ability; none for a copy of the same weights.
     """
     stored = {one.name: one for one in then}
     for one in now:
@@ -120,7 +131,10 @@ def why_less_able(now: Sequence[Ability], then: Sequence[Ability]) -> str:
         if before is None or fall is None or before.value is None or one.value is None:
             continue
         amount, low = fall
-        if low > _FALL * (before.value - before.chance):
+        restarts = [max(1, len(side.right)) for side in (before, one)]
+        of_training = 0.0 if min(restarts) > 1 else spread.get(one.name, 0.0) * math.sqrt(sum(1 / k for k in restarts))
+        reach = math.hypot(amount - low, t_quantile((1 + LEVEL) / 2, math.inf) * of_training)
+        if amount > reach and low > _FALL * (before.value - before.chance):
             return (
                 f"{before.value:.2f} -> {one.value:.2f} of {one.n:,} {one.what}: it fell by {amount:.2f} (at least"
                 f" {low:.2f}; {_FALL * (before.value - before.chance):.2g} is allowed)"

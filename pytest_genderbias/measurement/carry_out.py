@@ -21,7 +21,8 @@ from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Me
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
@@ -191,7 +192,7 @@ def _template_notes(plan: Plan, model: Model) -> list[str]:
 
 def _batch_notes(model: Model) -> list[str]:
     """Return the remark that not all rows of a network may share a batch."""
-    batches = model.backend.batches if isinstance(model.backend, Checkpoint) else ANY_ROWS
+    batches = model.backend.batches if model.can(HIDDEN_STATES) else ANY_ROWS
     return [REASONS[batches]] if batches != ANY_ROWS else []
 
 

@@ -15,7 +15,6 @@ from pytest_genderbias.measurement.carry_out import Asked, IfAble
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import MaskedLM
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     ENCODER,
@@ -149,7 +148,7 @@ def ability_of(controls: Controls, model: Model, asked: Query | None, settings: 
         ScoreError: the model returns NaN or infinite scores.
     """
     vocabulary: Sequence[str] = ()
-    if isinstance(model.backend, MaskedLM) and model.role.kind == MASKED_LM:
+    if model.can("fill_scores") and model.role.kind == MASKED_LM:
         vocabulary = tuple(model.backend.vocabulary)
         question = controls.fills(model.backend.mask_token, vocabulary)
     else:

@@ -12,6 +12,8 @@ from typing import NoReturn
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.columns import one_line
+from pytest_genderbias.text.numbers import format_bounds, format_decimals
 
 _WORSE = {"higher": "higher is worse", "lower": "lower is worse", "away": "away from it is worse"}
 _HEADERS = ("statistic", "value", "interval", "neutral", "meaning")
@@ -41,7 +43,7 @@ class Displayed:
         return printable(
             f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g},"
             f" {_WORSE[statistic.direction]}\n{self._cases_text(name)}\nnotes:"
-            f" {_line('; '.join(self.notes)) or 'none'}",
+            f" {one_line('; '.join(self.notes), _LONGEST) or 'none'}",
             keep="\n",
         )
 
@@ -110,36 +112,30 @@ class Displayed:
     def _value_text(self, name: str) -> str:
         value = self.values[name]
         if value is None:
-            return f"has no value ({_line(self.reasons.get(name, 'no reason given'))})"
+            return f"has no value ({one_line(self.reasons.get(name, 'no reason given'), _LONGEST)})"
         interval = self._interval_text(name)
-        return f"{value:.4f}" + (f" ({interval})" if interval else " (no interval)")
+        return format_decimals(value) + (f" ({interval})" if interval else " (no interval)")
 
     def _interval_text(self, name: str) -> str:
         interval = self.intervals[name]
         if interval is None:
             return ""
-        return f"{100 * interval.level:g} % interval {interval.low:.4f} to {interval.high:.4f} over {interval.over}"
+        return f"{100 * interval.level:g} % interval {format_bounds(interval.low, interval.high, format_decimals)} over {interval.over}"
 
     def _cases_text(self, name: str) -> str:
         """Return how many cases were scored, and for a sample the bounds of the value over all of them."""
         if self.n == self.n_total:
             return f"{self.n:,} cases, all of the suite"
         bounds = self.bounds.get(name)
-        known = "no bounds" if bounds is None else f"{bounds.low:.4f} to {bounds.high:.4f}"
+        known = "no bounds" if bounds is None else format_bounds(bounds.low, bounds.high, format_decimals)
         return f"{self.n:,} of {self.n_total:,} cases; {name} over all of them: {known}"
 
     def _cells(self, name: str) -> tuple[str, ...]:
         value, statistic = self.values[name], self.statistics[name]
         return (
             name,
-            "-" if value is None else f"{value:.4f}",
+            format_decimals(value),
             self._interval_text(name),
             f"{statistic.neutral:g}, {_WORSE[statistic.direction]}",
             statistic.meaning if value is not None else f"no value: {self.reasons.get(name, 'no reason given')}",
         )
-
-
-def _line(text: str) -> str:
-    """Return a text in one line, cut if it is long."""
-    words = " ".join(text.split())
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 4]} ..."

@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from pytest_genderbias.errors import BiasWarning
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.suites.query import PairProbabilities
@@ -36,7 +37,7 @@ def label_warning(model: Model, cache: Path | None = None) -> str | None:
     words = {"sentence": tuple(Word.of(text) for text in _SENTENCES)}
     space = CaseSpace((Template((pieces, pieces)),), words, (Axis.whole("sentence", len(_SENTENCES)),), 1)
     label = f"label check on {model.name}"
-    settings = ScoreSettings(cache=cache if isinstance(model.backend, Checkpoint) else None)
+    settings = ScoreSettings(cache=cache if model.can(HIDDEN_STATES) else None)
     answer, _ = score_suite(space, PairProbabilities(), model, space.digest(), settings, label)
     probabilities = answer.values[np.argsort(answer.units), 0].mean(axis=0)
     entailment, neutral, contradiction = map(float, probabilities)

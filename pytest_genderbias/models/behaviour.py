@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config_entries import entry, hidden_size, promised_positions
+from pytest_genderbias.models.config import entry, hidden_size, promised_positions
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, NLI_CLASSIFIER, PAIR_REGRESSOR
 
 if TYPE_CHECKING:

@@ -14,26 +14,32 @@ from typing import TYPE_CHECKING
 from pytest_genderbias.errors import BiasWarning, ModelError, installing
 from pytest_genderbias.models.behaviour import Behaviour, observe
 from pytest_genderbias.models.chat_template import chat_template_details
-from pytest_genderbias.models.config import likely_heads, name_head, role_of_config, role_of_gguf, settled_role
-from pytest_genderbias.models.config_entries import promised_positions
+from pytest_genderbias.models.config import (
+    QUANTISED,
+    likely_heads,
+    name_head,
+    promised_positions,
+    quantisation_method,
+    require_library,
+    role_of_config,
+    role_of_gguf,
+    settled_role,
+)
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import (
     PROJECTION_FILE,
-    projected_layers,
-    projection_details,
     restore_projections,
 )
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.number_format import number_format, slow_format
-from pytest_genderbias.models.one_reader import READING
-from pytest_genderbias.models.plain_tensors import floats_of
-from pytest_genderbias.models.quantised import QUANTISED, quantisation_method, require_library
+from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role
 from pytest_genderbias.models.sentence_encoders import SentenceFiles, read_sentence_files
 from pytest_genderbias.models.source import (
+    READING,
     LoadSettings,
     ModelSource,
     checkpoint_file,
+    quiet_transformers,
     read_arguments,
     read_config,
     reading_errors,
@@ -43,7 +49,6 @@ from pytest_genderbias.models.source import (
     weight_names,
 )
 from pytest_genderbias.models.spec import HEADS, ModelSpec
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
@@ -118,23 +123,24 @@ def checked_checkpoint(
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     _copy_unaligned(network)
     with reading_errors(files, "projection of hidden layers"):
-        path = checkpoint_file(files, PROJECTION_FILE) if projected_layers(network.config) else None
-        restore_projections(network, path, name)
+        projected = restore_projections(network, partial(checkpoint_file, files, PROJECTION_FILE), name)
+    sentences = read_sentence_files(files)
     with reading_errors(files, "tokenizer"):
         check_parts(network, tokenizer, source.role, name)
+        dtype = number_format(network)
+        slow = slow_format(dtype, device)
         tokenizer_print = fingerprint_tokenizer(tokenizer)
-    sentences = read_sentence_files(files)
     details = {
         "architecture": type(network).__name__,
         "tokenizer": tokenizer_print[:16],
-        "dtype": number_format(network),
+        "dtype": dtype,
         "device": torch.device(device).type,
         **chat_template_details(tokenizer),
         **sentences.facts,
         **_revision(source),
-        **projection_details(network),
+        **projected,
     }
-    if slow := slow_format(details["dtype"], device):
+    if slow:
         warnings.warn(f"{name}: {slow}", BiasWarning, stacklevel=2)
     checkpoint = replace(observed(network, tokenizer, source.role, name, device, sentences), files=files)
     details.update(batch_details(checkpoint))

@@ -1,14 +1,16 @@
-"""The role of a model according to its transformers config."""
+"""What transformers configs say, which each architecture names in its own way: entries, labels, the role of a model, and
+who reads its quantised weights.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models import networks
-from pytest_genderbias.models.config_entries import entry, labels_of
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     OTHER,
@@ -18,6 +20,7 @@ from pytest_genderbias.models.roles import (
     coreference_role,
     role_of,
 )
+from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -36,6 +39,71 @@ _HEADS_OF_LMS = frozenset(
         "pred_layer",
     )
 )
+#: Names of the hidden size in transformers configs.
+SIZES = ("hidden_size", "d_model", "dim", "n_embd")
+#: Names of the most tokens in a row, beside aliases.
+_POSITIONS = ("max_position_embeddings", "max_seq_len")
+QUANTISED = "weights quantised by "  #: what the weights are called in errors, before the method
+#: By method, the modules that transformers reads it with, each with the package that has it. Methods without an entry
+#: need none, or a GPU.
+_PACKAGES: dict[str, dict[str, str]] = {
+    "bitsandbytes": {"bitsandbytes": "bitsandbytes", "accelerate": "accelerate"},
+    "gptq": {"gptqmodel": "gptqmodel", "optimum": "optimum"},
+    "awq": {"gptqmodel": "gptqmodel"},
+    "torchao": {"torchao": "torchao"},
+    "compressed-tensors": {"compressed_tensors": "compressed-tensors"},
+    "quanto": {"optimum.quanto": "optimum-quanto"},
+    "hqq": {"hqq": "hqq"},
+    "eetq": {"kernels": "kernels"},
+    "aqlm": {"aqlm": "aqlm[cpu,gpu]"},
+    "vptq": {"vptq": "vptq"},
+    "auto-round": {"auto_round": "auto-round"},
+    "quark": {"quark": "amd-quark"},
+}
+
+
+def entry(config: PreTrainedConfig, name: str) -> object:
+    """Return an entry of a config, under its own name or an alias of its ``attribute_map``, or ``None``."""
+    return getattr(config, name, None)  # each architecture has other entries
+
+
+def promised_positions(config: PreTrainedConfig) -> list[int]:
+    """Return the most tokens in a row, by each entry of a config that names them; the network may have more or fewer
+    positions.
+    """
+    return [most for name in _POSITIONS if isinstance(most := entry(config, name), int)]
+
+
+def hidden_size(config: PreTrainedConfig) -> int | None:
+    """Return the size of the hidden states of a network's encoder or text part, or ``None`` if the config does not have
+    it.
+    """
+    from transformers import PreTrainedConfig
+
+    encoder = entry(config, "encoder")
+    text = (encoder if isinstance(encoder, PreTrainedConfig) else config).get_text_config()
+    return next((size for name in SIZES if isinstance(size := entry(text, name), int) and size), None)
+
+
+def encoder_width(config: PreTrainedConfig) -> int:
+    """Return the hidden size of an encoder below a head of this package.
+
+    Raises:
+        ValueError: the config does not have it.
+    """
+    width = hidden_size(config)
+    if width is None:
+        raise ValueError(
+            f"the config of the encoder has no hidden size; expected one of the entries {', '.join(SIZES)}"
+        )
+    return width
+
+
+def labels_of(config: PreTrainedConfig) -> tuple[str, ...]:
+    """Return the labels of a classifier in the order of its outputs; empty without any."""
+    names = entry(config, "id2label")
+    labels = {int(i): str(label) for i, label in names.items()} if isinstance(names, dict) else {}
+    return tuple(labels[i] for i in sorted(labels))
 
 
 def role_of_config(config: PreTrainedConfig) -> Role:
@@ -172,3 +240,53 @@ def settled_role(role: Role, config: PreTrainedConfig, name: str, labels: Sequen
 
 def _flat(values: Iterable[str | Sequence[str]]) -> frozenset[str]:
     return frozenset(name for value in values for name in ([value] if isinstance(value, str) else value))
+
+
+def quantisation_method(config: PreTrainedConfig) -> str | None:
+    """Return the method that a config says its weights were quantised by; ``None`` for weights that are not."""
+    settings = entry(config, "quantization_config")
+    if settings is None:
+        return None
+    known = settings if isinstance(settings, Mapping) else vars(settings)
+    method = known.get("quant_method")
+    if method is None and (known.get("load_in_8bit") or known.get("load_in_4bit")):
+        return "bitsandbytes"  # which did not name itself at first
+    return str(getattr(method, "value", method) or "a method that it does not name")
+
+
+def require_library(config: PreTrainedConfig, name: str) -> None:
+    """Refuse quantised weights whose library is not installed, or whose method transformers would ignore.
+
+    Raises:
+        ModelError: either.
+    """
+    method = quantisation_method(config)
+    if method is None:
+        return
+    from transformers.quantizers.auto import AUTO_QUANTIZATION_CONFIG_MAPPING
+
+    named = f"{name} has weights that were quantised by {brief(method)} (quantization_config in config.json)"
+    known = {*AUTO_QUANTIZATION_CONFIG_MAPPING, "bitsandbytes"}
+    if method not in known:
+        raise ModelError(
+            f"{named}, which this transformers does not know, so that their numbers would be taken as they are;"
+            f" expected one of {', '.join(sorted(known))}: give a checkpoint of another method, or an object that loads"
+            " it (module:callable)"
+        )
+    missing = [package for module, package in _PACKAGES.get(method, {}).items() if not _is_installed(module)]
+    if missing:
+        raise ModelError(
+            f"{named}, which transformers reads with {' and '.join(missing)}, not installed here: pip install"
+            f" {' '.join(map(_quoted, missing))}"
+        )
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # of the package that the module is in
+        return False
+
+
+def _quoted(package: str) -> str:
+    return f"'{package}'" if "[" in package else package

@@ -14,6 +14,7 @@ from uuid import uuid4
 from pytest_genderbias.models.hidden_layers import PROJECTED_LAYERS, fingerprint_with_projections, projections_of
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, packed_entries, plain_tensors
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -161,6 +162,6 @@ def known_by(model: Model) -> str:
     """
     if model.fingerprint is not None:
         return model.fingerprint
-    if isinstance(model.backend, Checkpoint):
+    if model.can(HIDDEN_STATES):
         return fingerprint_network(model.backend.network, fingerprint_tokenizer(model.backend.tokenizer), {})
     return uuid4().hex

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.models.config_entries import entry, hidden_size
+from pytest_genderbias.models.config import entry, hidden_size
 from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 
 if TYPE_CHECKING:
@@ -120,12 +120,13 @@ def save_projections(network: PreTrainedModel, folder: Path) -> None:
         save_file(tensors, folder / PROJECTION_FILE)
 
 
-def restore_projections(network: PreTrainedModel, path: Path | None, name: str) -> None:
-    """Project the layers of a network that was loaded, as its config says, with the bases of a file.
+def restore_projections(network: PreTrainedModel, find: Callable[[], Path | None], name: str) -> dict[str, str]:
+    """Project the layers of a network that was loaded, as its config says, with the bases of a file, and return
+    :func:`projection_details`.
 
     Args:
         network: a network without hooks, as ``from_pretrained`` returns it.
-        path: the file, or ``None`` if the checkpoint has none.
+        find: returns the file of the bases, or ``None`` if the checkpoint has none.
         name: name of the model, for the message.
 
     Raises:
@@ -133,8 +134,9 @@ def restore_projections(network: PreTrainedModel, path: Path | None, name: str) 
     """
     layers = projected_layers(network.config)
     if not layers:
-        return
+        return {}
     advice = "copy it again from where the checkpoint was saved"
+    path = find()
     if path is None:
         raise ModelError(
             f"the config of {name} says that its hidden layers are projected ({PROJECTED_LAYERS}), but the file with"
@@ -150,6 +152,7 @@ def restore_projections(network: PreTrainedModel, path: Path | None, name: str) 
             project_hidden_layers(network, bases)
     except SettingError as error:
         raise ModelError(f"{path}: {error}; {advice}") from None
+    return projection_details(network)
 
 
 def projected_layers(config: PreTrainedConfig) -> object:

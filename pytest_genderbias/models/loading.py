@@ -12,30 +12,27 @@ from os import PathLike, fspath
 from typing import TYPE_CHECKING, Protocol, cast
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.models.first_import import uncollected_imports
 from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import wrap
-from pytest_genderbias.models.source import TIME_LIMIT, LoadSettings, ModelSource, ServedSettings, checkpoint_file
-from pytest_genderbias.models.spec import ADAPTER, SERVED, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.source import (
+    TIME_LIMIT,
+    LoadSettings,
+    ModelSource,
+    ServedSettings,
+    checkpoint_file,
+    uncollected_imports,
+)
+from pytest_genderbias.models.spec import ADAPTER, ENGINES, SERVED, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: The module of each kind of model, which a spec names; it is imported for the first model of its kind.
+#: The module of each kind of model that this room knows; the others are ``ENGINES``.
 KINDS: Mapping[str, str] = {
-    "directory": "models.checkpoints",
-    "hub": "models.checkpoints",
-    "gguf": "models.checkpoints",
+    **dict.fromkeys(("directory", "hub", "gguf"), "models.checkpoints"),
     "object": "models.objects",
-    "vectors": "models.files",
-    "predictions": "models.files",
-    "text": "models.files",
-    "adapter": "engines.peft_adapters",
-    "onnx": "engines.exported",
-    "openvino": "engines.exported",
-    "served": "engines.served",
-    "vllm": "engines.vllm_engine",
+    **dict.fromkeys(("vectors", "predictions", "text"), "models.files"),
 }
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
@@ -151,4 +148,4 @@ def _importing(kind: str) -> AbstractContextManager[None]:
 
 
 def _module(kind: str) -> _Kind:
-    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS[kind]}"))
+    return cast("_Kind", import_module(f"pytest_genderbias.{KINDS.get(kind) or ENGINES[kind].module}"))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
-from pytest_genderbias.models.config_entries import SIZES, hidden_size
+from pytest_genderbias.models.config import SIZES, hidden_size
+from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, METHODS, WORD_VECTORS, Backend
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.models.vectors import WordVectors
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -37,12 +37,13 @@ class CheckpointFacts:
     tokenizer: BareTokenizer | None
 
 
-class Tokenized:
+class Tokenized(Backend):
     """A backend that is asked by token ids, since its tokenizer is in this process, wherever its network is.
 
     ``max_length``: most tokens in a row, or ``None`` without a limit.
     """
 
+    abilities: ClassVar[frozenset[str]] = frozenset({LOG_PROBS})
     tokenizer: PreTrainedTokenizerBase
     max_length: int | None
 
@@ -64,6 +65,7 @@ class Checkpoint(Tokenized):
     ``files``: where the files beside the weights are; ``None``: where the model's spec says.
     """
 
+    abilities: ClassVar[frozenset[str]] = frozenset({LOG_PROBS, HIDDEN_STATES})
     network: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     device: str
@@ -176,8 +178,30 @@ class Model:
     role: Role
     fingerprint: str | None
     details: dict[str, str]
-    backend: Any = field(repr=False)  # the role decides what it is; callers narrow it with isinstance
+    backend: Any = field(repr=False)  # the role decides what it is, and `can` what is asked of it
     origin: Origin | None = field(default=None, repr=False, compare=False)
+
+    def can(self, ability: str) -> bool:
+        """Return whether the backend has an ability: one that its class names, or a method of the user's object."""
+        if isinstance(self.backend, Backend):
+            return ability in self.backend.abilities
+        return ability in METHODS and isinstance(self.backend, METHODS[ability])
+
+    def require(
+        self, *abilities: str, otherwise: str = "is neither a file of word vectors nor a network of transformers"
+    ) -> None:
+        """Refuse a model whose backend has none of some abilities.
+
+        Raises:
+            NotApplicableError: the model ``otherwise``.
+        """
+        if not any(map(self.can, abilities)):
+            raise NotApplicableError(f"{self.name} {otherwise}")
+
+    @property
+    def network_class(self) -> str:
+        """Name of the class of the network, empty for a model without one in this process."""
+        return type(self.backend.network).__name__ if self.can(HIDDEN_STATES) else ""
 
     @property
     def width(self) -> int:
@@ -187,21 +211,21 @@ class Model:
             NotApplicableError: the model is an object without vectors, or runs elsewhere.
             ModelError: the config has no hidden size.
         """
-        if isinstance(self.backend, Checkpoint):
-            if self.backend.widths:
-                return self.backend.widths[-1]
-            if self.backend.facts is not None and self.backend.facts.width is not None:
-                return self.backend.facts.width
-            config = self.backend.network.config
-            size = hidden_size(config)
-            if size is None:
-                raise ModelError(
-                    f"the config of {self.name} has no hidden size; expected one of the entries {', '.join(SIZES)}"
-                )
-            return size
-        if not isinstance(self.backend, WordVectors):
-            raise NotApplicableError(f"{self.name} ({self.role.text}) gives no vectors here, which this suite needs")
-        return int(self.backend.matrix.shape[1])
+        self.require(
+            WORD_VECTORS, HIDDEN_STATES, otherwise=f"({self.role.text}) gives no vectors here, which this suite needs"
+        )
+        if self.can(WORD_VECTORS):
+            return int(self.backend.matrix.shape[1])
+        if self.backend.widths:
+            return int(self.backend.widths[-1])
+        if self.backend.facts is not None and self.backend.facts.width is not None:
+            return int(self.backend.facts.width)
+        size = hidden_size(self.backend.network.config)
+        if size is None:
+            raise ModelError(
+                f"the config of {self.name} has no hidden size; expected one of the entries {', '.join(SIZES)}"
+            )
+        return size
 
     def width_of(self, where: str | int) -> int:
         """Return the size of the vectors at a place: ``input`` (embeddings), ``last``, or the number of a layer.
@@ -210,14 +234,14 @@ class Model:
         """
         if where == "input":
             return self.input_width
-        widths = self.backend.widths[:-1] if isinstance(self.backend, Checkpoint) else ()
+        widths: tuple[int, ...] = self.backend.widths[:-1] if self.can(HIDDEN_STATES) else ()
         return widths[int(where)] if where != "last" and 0 <= int(where) < len(widths) else self.width
 
     @property
     def input_width(self) -> int:
         """Size of the input embeddings; smaller than ``width`` in ALBERT, some ELECTRAs and MobileBERT."""
-        if isinstance(self.backend, Checkpoint):
-            if self.backend.facts is not None and self.backend.facts.input_width is not None:
-                return self.backend.facts.input_width
-            return int(self.backend.network.get_input_embeddings().get_parameter("weight").shape[1])
-        return self.width
+        if not self.can(HIDDEN_STATES):
+            return self.width
+        if self.backend.facts is not None and self.backend.facts.input_width is not None:
+            return int(self.backend.facts.input_width)
+        return int(self.backend.network.get_input_embeddings().get_parameter("weight").shape[1])

@@ -10,8 +10,8 @@ from importlib import import_module
 _HOMES = {
     "word-lstm": "word_lstm",
     "decomposable-attention": "decomposable_attention",
-    "edge-probing": "edge_probing_head",
-    "span-coreference": "span_scorer",
+    "edge-probing": "mention_scorers",
+    "span-coreference": "mention_scorers",
 }
 #: Values of ``model_type`` in the ``config.json`` of these networks.
 MODEL_TYPES = tuple(_HOMES)

@@ -21,8 +21,9 @@ from pytest_genderbias.models.checkpoints import batch_details, check_parts, lon
 from pytest_genderbias.models.config import role_of_config, settled_role
 from pytest_genderbias.models.fingerprint import fingerprint_tokenizer
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.number_format import number_format
+from pytest_genderbias.models.plain_tensors import number_format
 from pytest_genderbias.models.protocols import (
+    HIDDEN_STATES,
     CausalLM,
     ChatModel,
     CoreferenceScorer,
@@ -177,8 +178,8 @@ def evaluation_mode(target: object) -> Iterator[None]:
     ``target``: a network or a :class:`Model`; anything else is left alone, also a network that is loaded later, in
     evaluation mode.
     """
-    backend = target.backend if isinstance(target, Model) else None
-    network = backend.in_memory if isinstance(backend, Checkpoint) else target
+    of_model = isinstance(target, Model) and target.can(HIDDEN_STATES)
+    network = target.backend.in_memory if isinstance(target, Model) and of_model else target
     modes = {module: module.training for module in network.modules()} if is_network(network) else {}
     for module in modes:
         module.training = False

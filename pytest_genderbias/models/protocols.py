@@ -6,11 +6,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
+
+#: Abilities of backends of this package. Those of the user's objects are the names of their methods.
+LOG_PROBS = "token_log_probs"
+HIDDEN_STATES = "hidden_states"
+WORD_VECTORS = "word_vectors"
+
+
+class Backend:
+    """A backend of this package, which names what it can do."""
+
+    abilities: ClassVar[frozenset[str]]
 
 
 @runtime_checkable
@@ -102,3 +113,16 @@ class CoreferenceScorer(Protocol):
 
         Spans are character ranges [start, end) in their text. All texts of a call have the same number of candidates.
         """
+
+
+#: The protocol of each method of the user's objects.
+METHODS: Mapping[str, type] = {
+    "fill_scores": MaskedLM,
+    "continuation_log_probs": CausalLM,
+    "answer_log_probs": ChatModel,
+    "pair_probabilities": PairClassifier,
+    "class_probabilities": TextClassifier,
+    "pair_scores": PairRegressor,
+    "encode": SentenceEncoder,
+    "coreference_scores": CoreferenceScorer,
+}

@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, TypeVar, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
-from pytest_genderbias.models.config_entries import entry
+from pytest_genderbias.errors import ModelError, SettingError
+from pytest_genderbias.models.config import entry
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
 from pytest_genderbias.models.hidden_layers import has_unsaved_hooks, save_projections
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.one_reader import READING
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
+from pytest_genderbias.models.source import READING, quiet_transformers
 from pytest_genderbias.models.spec import parse_spec
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.models.vectors import WordVectors, read_vectors
 
 if TYPE_CHECKING:
@@ -132,10 +132,11 @@ def save_model(model: Model, path: str | Path) -> Path:
     Raises:
         SettingError: the path exists, or the format of the name is unknown.
         ModelError: the saved model would differ from the model in memory, in the part that the message names; for
-            example, the hooks of :func:`~pytest_genderbias.mitigation.methods.layer_projection.projecting_layers` are
+            example, the hooks of :func:`~pytest_genderbias.mitigation.methods.projection.projecting_layers` are
             not saved.
         NotApplicableError: the model is neither a network nor word vectors.
     """
+    model.require(HIDDEN_STATES, WORD_VECTORS, otherwise="is neither a network nor word vectors: it cannot be saved")
     target = Path(path)
     beside = (f"{target.stem}.vocab.txt", f"{target.stem}.vocab.json") if target.suffix == ".safetensors" else ()
     for taken in (target, *map(target.with_name, beside)):
@@ -144,12 +145,10 @@ def save_model(model: Model, path: str | Path) -> Path:
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".saving-") as folder:
         draft = Path(folder, target.name)
-        if isinstance(model.backend, Checkpoint):
+        if model.can(HIDDEN_STATES):
             _write_checkpoint(model, draft)
-        elif isinstance(model.backend, WordVectors):
-            _write_vectors(model.backend, draft)
         else:
-            raise NotApplicableError(f"{model.name} is neither a network nor word vectors: it cannot be saved")
+            _write_vectors(model.backend, draft)
         for written in sorted(Path(folder).iterdir(), key=lambda p: p == draft):  # a vocabulary before its matrix
             written.rename(target.with_name(written.name))
     return target

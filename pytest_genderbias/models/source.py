@@ -4,15 +4,18 @@ hub.
 
 from __future__ import annotations
 
+import gc
 import json
 import re
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePath
+from threading import RLock
 from typing import TYPE_CHECKING, Any, TypedDict
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -20,12 +23,10 @@ from urllib.request import getproxies
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
 from pytest_genderbias.models import networks
 from pytest_genderbias.models.checkpoint_folder import damage_of
-from pytest_genderbias.models.config_entries import entry, labels_of
+from pytest_genderbias.models.config import QUANTISED, entry, labels_of
 from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
-from pytest_genderbias.models.quantised import QUANTISED
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.spec import ALIASES, GRAPHS, ModelSpec
-from pytest_genderbias.models.transformers_logging import quiet_transformers
 from pytest_genderbias.text.printable import brief, brief_list
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ _HEAD_WEIGHTS = (
     "score.weight",
 )
 
+_LAST_IMPORTED = "transformers.modeling_utils"  #: a module that every network needs, and the last one that takes long
+#: Held while transformers reads weights: it replaces functions of its own and of torch for all threads meanwhile, and
+#: what two threads at once put back is not what was there. Networks that are read later would then lack their tied
+#: weights.
+READING = RLock()
 TIME_LIMIT = 300.0  #: seconds in which a server should answer a request
 
 
@@ -439,3 +445,37 @@ def _hub_is_reachable() -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Silence the reports and progress bars of transformers inside a ``with`` block; what matters in them is raised as
+    an error.
+    """
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def uncollected_imports() -> Iterator[None]:
+    """Pause the garbage collector inside a ``with`` block while transformers has not built a network yet.
+
+    Nearly all that imports make stays, so to search it again and again finds nothing and takes a sixth of the time.
+    """
+    if _LAST_IMPORTED in sys.modules or not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from os import PathLike
 from pathlib import Path, PureWindowsPath
+from typing import NamedTuple
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
 from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_folder, graph_in, refuse_pointers
@@ -48,20 +49,32 @@ _HEAD = re.compile(r"(.+),head=([^,/\\]*)")
 _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
-#: Kinds of files by their endings. Those of graphs are names of extras, too.
-ENDINGS = {".gguf": "gguf", ".onnx": "onnx", ".xml": "openvino"}
-GRAPHS = ("onnx", "openvino")
+GRAPHS = ("onnx", "openvino")  #: kinds of exported graphs, and names of extras
 ADAPTER_PREFIX = "adapter:"
 _URL = re.compile(r"https?://.*", re.IGNORECASE)
-#: Specs that a kind of model reads by itself: the module of the kind, by what they begin with. It has a function
-#: ``parse(name, spec)``.
-PREFIXES: Mapping[str, str] = {
-    ADAPTER_PREFIX: "engines.peft_adapters",
-    "vllm:": "engines.vllm_engine",
-    "http://": "engines.served",
-    "https://": "engines.served",
+
+
+class Engine(NamedTuple):
+    """A kind of model that another room knows.
+
+    ``module``: it has ``inspect(spec, settings)`` and ``load(source, settings)``. ``prefix``: a pattern of what its
+    specs begin with, which the module reads itself, by ``parse(name, spec)``. ``ending``: of its files.
+    """
+
+    module: str
+    prefix: str = ""
+    ending: str = ""
+
+
+#: Kinds of models by the name that a spec has for its own. A module is imported for the first model of its kind.
+ENGINES: Mapping[str, Engine] = {
+    "adapter": Engine("engines.peft_adapters", prefix=ADAPTER_PREFIX),
+    "onnx": Engine("engines.exported", ending=".onnx"),
+    "openvino": Engine("engines.exported", ending=".xml"),
+    SERVED: Engine("engines.served", prefix="(?i:https?://)"),
+    "vllm": Engine("engines.vllm_engine", prefix="vllm:"),
 }
-_PREFIX = re.compile(r"adapter:|vllm:|(?i:https?://)")
+_ENDINGS = {".gguf": "gguf", **{engine.ending: name for name, engine in ENGINES.items() if engine.ending}}
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")
 
 
@@ -167,8 +180,8 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``adapter``, ``gguf``, ``onnx``, ``openvino``, ``object``, ``vectors``,
-    ``predictions``, ``text``, ``served`` or ``vllm``; ``target`` is the path (of a folder with an exported graph: of
+    ``kind`` is ``directory``, ``hub``, ``gguf``, ``object``, ``vectors``, ``predictions``, ``text``, or a name of
+    :data:`ENGINES`; ``target`` is the path (of a folder with an exported graph: of
     the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec
     says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the
     spec names it. ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main
@@ -245,8 +258,9 @@ def _parse(name: str, spec: str) -> ModelSpec:
     if SEED in spec:  # the first restart determines the kind
         first = _parse("", spec.replace(SEED, "0"))
         return replace(first, name=name or safe_name(Path(spec).name.replace(SEED, "")), spec=spec)
-    if (match := _PREFIX.match(spec)) is not None:
-        parse: Parse = import_module(f"pytest_genderbias.{PREFIXES[match[0].lower()]}").parse
+    own = next((engine for engine in ENGINES.values() if engine.prefix and re.match(engine.prefix, spec)), None)
+    if own is not None:
+        parse: Parse = import_module(f"pytest_genderbias.{own.module}").parse
         return parse(name, spec)
     path = Path(spec).expanduser()
     if path.is_dir():
@@ -256,7 +270,7 @@ def _parse(name: str, spec: str) -> ModelSpec:
             return ModelSpec(name or safe_name(path.resolve().name), spec, "adapter", str(path.resolve()))
         check_folder(path)
         if graph := graph_in(path):
-            return ModelSpec(name or safe_name(path.resolve().name), spec, ENDINGS[graph.suffix], str(graph.resolve()))
+            return ModelSpec(name or safe_name(path.resolve().name), spec, _ENDINGS[graph.suffix], str(graph.resolve()))
         return ModelSpec(name or safe_name(path.resolve().name), spec, "directory", str(path.resolve()))
     if path.is_file():
         return ModelSpec(name or safe_name(path.name.partition(".")[0]), spec, _kind_of_file(path), str(path.resolve()))
@@ -395,8 +409,8 @@ def _kind_of_file(path: Path) -> str:
     from pytest_genderbias.models.vectors import looks_like_vectors
 
     refuse_pointers(path)
-    if path.suffix in ENDINGS:
-        return ENDINGS[path.suffix]
+    if path.suffix in _ENDINGS:
+        return _ENDINGS[path.suffix]
     try:
         predictions = looks_like_predictions(path) is not None
     except DataFileError as error:  # the first row determines the kind of predictions

@@ -13,12 +13,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from tokenize import TokenError
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import DataFileError, ModelError, UnknownNameError
+from pytest_genderbias.models.protocols import WORD_VECTORS, Backend
 from pytest_genderbias.text.normal_form import is_plain, normal_form
 from pytest_genderbias.text.plain_files import open_regular
 from pytest_genderbias.text.strict_json import parse_json
@@ -48,7 +50,7 @@ _OF_HEADERS = (
 
 
 @dataclass(frozen=True, eq=False)
-class WordVectors:
+class WordVectors(Backend):
     """The vectors of words.
 
     ``words``: the row of each word, in the order of the rows. ``matrix``: shape (len(words), d), float32.
@@ -61,6 +63,7 @@ class WordVectors:
     matrix: NDArray[np.float32] = field(repr=False)
     fingerprint: str
     lowercased: bool
+    abilities: ClassVar[frozenset[str]] = frozenset({WORD_VECTORS})
 
     def row(self, word: str) -> int | None:
         """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``.

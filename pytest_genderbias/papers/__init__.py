@@ -2,5 +2,5 @@
 
 The room takes the configs in ``configs/PAPER`` (``runs.yaml``, and one file a table or figure), trains and measures
 through ``mitigation`` and ``measurement``, and stores each run as one JSON file. ``claims`` judges stored figures, and
-``shown`` and ``papers_page`` present them. The command ``genderbias paper`` calls this room; it does not import pytest.
+``shown`` presents them. The command ``genderbias paper`` calls this room; it does not import pytest.
 """

@@ -8,18 +8,37 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.measurement.carry_out import versions
 from pytest_genderbias.papers.config import PAPER, PaperConfig, RunConfig, overlaid
-from pytest_genderbias.papers.kinds import kind_named
+from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.places import Places, placed
 from pytest_genderbias.papers.stored import StoredRun, read_run, write_run
 
+CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
+
+#: Modules by the name of the kind; each has ``carry_out(settings, places)``.
+KINDS: Mapping[str, str] = {
+    "agreement": "agreement",
+    "extremes": "extremes",
+    "growth": "growth",
+    "mitigation": "mitigation",
+    "paired-subspace": "paired_subspace",
+    "resilience": "resilience",
+    "scrubbed-words": "scrubbed_words",
+}
 Tell = Callable[[str], object]
 _PREFIX = "paper-"  #: begins the name of a result at the paper's scale
+
+
+def kind_named(name: str) -> CarryOut:
+    """Return the function that carries out runs of a kind."""
+    carry_out: CarryOut = import_module(f"pytest_genderbias.papers.kinds.{KINDS[name]}").carry_out
+    return carry_out
 
 
 def result_name(run: RunConfig, scale: str) -> str:

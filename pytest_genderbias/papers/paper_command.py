@@ -14,11 +14,10 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
 from pytest_genderbias.papers.making import check_run, make_runs
-from pytest_genderbias.papers.papers_page import page_text
 from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.shown import short_verdict, table_text
+from pytest_genderbias.papers.shown import page_text, short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
-from pytest_genderbias.text.paragraphs import columns, paragraph
+from pytest_genderbias.text.columns import columns, paragraph
 
 
 def carry_out(values: Mapping[str, Any]) -> int:

@@ -13,9 +13,9 @@ from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
 from pytest_genderbias.gates.facts import anchor_in_words
 from pytest_genderbias.gates.judgement import AcceptedValue
-from pytest_genderbias.gates.wording import exact_number
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
+from pytest_genderbias.text.numbers import format_number
 
 _SHOWN = 3  #: tests that failed, of those that a message names
 
@@ -232,7 +232,7 @@ def _by_date(value: AcceptedValue) -> tuple[str, str]:
 
 def _unseen_in_words(value: AcceptedValue) -> str:
     return (
-        f"{value.statistic} {exact_number(value.old)} -> {exact_number(value.new)} is worse, and its gate did not run;"
+        f"{value.statistic} {format_number(value.old, 6)} -> {format_number(value.new, 6)} is worse, and its gate did not run;"
         ' run all gates of the entry, or accept it with --bias-update --bias-reason="why"'
     )
 
@@ -248,9 +248,9 @@ def _list_changes(
     for name, new in sorted(entries.items()):
         old = stored[name].values if name in stored else {}
         for statistic, value in new.entry.values.items():
-            before = "new" if statistic not in old else f"was {exact_number(old[statistic])}"
-            if statistic not in old or exact_number(old[statistic]) != exact_number(value):
-                messages.add(f"  {name}.{statistic}: {exact_number(value)} ({before})")
+            before = "new" if statistic not in old else f"was {format_number(old[statistic], 6)}"
+            if statistic not in old or format_number(old[statistic], 6) != format_number(value, 6):
+                messages.add(f"  {name}.{statistic}: {format_number(value, 6)} ({before})")
         if new.kept:
             messages.add(f"  {name}: {new.kept}")
         if name in stored and (moved := _moved_anchor(stored[name], new.entry)):
@@ -263,8 +263,8 @@ def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:
     """Return in words how far the anchor of an entry moves; an empty text if it stays."""
     anchor = stored.origin
     values = [
-        f"{statistic} {exact_number(anchor.values.get(statistic))} -> {exact_number(new.values.get(statistic))}"
+        f"{statistic} {format_number(anchor.values.get(statistic), 6)} -> {format_number(new.values.get(statistic), 6)}"
         for statistic in sorted(new.gated)
-        if exact_number(anchor.values.get(statistic)) != exact_number(new.values.get(statistic))
+        if format_number(anchor.values.get(statistic), 6) != format_number(new.values.get(statistic), 6)
     ]
     return f"{anchor_in_words(anchor.date)} moves: {', '.join(values)}" if new.anchor is None and values else ""

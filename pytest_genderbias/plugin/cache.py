@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import distrusted
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.terminal import show
 from pytest_genderbias.plugin.workers import is_worker
+from pytest_genderbias.text.columns import rows_or_blocks
+from pytest_genderbias.text.numbers import counted
 
 if TYPE_CHECKING:
     from _pytest.terminal import TerminalReporter
@@ -20,10 +21,10 @@ if TYPE_CHECKING:
     from pytest_genderbias.scoring.entries import CacheEntry, Removal
 
 _HEADERS = ("suite", "model", "entries", "size", "cases", "last used")
-_LONGEST = 80  #: characters of a name that are shown
+_RIGHT = frozenset(("entries", "size", "cases"))
 
 
-def cache_information(settings: Settings, clear: bool) -> str:
+def cache_information(settings: Settings, clear: bool, width: int) -> str:
     """Return what ``genderbias cache`` shows; with ``clear`` the cache is cleared first.
 
     Raises:
@@ -32,7 +33,7 @@ def cache_information(settings: Settings, clear: bool) -> str:
     if settings.cache is None:
         raise pytest.UsageError("there is no score cache with --bias-no-cache; leave it out")
     cleared = f"{_clear(settings.cache)}\n" if clear else ""
-    return cleared + describe(settings.cache, settings.cache_size)
+    return cleared + describe(settings.cache, settings.cache_size, width)
 
 
 class CacheKeeper:
@@ -71,10 +72,10 @@ def keep_cache(config: pytest.Config) -> None:
         config.pluginmanager.register(CacheKeeper(config.stash[SETTINGS]), "genderbias-cache")
 
 
-def describe(cache: Path, most: int) -> str:
-    """Return a table of what a cache holds, by suite and model; ``most``: its largest size in bytes."""
-    from tabulate import tabulate
-
+def describe(cache: Path, most: int, width: int) -> str:
+    """Return a table of what a cache holds, by suite and model, in so many columns; ``most`` is its largest size in
+    bytes.
+    """
     from pytest_genderbias.scoring.entries import list_entries
 
     entries = list_entries(cache)
@@ -82,14 +83,13 @@ def describe(cache: Path, most: int) -> str:
         return f"score cache: {cache} {'is empty' if cache.is_dir() else 'does not exist yet'}"
     groups: dict[tuple[str, str], list[CacheEntry]] = {}
     for entry in entries:
-        groups.setdefault((_safe(entry.suite), _safe(entry.model)), []).append(entry)
+        groups.setdefault((entry.suite or "unknown", entry.model or "unknown"), []).append(entry)
     rows = [(*names, *_row(group)) for names, group in sorted(groups.items())]
-    align = ("left", "left", "right", "right", "right", "left")
     return (
         f"score cache: {cache}\n"
-        f"{_counted(len(entries))}, {show_size(sum(entry.size for entry in entries))} "
+        f"{counted(len(entries), 'entries')}, {show_size(sum(entry.size for entry in entries))} "
         f"(bounded to {show_size(most)} at the end of a run)\n\n"
-        + tabulate(rows, _HEADERS, tablefmt="simple", disable_numparse=True, colalign=align)
+        + "\n".join(rows_or_blocks(_HEADERS, rows, 2, width, right=_RIGHT))
     )
 
 
@@ -130,22 +130,6 @@ def _removal_in_words(cache: Path, removal: Removal) -> str:
     >>> _removal_in_words(Path("c"), Removal(2, 1500, 1))
     'score cache c: removed 2 entries (1.5 kB), left 1 entry that another process holds or that cannot be locked'
     """
-    removed = f"score cache {cache}: removed {_counted(removal.removed)} ({show_size(removal.size)})"
-    left = f", left {_counted(removal.held)} that another process holds or that cannot be locked"
+    removed = f"score cache {cache}: removed {counted(removal.removed, 'entries')} ({show_size(removal.size)})"
+    left = f", left {counted(removal.held, 'entries')} that another process holds or that cannot be locked"
     return removed + (left if removal.held else "")
-
-
-def _counted(count: int) -> str:
-    return f"{count:,} entry" if count == 1 else f"{count:,} entries"
-
-
-def _safe(text: str | None) -> str:
-    r"""Return a text for a cell: without line breaks and other control characters, and not too long.
-
-    >>> _safe("a\x1b[31m\u202eb"), _safe(None)
-    ('a\\x1b[31m\\u202eb', 'unknown')
-    """
-    if text is None:
-        return "unknown"
-    shown = printable(text)
-    return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 3]}..."

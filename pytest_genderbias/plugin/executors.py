@@ -18,7 +18,7 @@ if TYPE_CHECKING:
             """End the workers."""
 
 
-#: The class of each executor, and what checks an address, by its name in ``--bias-executor``, which is that of its
+#: The class of each executor, and what checks an address, by its name in ``bias_executor``, which is that of its
 #: package and extra, too.
 EXECUTORS: Mapping[str, tuple[str, str]] = {
     "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),

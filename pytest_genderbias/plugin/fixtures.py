@@ -1,25 +1,33 @@
-"""The fixtures for tests in Python."""
+"""The fixtures for tests in Python, and the plugin at work, which makes what they return."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import pytest
-
-from pytest_genderbias.errors import BiasError, NotApplicableError
-from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.options import SETTINGS
-from pytest_genderbias.plugin.session import bias_session
-from pytest_genderbias.plugin.unjudged import not_applicable, require_model
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.gates.limits import Limit
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.models.model import Model
+    from pytest_genderbias.models.spec import ModelSpec
+    from pytest_genderbias.plugin.work import Work
     from pytest_genderbias.suites.suite import Suite
+
+AT_WORK = "genderbias-work"  #: under which pytest knows the plugin at work
+
+
+def at_work(config: pytest.Config) -> Work:
+    """Return the plugin at work in a run. It is imported, and registered with pytest, when it is first asked for."""
+    work = config.pluginmanager.get_plugin(AT_WORK)
+    if work is None:
+        from pytest_genderbias.plugin.work import Work
+
+        work = Work(config)
+        config.pluginmanager.register(work, AT_WORK)
+    return cast("Work", work)
 
 
 class Measure(Protocol):
@@ -36,24 +44,22 @@ def bias_model_spec(request: pytest.FixtureRequest) -> ModelSpec | None:
     """The model under test as --bias-model names it, not loaded; ``None`` if the run has none. The test runs once for
     every model.
     """
-    spec = getattr(request, "param", None)  # only a test that pytest runs once for every model has a parameter
-    return spec if isinstance(spec, ModelSpec) else None
+    spec: ModelSpec | None = getattr(
+        request, "param", None
+    )  # there is one where pytest runs a test once for each model
+    return spec
 
 
 @pytest.fixture
 def bias_model(request: pytest.FixtureRequest, bias_model_spec: ModelSpec | None) -> Model:
     """The model under test, loaded. The test runs once for every --bias-model."""
-    item = outcomes.measuring_item(request.config)
-    try:
-        return bias_session(request.config).model(require_model(item))
-    except BiasError as error:
-        raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
+    return at_work(request.config).bias_model()
 
 
 @pytest.fixture
 def bias_suite(request: pytest.FixtureRequest) -> Callable[[str], Suite]:
     """Load a suite: ``bias_suite("disco-names")``, or the path of a suite file."""
-    return bias_session(request.config).suite
+    return at_work(request.config).bias_suite()
 
 
 @pytest.fixture
@@ -65,7 +71,7 @@ def bias_measure(request: pytest.FixtureRequest, bias_model: Model) -> Measure:
     decided. A suite that does not apply to the model fails the test, unless it is marked with
     ``@pytest.mark.bias(optional=True)``.
     """
-    return _measure(request.config, shared=False)
+    return at_work(request.config).bias_measure(shared=False)
 
 
 @pytest.fixture(scope="session")
@@ -76,28 +82,7 @@ def bias_session_measure(request: pytest.FixtureRequest, bias_model_spec: ModelS
     What such a fixture measures and judges is recorded for the test that runs then: the one that sets it up, or tears
     it down.
     """
-    return _measure(request.config, shared=True)
-
-
-def _measure(config: pytest.Config, shared: bool) -> Measure:
-    def measure(
-        suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
-    ) -> Measurement:
-        __tracebackhide__ = True
-        item, session = outcomes.measuring_item(config, shared), bias_session(config)
-        spec = require_model(item)
-        try:
-            loaded = session.suite(suite) if isinstance(suite, str) else suite
-            limits = until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
-            measurement = session.measure(loaded, spec, settings, tuple(limits.items()))
-        except NotApplicableError as error:
-            not_applicable(item, error)
-        except BiasError as error:
-            raise error.with_traceback(None) from error.__cause__
-        outcomes.record_measurement(item, measurement)
-        return measurement
-
-    return measure
+    return at_work(request.config).bias_measure(shared=True)
 
 
 @pytest.fixture
@@ -112,24 +97,10 @@ def bias_mitigation(request: pytest.FixtureRequest, bias_model: Model) -> Callab
     model returns the first run. bias_runs keeps trained models. The settings of the run (--bias-limit, ...) apply to
     its measurements. A method or recipe that does not apply to the model fails the test, as for ``bias_measure``.
     """
-    config = request.config
-
-    def mitigate(method: object, recipe: object = None, **settings: object) -> object:
-        __tracebackhide__ = True
-        item, data = outcomes.measuring_item(config), config.stash[SETTINGS].data
-        try:
-            return bias_session(config).mitigations.mitigate_named(
-                require_model(item), method, recipe, data=data, **settings
-            )
-        except NotApplicableError as error:
-            not_applicable(item, error)
-        except BiasError as error:
-            raise error.with_traceback(None) from error.__cause__
-
-    return mitigate
+    return at_work(request.config).bias_mitigation()
 
 
 @pytest.fixture
 def bias_baseline(request: pytest.FixtureRequest, bias_model: Model) -> Baseline:
     """The stored baselines of this model and this test module, for ``assert_no_regression``."""
-    return outcomes.baseline_of(outcomes.measuring_item(request.config), bias_model.name)
+    return at_work(request.config).bias_baseline(bias_model.name)

@@ -1,6 +1,4 @@
-"""Parsers of flag values. Each takes the text and its :class:`~pytest_genderbias.plugin.flags.Origin`, and raises a
-usage error.
-"""
+"""Parsers of flag values. Each takes the text and its :class:`Origin`, and raises a usage error."""
 
 from __future__ import annotations
 
@@ -12,6 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+import pytest
+
 from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError, installing
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
@@ -19,7 +19,6 @@ from pytest_genderbias.gates.margin import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.executors import EXECUTORS, check_address
-from pytest_genderbias.plugin.flags import Origin
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular
 from pytest_genderbias.text.printable import brief
@@ -30,6 +29,23 @@ _SIZE_UNITS = {
     **{f"{p}b": 1000**n for n, p in enumerate(["", *"kmgt"])},
     **{f"{p}ib": 1024**n for n, p in enumerate("kmgt", 1)},
 }
+
+
+@dataclass(frozen=True)
+class Origin:
+    """The flag that a value belongs to, and where relative paths start.
+
+    ``folder``: the current directory for a value on the command line, and the root directory for one in the ini file.
+    ``project``: the root directory of the project in either case.
+    """
+
+    flag: str
+    folder: Path
+    project: Path
+
+    def error(self, message: str) -> pytest.UsageError:
+        """Return a usage error that names the flag."""
+        return pytest.UsageError(printable(f"{self.flag}: {message}"))
 
 
 @dataclass(frozen=True)

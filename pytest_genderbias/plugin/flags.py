@@ -1,61 +1,43 @@
-"""How a flag is declared: a dataclass field that carries the name, the parser, the default and the help text of one
-flag.
+"""The flags and keys of the ini file, as data: pytest registers them in every run, also of projects that use none.
+
+To add a flag, add a row here, and a field of the same name to :class:`~pytest_genderbias.plugin.options.Settings`.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import dataclass, field, fields
-from pathlib import Path
-from typing import ClassVar, Literal, TypeVar, cast, overload
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import pytest
 
-from pytest_genderbias.escaping import printable
-
-T = TypeVar("T")
-Default = str | Callable[[], str]  #: a text, or a function that returns it when a run starts
-IniType = Literal["string", "args", "bool"]
-_FLAG = "flag"  #: key of the declaration in the metadata of a dataclass field
+PREFIX = "--bias-"  #: of every flag
 
 
-@dataclass(frozen=True)
-class Origin:
-    """The flag that a value belongs to, and where relative paths start.
+class Flag(NamedTuple):
+    """One flag, and the key of the ini file that sets it for a project.
 
-    ``folder``: the current directory for a value on the command line, and the root directory for one in the ini file.
-    ``project``: the root directory of the project in either case.
-    """
+    A name without dashes, as ``bias_sees``, is a key of the ini file only; ``-o bias_sees=30%`` sets it for one run.
 
-    flag: str
-    folder: Path
-    project: Path
-
-    def error(self, message: str) -> pytest.UsageError:
-        """Return a usage error that names the flag."""
-        return pytest.UsageError(printable(f"{self.flag}: {message}"))
-
-
-@dataclass(frozen=True)
-class Flag(ABC):
-    """One declared flag. ``has_ini``: whether the ini file of a project can set it, too.
-
-    A ``name`` without dashes, as ``bias_sees``, is a key of the ini file only; ``-o bias_sees=30%`` sets it for one
-    run.
+    Attributes:
+        name: with its dashes.
+        metavar: its value, as help shows it; empty for a switch.
+        text: what it does.
+        default: read as a value of the ini file; ``None`` without one.
+        repeatable: whether it can be repeated, and its values are read together.
+        has_ini: whether the ini file of a project can set it.
     """
 
     name: str
     metavar: str
-    has_ini: bool
-    help: str
-
-    _ini_type: ClassVar[IniType]
+    text: str
+    default: str | None = None
+    repeatable: bool = False
+    has_ini: bool = True
 
     @property
-    def dest(self) -> str:
-        """The attribute of ``config.option`` that holds the value."""
-        return f"genderbias_{self.ini_key.removeprefix('bias_')}"
+    def help(self) -> str:
+        """What it does, with its default."""
+        return self.text if self.default is None else f"{self.text} (default: {self.default})"
 
     @property
     def ini_key(self) -> str:
@@ -67,115 +49,155 @@ class Flag(ABC):
         """Whether it is a flag, and not a key of the ini file only."""
         return self.name.startswith("--")
 
-    def register(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
-        """Add the flag, and its ini key."""
-        if self.is_typed_by_name:
-            self._add_flag(group)
-        if self.has_ini:
-            parser.addini(self.ini_key, self._ini_help, type=self._ini_type, default=None)
+    @property
+    def is_switch(self) -> bool:
+        """Whether it has no value."""
+        return not self.metavar
 
-    def read(self, config: pytest.Config, project: Path) -> object:
-        """Return the parsed value: from the command line, else from the ini file, else the default."""
-        typed = self.is_typed(config)
-        raw: object = config.getini(self.ini_key) if self.has_ini and not typed else config.getoption(self.dest)
-        folder = config.invocation_params.dir if typed else config.rootpath
-        return self._parse(raw or None, Origin(self.name, folder, project))
+    def register(self, parser: pytest.Parser, group: pytest.OptionGroup) -> None:
+        """Add the flag, and its key of the ini file."""
+        if self.is_typed_by_name and self.is_switch:
+            group.addoption(self.name, dest=self._dest, action="store_true", default=None, help=self.help)
+        elif self.is_typed_by_name:
+            action, more = ("append", ". Repeatable") if self.repeatable else ("store", "")
+            group.addoption(
+                self.name, dest=self._dest, action=action, default=None, metavar=self.metavar, help=self.help + more
+            )
+        if self.has_ini:
+            about = f"default of {self.name}: {self.help}" if self.is_typed_by_name else self.help
+            kind: Any = "bool" if self.is_switch else "args" if self.repeatable else "string"
+            parser.addini(self.ini_key, about, type=kind, default=None)
 
     def is_typed(self, config: pytest.Config) -> bool:
         """Return whether the flag is on the command line."""
-        return self.is_typed_by_name and config.getoption(self.dest) is not None
+        return self.is_typed_by_name and config.getoption(self._dest) is not None
+
+    def given(self, config: pytest.Config) -> Any:
+        """Return what the command line says, or else the ini file; ``None`` if neither says anything."""
+        if self.is_typed(config):
+            return config.getoption(self._dest) or None
+        return (config.getini(self.ini_key) or None) if self.has_ini else None
 
     @property
-    def _ini_help(self) -> str:
-        return f"default of {self.name}: {self.help}" if self.is_typed_by_name else self.help
-
-    @abstractmethod
-    def _add_flag(self, group: pytest.OptionGroup) -> None: ...
-
-    @abstractmethod
-    def _parse(self, raw: object, origin: Origin) -> object: ...
+    def _dest(self) -> str:
+        return f"genderbias_{self.ini_key.removeprefix('bias_')}"
 
 
-@dataclass(frozen=True)
-class ValueFlag(Flag):
-    """A flag with one value. ``default`` is parsed like a value in the ini file."""
-
-    parse: Callable[[str, Origin], object]
-    default: Default | None
-
-    _ini_type: ClassVar[IniType] = "string"
-
-    def _add_flag(self, group: pytest.OptionGroup) -> None:
-        group.addoption(self.name, dest=self.dest, default=None, metavar=self.metavar, help=self.help)
-
-    def _parse(self, raw: object, origin: Origin) -> object:
-        default = self.default() if callable(self.default) else self.default
-        text = default if raw is None else str(raw)
-        return None if text is None else self.parse(text, origin)
-
-
-@dataclass(frozen=True)
-class RepeatableFlag(Flag):
-    """A flag that can be repeated, and whose values are parsed together."""
-
-    parse: Callable[[list[str], Origin], object]
-
-    _ini_type: ClassVar[IniType] = "args"
-
-    def _add_flag(self, group: pytest.OptionGroup) -> None:
-        group.addoption(
-            self.name, dest=self.dest, action="append", default=None, metavar=self.metavar, help=f"{self.help}. Repeatable"
-        )  # fmt: skip
-
-    def _parse(self, raw: object, origin: Origin) -> object:
-        return self.parse(cast("list[str]", raw or []), origin)
-
-
-@dataclass(frozen=True)
-class Switch(Flag):
-    """A flag without a value."""
-
-    _ini_type: ClassVar[IniType] = "bool"
-
-    def _add_flag(self, group: pytest.OptionGroup) -> None:
-        group.addoption(self.name, dest=self.dest, action="store_true", default=None, help=self.help)
-
-    def _parse(self, raw: object, origin: Origin) -> object:
-        return bool(raw)
-
-
-# Each function below declares a field of a dataclass. Its return type is the type of the field, so that type checkers
-# compare it with the annotation, as they do for ``dataclasses.field``.
-
-
-@overload
-def value(name: str, metavar: str, parse: Callable[[str, Origin], T], help: str, *, default: Default, ini: bool = True) -> T: ...  # fmt: skip
-@overload
-def value(name: str, metavar: str, parse: Callable[[str, Origin], T], help: str, *, default: None = None, ini: bool = True) -> T | None: ...  # fmt: skip
-def value(
-    name: str, metavar: str, parse: Callable[[str, Origin], T], help: str, *, default: Default | None = None, ini: bool = True
-) -> T | None:  # fmt: skip
-    """Declare a flag with one value; without a default, a missing value is ``None``. A default text is appended to the
-    help.
-    """
-    text = f"{help} (default: {default})" if isinstance(default, str) else help
-    return cast("T | None", _declared(ValueFlag(name, metavar, ini, text, parse, default)))
-
-
-def repeatable(name: str, metavar: str, parse: Callable[[list[str], Origin], T], help: str, *, ini: bool = True) -> T:
-    """Declare a flag that can be repeated; ``parse`` gets the list of its values, which may be empty."""
-    return cast("T", _declared(RepeatableFlag(name, metavar, ini, help, parse)))
-
-
-def switch(name: str, help: str, *, ini: bool = True) -> bool:
-    """Declare a flag without a value."""
-    return cast("bool", _declared(Switch(name, "", ini, help)))
-
-
-def _declared(flag: Flag) -> object:
-    return field(metadata={_FLAG: flag})
-
-
-def declared_flags(settings: type) -> dict[str, Flag]:
-    """Return the flags that a dataclass declares, by the name of the field."""
-    return {entry.name: entry.metadata[_FLAG] for entry in fields(settings)}
+# fmt: off
+#: By the name of the setting, in the order of ``pytest --help``.
+FLAGS: Mapping[str, Flag] = {
+    "models": Flag("--bias-model", "[NAME=]SPEC",
+        "model to measure: the directory of a checkpoint, a hub id, an alias (bert-base, bert-large, albert-base, "
+        "roberta-base, distilbert, gpt2, ...), module:callable, or demo-mlm, demo-lm, demo-nli, demo (all three). "
+        "Tables and baselines call it NAME", repeatable=True),
+    "selection": Flag("--bias-suite", "SUITE,...",
+        "suites to measure in addition to the collected tests: packaged names, paths of suite files (ending in "
+        ".yaml), or 'all'", repeatable=True),
+    "limit": Flag("--bias-limit", "N",
+        "score at most N cases of a suite: the first N in its random order, and whole persons for DisCo"),
+    "seed": Flag("--bias-seed", "N", "seed of the random order and of the null controls", default="0"),
+    "options": Flag("--bias-option", "[SUITE:]NAME=VALUE",
+        "option of a suite, as nli-occupation:unit=word_pair", repeatable=True),
+    "device": Flag("--bias-device", "DEVICE",
+        "torch device, as cpu or cuda:1; auto is a GPU if there is one", default="auto"),
+    "dtype": Flag("--bias-dtype", "DTYPE",
+        "number format of the weights: float32, float16, bfloat16, float64, auto (that of each checkpoint)",
+        default="float32"),
+    "batch_tokens": Flag("bias_batch_tokens", "N",
+        "tokens in a batch (default: chosen automatically; halved when memory runs out)"),
+    "executor": Flag("bias_executor", "process|ray",
+        "where cases are scored: in the process of the run, or by workers of a Ray cluster; needs the extra [ray]",
+        default="process"),
+    "ray": Flag("bias_ray", "HOST:PORT|local",
+        "the cluster of bias_executor=ray: one that runs, or one of this machine that only its own processes reach "
+        "and that ends with the run", default="local"),
+    "workers": Flag("bias_workers", "N[xT]",
+        "number of workers of bias_executor=ray, and threads of each, as 4x2 (default: one of one thread for each "
+        "CPU, or one for each GPU)"),
+    "labels": Flag("--bias-labels", "A,B,C",
+        "names of a classifier's outputs, in order, if its config does not name them"),
+    "trust_remote_code": Flag("bias_trust_remote_code", "", "run code that comes with a checkpoint"),
+    "tokenizers": Flag("bias_tokenizer", "NAME=DIR",
+        "folder or hub id of the tokenizer of the served model NAME (default: what the server calls the model, which "
+        "often is one of both)", repeatable=True),
+    "allow_remote": Flag("bias_allow_remote", "",
+        "send the texts of suites to a server on another machine; without it only servers of this machine are asked"),
+    "endpoint_version": Flag("bias_endpoint_version", "TAG",
+        "your word for what a server serves: its scores are cached under it, and not at all without one, since a "
+        "server can change behind its address"),
+    "endpoint_timeout": Flag("bias_endpoint_timeout", "SECONDS",
+        "seconds after which a request to a server is sent again if its answer is not complete; six times, then it is "
+        "an error", default="300"),
+    "data": Flag("--bias-data", "DIR",
+        "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...); "
+        "docs/reference/data.md describes its layout"),
+    "cache_folder": Flag("--bias-cache", "DIR",
+        "folder of the score cache (default: pytest-genderbias in the user's cache folder)"),
+    "no_cache": Flag("--bias-no-cache", "", "do not read or write the score cache"),
+    "cache_size": Flag("bias_cache_size", "SIZE",
+        "largest size of the score cache, as 500MB, 2GB or 1GiB; the least recently used entries are removed at the "
+        "end of a run", default="10GB"),
+    "baseline": Flag("--bias-baseline", "DIR",
+        "folder of the baselines, relative to the root directory", default="bias_baselines"),
+    "update_all": Flag("--bias-update", "",
+        "accept the measured values as the new baseline, and remove unused entries", has_ini=False),
+    "reason": Flag("--bias-reason", "TEXT",
+        "why a worse value is accepted (with --bias-update); it is stored, and listed until the value recovers",
+        has_ini=False),
+    "update_new": Flag("--bias-update-new", "",
+        "accept the measured values where there is no baseline entry yet", has_ini=False),
+    "correct_for": Flag("bias_correct_for", "model|module|none|N",
+        "the comparisons that the bounds of a worsening hold for together: with a baseline, all gated statistics of "
+        "the model or of the test's module; between models, those of the gate file or of the flags; 'none' or a "
+        "number applies to both", default="model"),
+    "seeds": Flag("--bias-seeds", "N",
+        "number of restarts: of heads that a suite trains, and of models whose SPEC contains {seed}, as "
+        "runs/seed-{seed}"),
+    "compare": Flag("--bias-compare", "",
+        "compare all models with the first one, item by item, on every suite that was measured on two or more: which "
+        "is better, by how much, within which bounds, with corrected p values", has_ini=False),
+    "variance": Flag("bias_variance", "",
+        "show where the variance of each value comes from, and so what it hangs on: items, templates, seeds (of "
+        "several restarts) and the rest"),
+    "no_worse_than": Flag("--bias-no-worse-than", "NAME",
+        "make every suite of --bias-suite a gate: no model may be worse than the model NAME, item by item, beyond "
+        "what chance explains, or by more than --bias-margin"),
+    "same_as": Flag("--bias-same-as", "NAME",
+        "make every suite of --bias-suite a gate: each model should be the same as the model NAME, item by item, "
+        "neither worse nor better by more than --bias-margin (a number or a share), as a compressed copy should be"),
+    "margin": Flag("--bias-margin", "X|X%",
+        "how much worse a suite of --bias-suite may be than its baseline, or than the model of --bias-no-worse-than, "
+        "or how different from that of --bias-same-as: X in units of the statistic, X percent of the distance from "
+        "neutral then. Without it, a suite may be as much worse as chance explains"),
+    "runs": Flag("bias_runs", "DIR",
+        "keep the models that mitigations train in DIR: an interrupted training continues, and an identical one is "
+        "not repeated (default: a temporary folder that is removed at the end of the run)"),
+    "null_control": Flag("--bias-null", "",
+        "show the values of each statistic with random groups, labels or directions, computed from the same scores, "
+        "and the share of them that is at least as bad as the measured value"),
+    "null_repeats": Flag("bias_null_repeats", "R",
+        "shuffles of each null control that --bias-null shows", default="200"),
+    "json": Flag("--bias-json", "FILE", "write all measurements and judgements to FILE"),
+    "summary": Flag("--bias-summary", "FILE",
+        "write a summary in markdown to FILE, for a comment on a pull request: the verdict, what failed, all gates, "
+        "the age of the baseline, and what to type"),
+    "github": Flag("bias_github", "",
+        "in GitHub Actions, annotate the failed gates in the files that declare them, and append the summary to that "
+        "of the job; elsewhere it has no effect"),
+    "report": Flag("--bias-report", "FILE",
+        "write a report to look at, one HTML page that needs no network: verdicts, figures, pictures and what they "
+        "mean"),
+    "all_records": Flag("bias_all_records", "",
+        "keep all records of measurements in the file of --bias-json, for a table of them, and not the ten worst"),
+    "sees": Flag("bias_sees", "GROWTH",
+        "the growth of bias that a gate without a margin has to see in 80 % of releases to be one, as 50% (the "
+        "default)"),
+    "ability": Flag("bias_ability", "PATH ...|none: REASON",
+        "how models show that they can do the task that their bias is measured in: paths of YAML files with control "
+        "items of your own; or 'none: REASON' to ask none, which every run says"),
+    "strict": Flag("--bias-strict", "",
+        "fail a run in which a gate may be overlooked: no model is named, nothing is gated, a gate is for no model of "
+        "the run, a file that looks like gates is not read, or a suite that --bias-suite names (not by 'all') does "
+        "not apply to a model; set it in CI"),
+}
+# fmt: on

@@ -2,13 +2,9 @@
 ``genderbias``.
 """
 
-# ruff: noqa: RUF009 - the calls in the dataclass declare flags, as in plugin/options.py
-
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -17,7 +13,6 @@ from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.cache import cache_information
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.flags import declared_flags, repeatable, switch
 from pytest_genderbias.plugin.options import Settings, read_settings
 from pytest_genderbias.plugin.session import make_runner
 from pytest_genderbias.text import packaged
@@ -25,37 +20,27 @@ from pytest_genderbias.text import packaged
 _WIDTH = 100  #: columns where the width of the terminal is unknown
 
 
-@dataclass(frozen=True)
-class Asked:
-    """What a command wants to see. Each field declares a flag, which pytest has where this plugin is loaded."""
-
-    list_suites: bool = switch("--bias-list", "list suites", ini=False)
-    show_suites: parse.SuiteSelection = repeatable("--bias-show", "SUITE,...", parse.suites, "show suites", ini=False)
-    cache_info: bool = switch("--bias-cache-info", "show the contents of the score cache", ini=False)
-    cache_clear: bool = switch("--bias-cache-clear", "remove all stored scores first", ini=False)
-
-
-_ASKED = declared_flags(Asked)
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Register the flags."""
+    """Register what the commands ask with."""
     group = parser.getgroup("bias")
-    for flag in _ASKED.values():
-        flag.register(parser, group)
+    group.addoption("--bias-list", action="store_true", help="list suites")
+    group.addoption("--bias-show", action="append", default=[], metavar="SUITE,...", help="show suites. Repeatable")
+    group.addoption("--bias-cache-info", action="store_true", help="show the contents of the score cache")
+    group.addoption("--bias-cache-clear", action="store_true", help="remove all stored scores first")
 
 
 def pytest_cmdline_main(config: pytest.Config) -> pytest.ExitCode:
     """Print what the user asks to see, and run nothing."""
-    values: dict[str, Any] = {name: flag.read(config, config.rootpath) for name, flag in _ASKED.items()}
-    asked, settings = Asked(**values), read_settings(config)
-    texts = []
-    if asked.cache_info:
-        texts.append(cache_information(settings, asked.cache_clear))
+    shown = parse.suites(
+        config.getoption("bias_show"), parse.Origin("--bias-show", config.invocation_params.dir, config.rootpath)
+    )
+    settings, texts = read_settings(config), []
+    if config.getoption("bias_cache_info"):
+        texts.append(cache_information(settings, config.getoption("bias_cache_clear"), terminal_width()))
     try:
-        if asked.list_suites:
+        if config.getoption("bias_list"):
             texts.append(_suites(settings))
-        texts += [_page(name, settings) for name in asked.show_suites.names]
+        texts += [_page(name, settings) for name in shown.names]
     except BiasError as error:
         raise pytest.UsageError(str(error)) from None
     print_lines("\n\n\n".join(texts))

@@ -18,28 +18,29 @@ from typing import TYPE_CHECKING
 import pytest
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
-from pytest_genderbias.gates.reasons import OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     DIFFERENT,
     NO_BASELINE,
     NOT_STORED,
+    OTHER_MODELS,
     OVER_LIMIT,
     STORED,
     TOO_FEW,
     XFAIL,
+    Unjudged,
 )
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.doors import door
+from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.gathered import Gathered, in_order
 from pytest_genderbias.plugin.github_actions import annotations_in_repository, append_to_job, is_in_actions
 from pytest_genderbias.plugin.items.bias_item import PACKAGED
 from pytest_genderbias.plugin.only_suites import measures_only
-from pytest_genderbias.plugin.options import FLAGS, SETTINGS
+from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
 from pytest_genderbias.plugin.outputs import needs_report, write_outputs
-from pytest_genderbias.plugin.run_failures import count_failures
-from pytest_genderbias.plugin.terminal import show
+from pytest_genderbias.plugin.terminal import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
 from pytest_genderbias.plugin.update_command import write_gates_command
 from pytest_genderbias.plugin.workers import (
@@ -102,8 +103,7 @@ class Ledger:
         self._late: list[str] = []  # gates that failed in a thread when no test ran that they belong to
         self._thread, self._between_tests = get_ident(), ExitStack()
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_sessionstart(self) -> None:
+    def pytest_configure(self) -> None:
         """Note gates that fail in threads which outlive their tests."""
         self._between_tests.enter_context(refereed_by(Referee(note_failure=self._note_late)))
 

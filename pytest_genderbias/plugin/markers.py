@@ -11,11 +11,6 @@ import pytest
 from pytest_genderbias.errors import GateError
 
 MARKER = "bias"
-HELP = (
-    "bias(models=None, optional=False): measures a model with pytest-genderbias (see --bias-model); models: names of"
-    " the models to judge; optional: skip the test, instead of failing it, if a suite, method, recipe or data set does"
-    " not apply"
-)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,26 @@
-"""A plugin for ``-p``: pytest collects no file, so that a run has the suites of ``--bias-suite`` and nothing else.
+"""A plugin for ``-p``: pytest collects no file, so that a run has the suites of ``--bias-suite`` and nothing else. It
+says how much a run of all suites measures, and how long that takes, before it starts.
 
 The command line loads it for measurements that are no part of a project's tests. Workers of xdist load it, too.
 """
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
 import pytest
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.plugin.options import SETTINGS
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.text.numbers import format_duration
+
+if TYPE_CHECKING:
+    from pytest_genderbias.measurement.cost import NetworkSize
 
 
 def pytest_ignore_collect() -> bool:
@@ -18,15 +30,11 @@ def pytest_ignore_collect() -> bool:
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
     """Say how much is measured of suites that nobody named, and how long it takes."""
-    from pytest_genderbias.plugin.options import SETTINGS
-
-    settings = config.stash[SETTINGS]
-    if not settings.selection.includes_all or not settings.models:
+    settings = config.stash.get(SETTINGS, None)
+    if settings is None or not settings.selection.includes_all or not settings.models:
         return []
-    from pytest_genderbias.plugin.expected_time import expected_line
-
     try:
-        line = expected_line(config)
+        line = _expected_line(config)
     except BiasError:  # the model cannot be read, and each test says so
         return []
     return [printable(line)] if line else []
@@ -35,3 +43,82 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 def measures_only(config: pytest.Config) -> bool:
     """Return whether a run loads this plugin: it measures, and is not meant to judge."""
     return config.pluginmanager.has_plugin(__name__)
+
+
+@dataclass
+class _Expected:
+    """What a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose time is
+    not known.
+    """
+
+    cases: int = 0
+    of: int = 0
+    seconds: float = 0.0
+    unknown: int = 0
+
+
+def _expected_line(config: pytest.Config) -> str:
+    """Return what a run of all suites will measure, in one line; an empty text if nothing fits."""
+    limit, expected = config.stash[SETTINGS].limit, _Expected()
+    for spec in config.stash[SETTINGS].models:
+        _add(expected, config, spec.for_seed(0) if spec.seeded else spec)
+    if not expected.cases:
+        return ""
+    sample = "all" if limit is None else f"a sample of {expected.cases:,} of"
+    more = (
+        ""
+        if limit is None
+        else f" (at most {limit:,} a suite: --limit=N sets another number, --suite=NAME measures one suite)"
+    )
+    unknown = f", besides {expected.unknown} suites whose time is not known" if expected.unknown else ""
+    return (
+        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on {_cores()}"
+        f" cores{unknown}, or less with a GPU or stored scores"
+    )
+
+
+def _add(expected: _Expected, config: pytest.Config, spec: ModelSpec) -> None:
+    """Add what the suites of a run ask one model, as far as its config tells."""
+    from pytest_genderbias.measurement.cost import work_of
+    from pytest_genderbias.suites.query import TextVectors
+
+    settings, session = config.stash[SETTINGS], bias_session(config)
+    size = _size(session.runner.models.source(spec).config)
+    for name in settings.suites:
+        try:
+            main = next(iter(session.runner.plan(session.suite(name), spec).questions.values()))
+        except BiasError:  # it does not fit, and its test says so
+            continue
+        if main.cases is None:
+            expected.unknown += 1
+            continue
+        scored = main.cases.n_cases if settings.limit is None else min(settings.limit, main.cases.n_cases)
+        expected.cases, expected.of = expected.cases + scored, expected.of + main.cases.n_cases
+        if isinstance(main.query, TextVectors) and main.query.where == "input":
+            continue  # a table is read, and no network runs
+        work = work_of(main.cases, main.query)
+        if work is None or size is None or not main.cases.n_cases:
+            expected.unknown += 1
+        else:
+            expected.seconds += work.operations(size) / _rate(size.width) * scored / main.cases.n_cases
+
+
+def _size(config: object) -> NetworkSize | None:
+    """Return the shape of a network by its config; ``None`` where there is none."""
+    from pytest_genderbias.measurement.cost import NetworkSize
+
+    layers, width = (getattr(config, key, None) for key in ("num_hidden_layers", "hidden_size"))
+    return NetworkSize("of the config", layers, width) if isinstance(layers, int) and isinstance(width, int) else None
+
+
+def _rate(width: int) -> float:
+    """Return the operations per second of this machine's cores, as measured with the network of the nearest width."""
+    from pytest_genderbias.measurement.cost import MACHINES, SIZES
+
+    two_cores = MACHINES[0].rates
+    nearest = min(SIZES, key=lambda size: abs(size.width - width))
+    return two_cores[nearest.name] / 2 * _cores()
+
+
+def _cores() -> int:
+    return os.cpu_count() or 1

@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
-from pytest_genderbias.gates.reasons import Unjudged
-from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL
+from pytest_genderbias.gates.policy import Referee, refereed_by
+from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, Unjudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.finished import finished_test
 from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id, uses_fixture
-from pytest_genderbias.plugin.junit import PROPERTY, add_judgement, add_measurement
 from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.outputs import needs_report
+from pytest_genderbias.plugin.signs import TEST, takes_model
 from pytest_genderbias.plugin.update_command import update_command
 from pytest_genderbias.plugin.workers import terminal_width
 
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.reported import ProposedEntry
 
+_PROPERTY = "bias."  #: start of the names of properties in JUnit's file
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
 ATTRIBUTE = "genderbias"  #: attribute of a test report
 _VERBOSE = 2  #: of this verbosity on (``-vv``), a failing test shows the whole text of its judgement
@@ -70,7 +70,7 @@ _OUTCOME = pytest.StashKey[ItemOutcome]()
 
 def measures(item: pytest.Item) -> bool:
     """Return whether a test measures a model: a declared one, or one in Python that takes our fixtures."""
-    return isinstance(item, BiasItem) or any(uses_fixture(item, name) for name in ("bias_model_spec", "bias_model"))
+    return isinstance(item, BiasItem) or takes_model(item)
 
 
 def may_measure(item: pytest.Item) -> bool:
@@ -119,7 +119,7 @@ def record_measurement(item: pytest.Item, measurement: Measurement) -> None:
     outcome.measurements.append(measurement)
     if measurement.model != book_of(item).model:
         return
-    add_measurement(item, measurement)
+    door("properties of a measurement")(item.user_properties, _PROPERTY, measurement)
 
 
 def _look_alike(first: Measurement, second: Measurement) -> bool:
@@ -138,7 +138,7 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
     if settled in judgements:
         return
     judgements.append(settled)
-    add_judgement(item, judgement, outcome)
+    door("properties of a verdict")(item.user_properties, _PROPERTY, settled)
 
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
@@ -158,15 +158,12 @@ class RunningTest:
         self._until_its_end: ExitStack | None = until_its_end
 
     def referee(self) -> None:
-        """Apply the policy of the run to all further judgements, in every thread, and record them as those of this
-        test.
-        """
+        """Record all further judgements, of every thread, as those of this test."""
         if self._until_its_end is None:
             return
         settings = self.item.config.stash[SETTINGS]
-        policy = Policy(settings.correct_for)
         referee = Referee(
-            policy,
+            settings.correct_for,
             lambda judgement, outcome: record_judgement(self.item, judgement, outcome),
             lambda judgement: _failure_text(self.item, judgement),
             self._note_failure,
@@ -208,13 +205,16 @@ def measuring_item(config: pytest.Config, shared: bool = False) -> pytest.Item:
     """Return the test that runs, refereed from now on, for a fixture that measures.
 
     A fixture that pytest tears down when no test runs any more, since the run stopped early, belongs to the last test.
+    One that put the plugin to work, in a run without a model, belongs to the test that was started last.
 
     Args:
         config: of the run.
         shared: whether several tests share the fixture. The policy then also holds for all later tests.
     """
-    tests = config.stash[_RUNNING]
-    test = next((test for test in reversed(tests) if test.thread == get_ident()), config.stash[_LAST])
+    tests = config.stash.get(_RUNNING, [])
+    test = next((test for test in reversed(tests) if test.thread == get_ident()), config.stash.get(_LAST, None))
+    if test is None:
+        return config.stash[TEST]
     test.referee()
     if shared:
         config.stash[_SHARED] = True
@@ -225,7 +225,7 @@ def forget(item: pytest.Item) -> None:
     """Forget the outcome of an earlier run of the same test, and its properties."""
     if _OUTCOME in item.stash:
         del item.stash[_OUTCOME]
-        item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith(PROPERTY)]
+        item.user_properties[:] = [entry for entry in item.user_properties if not entry[0].startswith(_PROPERTY)]
 
 
 def baseline_of(item: pytest.Item, model: str) -> Baseline:

@@ -17,7 +17,7 @@ from pytest_genderbias.errors import BiasError, WriteError, installing, through_
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.doors import reach
-from pytest_genderbias.plugin.flags import Origin
+from pytest_genderbias.plugin.flag_values import Origin
 
 if TYPE_CHECKING:
     from pytest_genderbias.plugin.options import Settings
@@ -79,7 +79,7 @@ class Output:
 
 #: In the order in which they are written. The last two say how the run ended, and are written once.
 OUTPUTS = (
-    Output("json", "json_report:write_json", parse.file, flagged=True, again=True),
+    Output("json", "run_report:write_json", parse.file, flagged=True, again=True),
     Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),
     Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True, again=True),
     Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),

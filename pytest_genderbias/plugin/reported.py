@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
-from pytest_genderbias.gates.reasons import Unjudged
+from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
 from pytest_genderbias.reports.picture import Picture

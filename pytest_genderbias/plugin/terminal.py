@@ -1,8 +1,12 @@
-"""The way to the terminal in a run, through pytest."""
+"""The way to the terminal in a run, through pytest: lines, and what fails the run beside its tests."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+import pytest
 
 from pytest_genderbias.escaping import printable
 
@@ -19,3 +23,34 @@ def show(terminalreporter: TerminalReporter, text: str, markup: str = "") -> Non
         markup: A colour, ``bold``, both with a space between them, or nothing.
     """
     terminalreporter.write_line(printable(text, keep="\n"), **dict.fromkeys(markup.split(), True))
+
+
+@dataclass(frozen=True)
+class _Crash:
+    """The attribute from which pytest takes the message of a line of its short summary."""
+
+    message: str
+
+
+@dataclass(frozen=True)
+class _Explanation:
+    """What failed, in the form that reports of pytest have."""
+
+    reprcrash: _Crash
+
+    def __str__(self) -> str:
+        return self.reprcrash.message
+
+
+def count_failures(failures: Sequence[str], terminalreporter: TerminalReporter) -> None:
+    """Add an error to the short summary and to the last line for each failure, and so colour the last line red.
+
+    Call it when the section that shows them in full is printed: pytest then does not show them once more.
+    """
+    for text in failures:
+        explanation = _Explanation(_Crash(printable(text)))
+        report = pytest.TestReport(
+            nodeid="bias", location=("bias", None, "bias"), keywords={}, outcome="failed", longrepr=explanation,  # type: ignore[arg-type]
+            when="teardown",
+        )  # fmt: skip
+        terminalreporter._add_stats("error", [report])

@@ -16,7 +16,7 @@ import pytest
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
+from pytest_genderbias.gates.verdicts import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.bias_item import BiasItem

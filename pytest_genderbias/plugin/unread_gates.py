@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-ENDINGS = (".bias.yaml", ".bias.yml")  #: of the files that pytest collects as gates
+from pytest_genderbias.plugin.signs import ENDINGS
+
 _YAML = (".yaml", ".yml")
 _TOP_KEY = re.compile(rb"^(?:\xef\xbb\xbf)?\{?\s*[\"']?(?:gates|mitigate)[\"']?\s*:", re.MULTILINE)
 _SUITE = re.compile(rb"\bsuites?[\"']?\s*:")

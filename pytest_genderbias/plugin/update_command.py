@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from pytest_genderbias.plugin.items.bias_item import PACKAGED, BiasItem
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.plugin.workers import user_arguments
 
@@ -42,7 +42,7 @@ def write_gates_command(config: pytest.Config) -> str:
     """Return the command that writes gates from what a run measured: after the same run, unless it has written its JSON
     file.
     """
-    path = FLAGS["json"].read(config, config.rootpath)
+    path = config.stash[SETTINGS].json
     if path is not None:
         return (
             f"genderbias report {shlex.quote(os.path.relpath(str(path), config.invocation_params.dir))} --to"

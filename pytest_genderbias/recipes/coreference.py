@@ -1,61 +1,57 @@
 """The recipe that fine-tunes an encoder with a span scorer for coreference (Lee et al. 2018, as Xu and Choi 2020 train
-it; orgad2022, A.2).
+it; orgad2022, A.2), on documents of GAP, WinoBias, or files in the CoNLL-2012 format.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import DataFolder, own_path
+from pytest_genderbias.datasets.conll import Document, read_conll
+from pytest_genderbias.datasets.folder import DataFolder
+from pytest_genderbias.datasets.gap import GapExample, read_gap
+from pytest_genderbias.datasets.mentions import Span
+from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.coreference_rows import CoreferenceRows, read_coreference_rows
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
-from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import (
-    ADDED_LATER,
-    ENCODER,
-    NOTHING,
-    PLAIN,
-    FrozenEncoderRecipe,
-    MentionRecipe,
-    Performance,
-    Recipe,
-    Row,
-    Training,
-    identifying_settings,
-)
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer, tuning_arguments
-from pytest_genderbias.recipes.training_examples import order_by_length
+from pytest_genderbias.recipes.checks import check_whole
+from pytest_genderbias.recipes.freezing import frozen_parameters
+from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
+from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, SplitRows, Training
+from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
+from pytest_genderbias.recipes.trainer import order_by_length
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, conll_path
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.span_scorer import SpanCoreferenceModel
+    from pytest_genderbias.recipes.networks.mention_scorers import SpanCoreferenceModel
+
 
 _MENTIONS = "mentions"
+_SCORER = "SpanCoreferenceModel"  #: class of the networks that this recipe trains
 
 
 @dataclass(frozen=True)
-class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
+class CoreferenceTuning(TrainingSettings):
     """An encoder and a span scorer, trained together on documents with mentions and their clusters.
 
     The trained model is a coreference scorer: ``measure("coref-winobias", model)`` needs no other data. Its scores are
-    s(i, j) of :class:`~pytest_genderbias.recipes.networks.span_scorer.SpanCoreferenceModel`, log-odds of an
+    s(i, j) of :class:`~pytest_genderbias.recipes.networks.mention_scorers.SpanCoreferenceModel`, log-odds of an
     antecedent against none. The candidates are the mentions that the data give, so that mentions need not be found.
 
     A row is a document with the spans and clusters of its mentions. Data methods that change words move the spans; the
@@ -63,53 +59,35 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
 
     ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files.
     ``held_out``: share of the documents for ``f1`` and ``conll_f1``, which are never trained on; the draw does not
-    depend on the seed. ``max_rows``: maximum number of documents. ``epochs``: may be fractional. ``batch_size``:
-    documents. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a
-    frozen encoder. After a warm-up of 6 % of the steps it falls linearly. ``max_length``: maximum number of tokens that
-    the encoder reads together; longer documents are cut at line ends. ``head_size`` and ``dropout``: of the head.
+    depend on the seed. ``max_rows``: maximum number of documents. ``batch_size``: documents. ``learning_rate``: by
+    default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256; 1e-3 with a frozen encoder. After a warm-up of 6 %
+    of the steps it falls linearly. ``max_length``: maximum number of tokens that the encoder reads together; longer
+    documents are cut at line ends. ``head_size`` and ``dropout``: of the head.
     ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the head), or a number
-    k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place. ``arguments``: arguments
-    of ``transformers.TrainingArguments``, which override the settings.
+    k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
     """
 
     name: ClassVar[str] = "coreference"
     columns: ClassVar[tuple[str, ...]] = ("text",)
     mentions: ClassVar[str] = _MENTIONS
-    label: ClassVar[str | None] = None
-    group: ClassVar[str | None] = None
-    makes_task: ClassVar[bool] = True
-    data: str | None = None
+    located: ClassVar[tuple[str, ...]] = ("data", "training")
     training: str = "gap"
     held_out: float = 0.1
     max_rows: int | None = None
     epochs: float = 5.0
     batch_size: int = 8
-    learning_rate: float | None = None
     max_length: int = 384
     head_size: int = 256
     dropout: float = 0.3
-    arguments: Mapping[str, object] = field(default_factory=dict)
     freeze: str | int = field(default=NOTHING, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
-        check_arguments(self.arguments)
-        check_freeze(self.freeze)
-        check_share("held_out", self.held_out)
-        check_share("dropout", self.dropout, zero=True)
-        for name, least in (("max_rows", 1), ("batch_size", 1), ("max_length", 16), ("head_size", 1)):
-            if name != "max_rows" or self.max_rows is not None:
-                check_whole(name, vars(self)[name], least)
-        check_positive("epochs", self.epochs)
-        if self.learning_rate is not None:
-            check_positive("learning_rate", self.learning_rate)
+        check_whole("max_length", self.max_length, 16)
+        super().__post_init__()
 
-    def settings(self) -> dict[str, object]:
-        """Return the settings, with a digest of the documents in place of their source."""
-        settings = identifying_settings(self)
-        for name in ("data", "training"):
-            del settings[name]
-        return {**settings, "arguments": dict(self.arguments), "digest": self._parts.digest[:16]}
+    def _identity(self) -> dict[str, object]:
+        return {"digest": self._parts.digest[:16]}
 
     @property
     def encoder_is_frozen(self) -> bool:
@@ -128,35 +106,24 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             NotApplicableError: the model is not a checkpoint, is a causal LM, or has both an encoder and a decoder.
             SettingError: ``freeze`` does not fit the network.
         """
-        if model is None or not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(no_checkpoint(model))
-        refuse_hooks(model)
+        model = trainable(model)
         if model.role.kind == CAUSAL_LM or model.backend.network.config.is_encoder_decoder:
             kind = "has an encoder and a decoder" if model.role.kind != CAUSAL_LM else f"is {model.role.text}"
             raise NotApplicableError(
                 f"{model.name} {kind}, and the vectors of mentions need the text on both sides; give a masked LM or an"
                 " encoder"
             )
-        network = copied(model.backend.network) if _has_scorer(model) else self._scorer(model, seed)
+        network = copied(model.backend.network) if model.network_class == _SCORER else self._scorer(model, seed)
         frozen_parameters(network, self.freeze)
         return as_scorer(model, network)
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
+        """Return what the Trainer is given.
 
         Raises:
-            NotApplicableError: the model lacks the span scorer, or ``accelerate`` is not installed.
             DataFileError: the model reads two mentions in no document.
-            ModelError: the loss became NaN or infinite.
-            SettingError: there are no rows, a method changed a text without its mentions, or the files cannot be
-                written.
+            SettingError: a method changed a text without its mentions.
         """
-        require_train()
-        _require_scorer(model)
-        if (folder / "model").is_dir():
-            return folder / "model"
-        if not rows:
-            raise SettingError("there is no row to train on")
         _check_mentions(rows)
         examples = self._examples(model, rows)
         if not len(examples):
@@ -165,13 +132,11 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         if training.new_head:
             seeded(seed, network.renew_head)
         network.config.head = {"documents": len(examples), "data": Path(self.training).name}
-        training = with_freeze(training, self.freeze)
-        arguments = tuning_arguments(self, model, training)
+        arguments = self._tuning_arguments(model, training)
         batch = int(arguments["per_device_train_batch_size"])
         examples.order = order_by_length(examples.lengths, batch, float(arguments["num_train_epochs"]), seed)
         arguments |= {"train_sampling_strategy": "sequential", "num_train_epochs": 1, "remove_unused_columns": False}
-        tokenizer = model.backend.tokenizer
-        return run_trainer(network, tokenizer, examples, examples.collate, folder, seed, arguments, training)
+        return network, examples, examples.collate, arguments, training
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return F1 on the held-out documents, which are its units.
@@ -185,28 +150,31 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
             NotApplicableError: the model lacks the span scorer.
             UndefinedError: no pair corefers, and none is predicted to.
         """
-        _require_scorer(model)
+        self._require_own(model)
         rows = self._parts.held_out
-        reader = DocumentReader(model.backend.tokenizer, self._longest(model))
-        documents = [reader.read(row["text"], _spans(row)) for row in rows]
+        documents = self._read(model, rows)
         tables = pair_scores(model.backend, documents)
         pairs = _pair_performance(rows, tables)
         clusters = _cluster_performance(rows, documents, tables)
         return [pairs] if clusters is None else [pairs, clusters]
 
     def _examples(self, model: Model, rows: Sequence[Row]) -> _Documents:
-        reader = DocumentReader(model.backend.tokenizer, self._longest(model))
-        documents = [reader.read(row["text"], _spans(row)) for row in rows]
+        documents = self._read(model, rows)
         read = [i for i, document in enumerate(documents) if document.is_read.sum() > 1]
         clusters = [_clusters(rows[i])[documents[i].is_read] for i in read]
         return _Documents([documents[i] for i in read], clusters, int(model.backend.tokenizer.pad_token_id or 0))
 
-    def _longest(self, model: Model) -> int:
-        return min(self.max_length, model.backend.max_length or self.max_length)
+    def _read(self, model: Model, rows: Sequence[Row]) -> list[DocumentTokens]:
+        reader = DocumentReader(model.backend.tokenizer, self._longest(model.backend))
+        return [reader.read(row["text"], [(start, end) for start, end, *_ in row[_MENTIONS]]) for row in rows]
+
+    def _require_own(self, model: Model) -> None:
+        if model.network_class != _SCORER:
+            raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")
 
     def _scorer(self, model: Model, seed: int) -> SpanCoreferenceModel:
         """Return the encoder of a network with a span scorer that is initialised from the seed."""
-        from pytest_genderbias.recipes.networks.span_scorer import (
+        from pytest_genderbias.recipes.networks.mention_scorers import (
             SpanCoreferenceConfig,
             SpanCoreferenceModel,
             register,
@@ -217,9 +185,8 @@ class CoreferenceTuning(Recipe, MentionRecipe, FrozenEncoderRecipe):
         return on_encoder(model, seed, lambda encoder: SpanCoreferenceModel(SpanCoreferenceConfig(encoder, **settings)))
 
     @cached_property
-    def _parts(self) -> CoreferenceRows:
-        data = DataFolder(None if self.data is None else own_path(self.data))
-        return read_coreference_rows(data, self.training, self.held_out)
+    def _parts(self) -> SplitRows:
+        return read_coreference_rows(self._data(), self.training, self.held_out)
 
 
 class _Documents:
@@ -250,10 +217,6 @@ class _Documents:
         for row, i in enumerate(own):
             clusters[row, : len(self._clusters[i])] = self._clusters[i]
         return {name: torch.from_numpy(array) for name, array in {**batch, "clusters": clusters}.items()}
-
-
-def _spans(row: Row) -> list[tuple[int, int]]:
-    return [(start, end) for start, end, *_ in row[_MENTIONS]]
 
 
 def _clusters(row: Row) -> NDArray[np.int64]:
@@ -308,10 +271,127 @@ def _cluster_performance(
     return Performance("conll_f1", "lower", value, sums)
 
 
-def _has_scorer(model: Model) -> bool:
-    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "SpanCoreferenceModel"
+Pair = tuple[int, int]
 
 
-def _require_scorer(model: Model) -> None:
-    if not _has_scorer(model):
-        raise NotApplicableError(f"{model.name} is {model.role.text} without a span scorer; start() adds one")
+def read_coreference_rows(data: DataFolder, name: str, held_out: float) -> SplitRows:
+    """Read documents with mentions, and hold some of them out; the draw is always the same.
+
+    A row has ``text``; ``mentions``: (start, end, words, cluster) of each, in the order of the text, with a number for
+    the cluster; ``pairs``: the numbers of the two mentions of each pair whose classification F1 is of; and
+    ``document``, a number.
+
+    - ``gap``: the pronoun and the two names of each passage of GAP's development part. Pairs: each name with the
+      pronoun. Other mentions of the passage are not marked and not read.
+    - ``winobias``: the mentions in brackets of the dev sentences, and the other profession. Pairs: each profession with
+      the first pronoun. Sentences with the same two professions differ little, and form one document.
+    - a path: documents in the CoNLL-2012 format with their gold mentions. Pairs: all mentions of a sentence (Tenney et
+      al. 2019). The parts of a document are rows of their own and are held out together.
+
+    The documents are those of
+    :func:`~pytest_genderbias.suites.families.shared.coreference_training.coreference_training`, so that a head on a
+    frozen encoder is evaluated on the same ones.
+
+    Args:
+        data: folder of the user's data sets.
+        name: ``gap``, ``winobias`` or a path, relative to the working directory or the folder.
+        held_out: share of the documents, above 0 and below 1.
+
+    Raises:
+        MissingDataError: the data set is missing.
+        SettingError: the name is none of these.
+        DataFileError: as the readers; no pair, or every pair corefers; too few documents.
+    """
+    if name == "gap":
+        source = data.find("gap", "development")
+        rows = [_gap_row(example) for example in read_gap(source)]
+    elif name == "winobias":
+        files = data.find_all("winobias", "dev")
+        source = files[0].parent
+        rows = [_winobias_row(sentence) for file in files for sentence in read_winobias(file)]
+    else:
+        source = conll_path(data, name)
+        rows = [row for document in read_conll(source) if (row := _conll_row(document)) is not None]
+    _refuse_unfit(source, rows)
+    numbers = {document: number for number, document in enumerate(dict.fromkeys(str(row["document"]) for row in rows))}
+    is_out = np.random.default_rng(0).permutation(len(numbers)) < max(1, round(held_out * len(numbers)))
+    digest = hashlib.sha256(repr(rows).encode()).hexdigest()
+    parts: tuple[list[Row], list[Row]] = ([], [])
+    for row in rows:
+        number = numbers[str(row["document"])]
+        parts[int(is_out[number])].append({**row, "document": number})
+    return SplitRows(*parts, digest)
+
+
+def make_row(
+    text: str, mentions: Sequence[tuple[Span, int]], is_pair: Callable[[Span, Span], bool], document: str | int
+) -> Row:
+    """Return a document as a row.
+
+    Args:
+        text: the document.
+        mentions: span and cluster of each mention, in any order.
+        is_pair: whether F1 is of the pair of two mentions, of which the first is the earlier one.
+        document: its name; documents of one name are held out together.
+
+    >>> row = make_row("Ann met her.", [((8, 11), 0), ((0, 3), 0)], lambda first, second: True, "d")
+    >>> row["mentions"], row["pairs"]
+    (((0, 3, 'Ann', 0), (8, 11, 'her', 0)), ((0, 1),))
+    """
+    ordered = sorted(mentions)
+    spans = [span for span, _ in ordered]
+    pairs = [(i, j) for i, j in combinations(range(len(spans)), 2) if is_pair(spans[i], spans[j])]
+    return {
+        "text": text,
+        "mentions": tuple((start, end, text[start:end], cluster) for (start, end), cluster in ordered),
+        "pairs": tuple(pairs),
+        "document": document,
+    }
+
+
+def _gap_row(example: GapExample) -> Row:
+    names = zip(example.candidates, example.labels, strict=True)
+    mentions = [(span, 0 if label else 1 + number) for number, (span, label) in enumerate(names)]
+
+    def has_pronoun(first: Span, second: Span) -> bool:
+        return example.pronoun in (first, second)
+
+    return make_row(example.text, [(example.pronoun, 0), *mentions], has_pronoun, example.text)
+
+
+def _winobias_row(sentence: WinoBiasSentence) -> Row:
+    professions, pronoun = {sentence.gold, sentence.other}, sentence.pronouns[0]
+    mentions = [(sentence.gold, 0), (sentence.other, 1), *((span, 0) for span in sentence.pronouns)]
+
+    def is_profession_with_pronoun(first: Span, second: Span) -> bool:
+        return pronoun in (first, second) and not professions.isdisjoint((first, second))
+
+    document = " and ".join(sorted(sentence.professions))
+    return make_row(sentence.text, mentions, is_profession_with_pronoun, document)
+
+
+def _conll_row(document: Document) -> Row | None:
+    """Return a document as a row, or ``None`` if it has no mentions."""
+    mentions = [(span, number) for number, cluster in enumerate(document.clusters) for span in cluster]
+    ends = [end for _, end in document.sentences]
+
+    def in_one_sentence(first: Span, second: Span) -> bool:
+        return bool(np.searchsorted(ends, first[1]) == np.searchsorted(ends, second[1]))
+
+    name = document.id.partition(";")[0]
+    return make_row(document.text, mentions, in_one_sentence, name) if mentions else None
+
+
+def _refuse_unfit(source: Path, rows: Sequence[Row]) -> None:
+    corefer = [row["mentions"][i][-1] == row["mentions"][j][-1] for row in rows for i, j in row["pairs"]]
+    if sum(corefer) in (0, len(corefer)):
+        raise DataFileError(
+            f"{source}: expected pairs of mentions that corefer and pairs that do not, got {sum(corefer)} and "
+            f"{len(corefer) - sum(corefer)}; a span scorer cannot be trained on them"
+        )
+    documents = len({row["document"] for row in rows})
+    if documents < FEWEST_DOCUMENTS:
+        raise DataFileError(
+            f"{source}: expected at least {FEWEST_DOCUMENTS} documents with mentions, got {documents}; a span scorer"
+            " cannot be trained on them"
+        )

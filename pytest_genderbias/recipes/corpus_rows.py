@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +13,7 @@ from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, data_set_of
 from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.checks import check_share, check_whole
-from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.recipes.recipe import Row, SplitRows
 
 _PASSAGES = 10  #: approximate minimum number of held-out passages
 _SMALLEST, _LARGEST = 50, 2000  #: minimum and maximum target length of a passage, in words
@@ -22,20 +21,11 @@ _WHOLE = 3  #: documents longer than this many passages are split
 _SHOWN = 5  #: maximum number of warnings about broken lines
 
 
-class SentenceRows(NamedTuple):
-    """Sentences (``text``) for training with their ``place`` in the corpus, held-out sentences with their ``passage``,
-    and a digest.
-    """
-
-    training: list[Row]
-    held_out: list[Row]
-    digest: str
-
-
 def read_sentence_rows(
     corpus: str, data: str | None = None, max_tokens: int | None = None, held_out: float = 0.1
-) -> SentenceRows:
-    """Read the sentences of a corpus, and hold some of its passages out.
+) -> SplitRows:
+    """Read the sentences of a corpus (``text``), with their ``place`` in it, and hold some of its passages out, with the
+    number of their ``passage``.
 
     A passage is a document, several short documents, or a part of a long one. Its target length is 50 to 2,000 words,
     so that about ten or more passages are held out, spread evenly over the corpus. The same corpus and settings always
@@ -81,7 +71,7 @@ def read_sentence_rows(
             apart.append({"text": sentence, "passage": number})
         else:
             training.append({"text": sentence, "place": place})
-    return SentenceRows(training, apart, corpus_sha256(files)[:16])
+    return SplitRows(training, apart, corpus_sha256(files)[:16])
 
 
 def _files(corpus: str, data: str | None) -> tuple[Path, ...]:

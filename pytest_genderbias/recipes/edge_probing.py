@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.folder import DataFolder, own_path
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.errors import DataFileError, NotApplicableError
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.heads import as_scorer, no_checkpoint, on_encoder, refuse_hooks, seeded
-from pytest_genderbias.recipes.recipe import ENCODER, PLAIN, FrozenEncoderRecipe, Performance, Recipe, Row, Training
-from pytest_genderbias.recipes.trainer import check_arguments, require_train, run_trainer
+from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
+from pytest_genderbias.recipes.recipe import ENCODER, Performance, Row, Training
+from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.scoring.edge_training import FloatArray
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
@@ -29,14 +25,15 @@ from pytest_genderbias.suites.families.shared.coreference_training import Corefe
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from pytest_genderbias.recipes.networks.edge_probing_head import EdgeProbingModel
+    from pytest_genderbias.recipes.networks.mention_scorers import EdgeProbingModel
 
 _SAVED_EVERY = 500  #: steps
+_WITH_HEAD = "EdgeProbingModel"  #: class of the networks that this recipe trains
 _PIECES = ("before", "first", "between", "second", "after")
 
 
 @dataclass(frozen=True)
-class EdgeProbing(Recipe, FrozenEncoderRecipe):
+class EdgeProbing(TrainingSettings):
     """An edge-probing head on the frozen vectors of two mentions, like that of the ``coref-*`` suites, saved with its
     encoder.
 
@@ -50,38 +47,21 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
 
     ``training``: ``gap``, ``winobias`` (choose other data than those of the suite) or a path of CoNLL files.
     ``held_out``: share of the documents for ``f1``, which are never trained on; the draw does not depend on the seed.
-    ``max_rows``: maximum number of pairs. ``epochs``: may be fractional. ``learning_rate``: initial rate of AdamW,
-    which falls linearly. ``arguments``: arguments of ``transformers.TrainingArguments``, which override the settings.
+    ``max_rows``: maximum number of pairs.
     """
 
     name: ClassVar[str] = "edge-probe"
     columns: ClassVar[tuple[str, ...]] = _PIECES
     label: ClassVar[str | None] = "label"
-    group: ClassVar[str | None] = None
-    makes_task: ClassVar[bool] = True
-    data: str | None = None
+    located: ClassVar[tuple[str, ...]] = ("data", "training")
     training: str = "gap"
     held_out: float = 0.1
     max_rows: int | None = None
     epochs: float = 10.0
-    batch_size: int = 32
     learning_rate: float = 2e-4
-    arguments: Mapping[str, object] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        check_arguments(self.arguments)
-        check_share("held_out", self.held_out)
-        if self.max_rows is not None:
-            check_whole("max_rows", self.max_rows, 1)
-        check_whole("batch_size", self.batch_size, 1)
-        check_positive("epochs", self.epochs)
-        check_positive("learning_rate", self.learning_rate)
-
-    def settings(self) -> dict[str, object]:
-        """Return the settings, with a digest of the pairs in place of their source."""
-        settings = {f.name: vars(self)[f.name] for f in fields(self) if f.name not in ("data", "training")}
-        return {**settings, "arguments": dict(self.arguments), "digest": self._training.digest[:16]}
+    def _identity(self) -> dict[str, object]:
+        return {"digest": self._training.digest[:16]}
 
     @property
     def encoder_is_frozen(self) -> bool:
@@ -99,30 +79,19 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         Raises:
             NotApplicableError: the model is not a checkpoint, or has both an encoder and a decoder.
         """
-        if model is None or not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(no_checkpoint(model))
-        refuse_hooks(model)
+        model = trainable(model)
         if model.backend.network.config.is_encoder_decoder:
             raise NotApplicableError(f"{model.name} has an encoder and a decoder; a head is trained on an encoder")
-        network = copied(model.backend.network) if _has_head(model) else _probing(model, seed)
+        network = copied(model.backend.network) if model.network_class == _WITH_HEAD else _probing(model, seed)
         return as_scorer(model, network)
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train the head of a model that :meth:`start` returned, and return ``folder/model``. The encoder is frozen for
-        any ``freeze``.
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
+        """Return what the Trainer is given; the encoder is frozen for any ``freeze``.
 
         Raises:
-            NotApplicableError: the model lacks the head, or ``accelerate`` is not installed.
             DataFileError: the model does not read both mentions in any text.
             ScoreError: the vectors are not finite.
-            SettingError: there are no rows, or the files cannot be written.
         """
-        require_train()
-        self._require_head(model)
-        if (folder / "model").is_dir():
-            return folder / "model"
-        if not rows:
-            raise SettingError("there is no row to train on")
         cases = _cases(rows)
         read, features = features_of(model, cases)
         if not len(read):
@@ -133,14 +102,9 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         if training.new_head or not network.config.head:  # a trained head keeps the standardisation of its training
             network.standardise(features)
         network.config.head = {"pairs": len(read)}
-        arguments = {
-            "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
-            "lr_scheduler_type": "linear", "save_strategy": "steps", "save_steps": _SAVED_EVERY, **self.arguments,
-        }  # fmt: skip
-        return run_trainer(
-            network, model.backend.tokenizer, _PairVectors(features, cases.facts["label"][read]), _collate, folder, seed, arguments,
-            replace(training, freeze=ENCODER),
-        )  # fmt: skip
+        labels = cases.facts["label"][read].astype(np.int64)
+        pairs = [{"pairs": pair, "labels": label} for pair, label in zip(features, labels, strict=True)]
+        return network, pairs, _collate, self._arguments(_SAVED_EVERY), replace(training, freeze=ENCODER)
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return F1 of "they corefer", at probability .5, over the pairs in held-out documents; its units are the
@@ -150,7 +114,7 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
             NotApplicableError: the model lacks the head.
             UndefinedError: no pair corefers, and none is predicted to.
         """
-        self._require_head(model)
+        self._require_own(model)
         cases = _cases(self._parts[1])
         read, features = features_of(model, cases)
         linked = head_of(model.backend.network).probabilities(features) > 0.5
@@ -165,15 +129,15 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
         )
         return [Performance("f1", "lower", float(right.sum() / either.sum()), item_sums)]
 
-    def _require_head(self, model: Model) -> None:
-        if not _has_head(model):
+    def _require_own(self, model: Model) -> None:
+        if model.network_class != _WITH_HEAD:
             raise NotApplicableError(
                 f"{model.name} is {model.role.text} without an edge-probing head; start() adds one"
             )
 
     @cached_property
     def _training(self) -> CoreferenceTraining:
-        return coreference_training(DataFolder(None if self.data is None else own_path(self.data)), self.training)
+        return coreference_training(self._data(), self.training)
 
     @cached_property
     def _parts(self) -> tuple[list[Row], list[Row]]:
@@ -190,21 +154,6 @@ class EdgeProbing(Recipe, FrozenEncoderRecipe):
             if row is not None:
                 parts[int(is_out[document])].append(row)
         return parts
-
-
-class _PairVectors:
-    """The vectors of pairs of mentions and their labels, as examples of a Trainer."""
-
-    def __init__(self, features: FloatArray, corefer: NDArray[np.bool_]) -> None:
-        self._features, self._corefer = features, corefer
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self._corefer)
-
-    def __getitem__(self, i: int) -> dict[str, FloatArray | np.int64]:
-        """Return the features and the label of a pair."""
-        return {"pairs": self._features[i], "labels": np.int64(self._corefer[i])}
 
 
 def _collate(pairs: Sequence[Mapping[str, FloatArray | np.int64]]) -> dict[str, Tensor]:
@@ -240,13 +189,9 @@ def _cases(rows: Sequence[Row]) -> TextCases:
     return TextCases(texts, spans, facts)
 
 
-def _has_head(model: Model) -> bool:
-    return isinstance(model.backend, Checkpoint) and type(model.backend.network).__name__ == "EdgeProbingModel"
-
-
 def _probing(model: Model, seed: int) -> EdgeProbingModel:
     """Return the encoder of a network with a head that is initialised from the seed."""
-    from pytest_genderbias.recipes.networks.edge_probing_head import EdgeProbingConfig, EdgeProbingModel, register
+    from pytest_genderbias.recipes.networks.mention_scorers import EdgeProbingConfig, EdgeProbingModel, register
 
     register()
     return on_encoder(model, seed, lambda encoder: EdgeProbingModel(EdgeProbingConfig(encoder)))

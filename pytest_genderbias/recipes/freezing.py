@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def check_freeze(freeze: object) -> None:
+def check_freeze(name: str, freeze: object) -> None:
     """Check that a setting names a part to freeze: ``nothing``, ``embeddings``, ``encoder``, or a number of layers.
 
     Raises:
@@ -25,7 +25,7 @@ def check_freeze(freeze: object) -> None:
     """
     if freeze not in (NOTHING, EMBEDDINGS, ENCODER) and (type(freeze) is not int or freeze < 0):
         raise SettingError(
-            f"freeze should be nothing, embeddings, encoder, or a number of layers from 0, got {freeze!r}"
+            f"{name} should be nothing, embeddings, encoder, or a number of layers from 0, got {freeze!r}"
         )
 
 

@@ -1,24 +1,33 @@
-"""Networks with a head that is initialised from a seed: sequence classifiers, and scorers of coreference."""
+"""New weights from a seed: sequence classifiers and scorers of coreference on an encoder, vocabulary heads, and whole
+networks; and the device that networks are made on.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from copy import deepcopy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
-from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config_entries import labels_of
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.models.checkpoints import pick_device
+from pytest_genderbias.models.config import labels_of
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import copy_projections, has_unsaved_hooks
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.hidden_layers import copy_projections, forget_projections, has_unsaved_hooks
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.text.normal_form import folded
 
 if TYPE_CHECKING:
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.utils.hooks import RemovableHandle
     from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
 
 Made = TypeVar("Made")
 Network = TypeVar("Network", bound="PreTrainedModel")
@@ -45,9 +54,7 @@ def with_head(model: Model | None, labels: Sequence[str], seed: int) -> Model:
             hidden layers.
         ModelError: the body of the classifier has weights that the model lacks, or the tokenizer cannot pad.
     """
-    if model is None or not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(no_checkpoint(model))
-    refuse_hooks(model)
+    model = trainable(model)
     tokenizer = _padding(model)
     network = copied(model.backend.network) if has_labels(model, labels) else _classifier(model, labels, seed)
     network.config.pad_token_id = tokenizer.pad_token_id
@@ -71,16 +78,26 @@ def on_encoder(model: Model, seed: int, make: Callable[[PreTrainedConfig], Netwo
     Raises:
         ModelError: the encoder differs from what transformers makes of its config.
     """
-    body = model.backend.network.base_model
     with quiet_transformers():
-        network = seeded(seed, lambda: make(deepcopy(body.config)))
-    keys = network.base_model.load_state_dict(body.state_dict(), strict=False)
+        network = seeded(seed, lambda: make(deepcopy(model.backend.network.base_model.config)))
+    _take_body(model, network)
+    return _placed_like(model, network)
+
+
+def _take_body(model: Model, network: PreTrainedModel) -> None:
+    """Give a network the weights of a model's body."""
+    keys = network.base_model.load_state_dict(model.backend.network.base_model.state_dict(), strict=False)
     different = [name for name in (*keys.missing_keys, *keys.unexpected_keys) if not name.startswith("pooler.")]
     if different:
         raise ModelError(
-            f"the encoder of {model.name} differs from what transformers makes of its config: {different[0]} is in one"
-            " of them only"
+            f"the body of {model.name} is not that of {type(network).__name__}, as transformers makes it of its config:"
+            f" {different[0]} is in one of them only"
         )
+
+
+def _placed_like(model: Model, network: Network) -> Network:
+    """Return a network with the device, the number format and the projections of a model's."""
+    body = model.backend.network.base_model
     network.config.architectures = [type(network).__name__]
     module: Any = network  # the methods of transformers' networks have no types
     module.to(device=body.device, dtype=body.dtype).eval()
@@ -97,22 +114,26 @@ def _as(model: Model, network: PreTrainedModel, tokenizer: PreTrainedTokenizerBa
     return replace(model, role=role, fingerprint=fingerprint, details=details, backend=backend)
 
 
-def no_checkpoint(model: Model | None) -> str:
-    """Return the error message for a model that is not a checkpoint."""
-    reason = "no model was given" if model is None else f"{model.name} is none"
-    return f"a head is trained on a transformers checkpoint, and {reason}"
+def trainable(model: Model | None) -> Model:
+    """Return a model if a head can be trained on it.
+
+    Raises:
+        NotApplicableError: there is none, it is not a checkpoint, or hooks change its hidden layers.
+    """
+    if model is None or not model.network_class:
+        reason = "no model was given" if model is None else f"{model.name} is none"
+        raise NotApplicableError(f"a head is trained on a transformers checkpoint, and {reason}")
+    refuse_hooks(model)
+    return model
 
 
 def has_labels(model: Model, labels: Sequence[str]) -> bool:
     """Return whether a model is a sequence classifier of these labels, in any order and case. The name of a single
     output is ignored.
     """
-    if not isinstance(model.backend, Checkpoint):
+    if not model.network_class.endswith("ForSequenceClassification"):
         return False
-    network = model.backend.network
-    if not type(network).__name__.endswith("ForSequenceClassification"):
-        return False
-    present = [folded(label) for label in labels_of(network.config)]
+    present = [folded(label) for label in labels_of(model.backend.network.config)]
     return len(labels) == len(present) and (len(labels) == 1 or {folded(label) for label in labels} == set(present))
 
 
@@ -152,7 +173,6 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> PreTrainedMod
     import transformers
 
     auto: Any = transformers.AutoModelForSequenceClassification  # its methods have no types
-    body = model.backend.network.base_model
     config = deepcopy(model.backend.network.config)
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: i for i, label in enumerate(labels)}
@@ -165,20 +185,11 @@ def _classifier(model: Model, labels: Sequence[str], seed: int) -> PreTrainedMod
             f"{model.name} ({type(model.backend.network).__name__}): transformers has no sequence classifier of this"
             " architecture"
         ) from None
-    keys = network.base_model.load_state_dict(body.state_dict(), strict=False)
-    missing = [name for name in keys.missing_keys if not name.startswith("pooler.")]
-    unexpected = [name for name in keys.unexpected_keys if not name.startswith("pooler.")]
-    if missing or unexpected:
-        raise ModelError(
-            f"the body of {model.name} is not that of {type(network).__name__}: {(missing + unexpected)[0]} is in one"
-            " of them only"
-        )
+    _take_body(model, network)
     # An encoder that was saved without its pooler has one with random weights from loading.
     if "ForSequenceClassification" not in type(model.backend.network).__name__:
         seeded(seed, lambda: _renew_pooler(network))
-    network.config.architectures = [type(network).__name__]
-    classifier: PreTrainedModel = network.to(model.backend.network.device).eval()
-    copy_projections(model.backend.network, classifier)
+    classifier: PreTrainedModel = _placed_like(model, network)
     return classifier
 
 
@@ -208,3 +219,197 @@ def _padding(model: Model) -> PreTrainedTokenizerBase:
     if tokenizer.pad_token is None:
         raise ModelError(f"the tokenizer of {model.name} has no token for padding; save it with pad_token set")
     return tokenizer
+
+
+#: Entries of a config that follow from the sizes; a config of other sizes computes them anew.
+_DERIVED = ("head_dim", "num_key_value_heads", "layer_types", "mlp_layer_types", "pooler_hidden_size")
+
+
+def new_network(
+    network: PreTrainedModel,
+    seed: int,
+    layers: int | None = None,
+    hidden_size: int | None = None,
+    heads: int | None = None,
+) -> PreTrainedModel:
+    """Return a network of the same class with random weights, in single precision, on the same device.
+
+    The initialisation is that of transformers for the architecture. If ``hidden_size`` changes, the inner size of the
+    layers changes in proportion, and the number of heads so that a head keeps its size.
+
+    Args:
+        network: a network, whose class and config are taken, but no weight; it stays as it is.
+        seed: seed of the weights.
+        layers: number of layers; ``None``: as many.
+        hidden_size: size of the hidden states; ``None``: the same.
+        heads: number of attention heads; ``None``: see above.
+
+    Raises:
+        SettingError: the architecture cannot have these sizes.
+    """
+    config = _config_of(network.config, layers, hidden_size, heads)
+    kind: Any = type(network)
+    try:
+        with quiet_transformers():
+            made: Any = seeded(seed, lambda: kind(config))
+    except (ValueError, TypeError, RuntimeError, AssertionError) as error:
+        raise SettingError(
+            f"{kind.__name__} cannot have {config.num_hidden_layers} layers of {config.hidden_size} with"
+            f" {config.num_attention_heads} heads: {' '.join(str(error).split())}"
+        ) from error
+    on_device: PreTrainedModel = made.to(network.device).eval()
+    return on_device
+
+
+def _config_of(
+    given: PreTrainedConfig, layers: int | None, hidden_size: int | None, heads: int | None
+) -> PreTrainedConfig:
+    """Return a config of other sizes; entries that follow from them are computed anew."""
+    if layers is None and hidden_size is None and heads is None:
+        config = deepcopy(given)
+    else:
+        width, size = given.hidden_size, hidden_size or given.hidden_size
+        head = width // given.num_attention_heads
+        if heads is None and size % head:
+            raise SettingError(
+                f"hidden_size={size} is not a multiple of {head}, the size of a head; choose a multiple, or set heads"
+            )
+        values = {key: value for key, value in given.to_dict().items() if key not in _DERIVED}
+        inner = getattr(given, "intermediate_size", None)
+        sizes = {
+            "num_hidden_layers": layers or given.num_hidden_layers,
+            "hidden_size": size,
+            "num_attention_heads": heads or size // head,
+            **({"intermediate_size": inner * size // width} if inner else {}),
+        }
+        names = given.attribute_map
+        config = type(given).from_dict(values | {names.get(name, name): value for name, value in sizes.items()})
+        if size % config.num_attention_heads:
+            raise SettingError(
+                f"hidden_size={size} cannot be shared by {config.num_attention_heads} heads; choose a multiple"
+            )
+    config.dtype = "float32"
+    forget_projections(config)
+    return config
+
+
+UNLABELLED = -100  #: label of positions that the loss ignores, as in transformers
+_NEAR = 1e-4
+
+
+@contextmanager
+def head_at_labels(network: PreTrainedModel) -> Iterator[bool]:
+    """Make a network compute its vocabulary head at labelled positions only: with 15 % masked, this saves most work of
+    a small network.
+
+    The loss is equal up to rounding. The returned logits are those of the labelled positions, row by row: shape (1,
+    labels, vocabulary). First a batch is passed both ways. If the losses differ, or the architecture does not compute
+    its head from the last hidden state, the network is left unchanged. Yields whether it was changed.
+    """
+    equal = _has_equal_loss(network)
+    handles = _hooks(network) if equal else []
+    try:
+        yield equal
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _hooks(network: PreTrainedModel) -> list[RemovableHandle]:
+    places: list[tuple[Tensor, ...]] = []
+
+    def take_labels(module: Module, args: object, fed: dict[str, Any]) -> tuple[object, dict[str, Any]]:
+        labels = fed.get("labels")
+        places[:] = [] if labels is None else [(labels != UNLABELLED).nonzero(as_tuple=True)]
+        return args, fed if labels is None else {**fed, "labels": labels[places[0]][None]}
+
+    def keep(module: Module, args: object, output: Any) -> Any:
+        if not places:  # not called for a loss
+            return output
+        where = places.pop()
+        if isinstance(output, tuple):
+            return (output[0][where][None], *output[1:])
+        output.last_hidden_state = output.last_hidden_state[where][None]
+        return output
+
+    def forget(module: Module, args: object, output: object) -> None:
+        places.clear()  # a call of the encoder alone between two steps then returns all vectors
+
+    return [
+        network.register_forward_pre_hook(take_labels, with_kwargs=True),
+        network.base_model.register_forward_hook(keep),
+        network.register_forward_hook(forget),
+    ]
+
+
+def _has_equal_loss(network: PreTrainedModel) -> bool:
+    """Return whether the loss at some labels is the same with hooks and without."""
+    import torch
+
+    ids = (torch.arange(16) * 7919 % int(network.config.vocab_size)).reshape(2, 8).to(network.device)
+    labels = torch.where(torch.arange(16).reshape(2, 8).to(ids.device) % 5 == 2, ids, UNLABELLED)
+    training, module = network.training, cast("Module", network)
+    module.eval()
+    handles: list[RemovableHandle] = []
+    try:
+        with torch.no_grad():
+            whole = network(input_ids=ids, labels=labels)
+            handles = _hooks(network)
+            short = network(input_ids=ids, labels=labels)
+        right_shape = short.logits.shape[:2] == (1, int((labels != UNLABELLED).sum()))
+        return bool(right_shape and torch.allclose(whole.loss, short.loss, rtol=_NEAR, atol=_NEAR))
+    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError):
+        return False
+    finally:
+        for handle in handles:
+            handle.remove()
+        network.train(training)
+
+
+def renew_vocabulary_head(network: PreTrainedModel, seed: int) -> None:
+    """Reinitialise a vocabulary head from a seed, in place: the modules between the encoder and the output layer, and
+    its bias.
+
+    The weights of the output layer are kept: they are, or were, the input embeddings.
+
+    Raises:
+        NotApplicableError: there are no such modules, as in most causal LMs.
+    """
+    import torch
+
+    output: Module = network.get_output_embeddings()  # type: ignore[no-untyped-call]
+    unchanged = {id(layer.get_parameter("weight")) for layer in (network.get_input_embeddings(), output)}
+    body = f"{network.base_model_prefix}."
+    names = [n for n, p in network.named_parameters() if not n.startswith(body) and id(p) not in unchanged]
+    if not names:
+        raise NotApplicableError(
+            f"{type(network).__name__} has only an output layer and no head to retrain; measure the head of a task"
+            " instead"
+        )
+    with quiet_transformers(), torch.no_grad():
+        fresh = seeded(seed, lambda: type(network)(deepcopy(network.config)))
+        for name in names:
+            network.get_parameter(name).copy_(fresh.get_parameter(name))
+
+
+_DEVICE: ContextVar[str] = ContextVar("device", default="auto")
+
+
+@contextmanager
+def on_device(device: str) -> Iterator[None]:
+    """Make networks on a torch device inside; ``auto`` is a GPU if there is one."""
+    before = _DEVICE.set(device)
+    try:
+        yield
+    finally:
+        _DEVICE.reset(before)
+
+
+def device_for_new() -> str:
+    """Return the torch device of a network that is made now.
+
+    >>> with on_device("cuda:1"):
+    ...     device_for_new()
+    'cuda:1'
+    """
+    return pick_device(_DEVICE.get())

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,31 +24,21 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
-from pytest_genderbias.recipes.freezing import check_freeze, frozen_parameters, with_freeze
-from pytest_genderbias.recipes.heads import refuse_hooks
-from pytest_genderbias.recipes.new_network import new_network
-from pytest_genderbias.recipes.recipe import (
-    ADDED_LATER,
-    NOTHING,
-    PLAIN,
-    Performance,
-    Recipe,
-    Row,
-    Training,
-    identifying_settings,
-)
-from pytest_genderbias.recipes.trainer import Collator, check_arguments, require_train, run_trainer
-from pytest_genderbias.recipes.vocabulary_head import UNLABELLED, head_at_labels, renew_vocabulary_head
-from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
+from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
+from pytest_genderbias.recipes.freezing import frozen_parameters
+from pytest_genderbias.recipes.heads import UNLABELLED, head_at_labels, new_network, refuse_hooks, renew_vocabulary_head
+from pytest_genderbias.recipes.recipe import ADDED_LATER, NOTHING, Performance, Row, SplitRows, Training
+from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
+from pytest_genderbias.recipes.trainer import Collator
 from pytest_genderbias.scoring.network import Batches
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.statistics.inference.blocks import blocks_of
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import BlockLogLikelihood
 
 if TYPE_CHECKING:
     import torch
@@ -72,27 +62,20 @@ _RATES = {GIVEN: 5e-5, NEW: 1e-3}  #: learning rates by the weights
 
 
 @dataclass(frozen=True)
-class _Pretraining(Recipe):
+class _Pretraining(TrainingSettings):
     """What both recipes share: the corpus, its split, the order of the data, and the Trainer's arguments."""
 
-    name: ClassVar[str]
     role: ClassVar[str]
     columns: ClassVar[tuple[str, ...]] = ("text",)
-    label: ClassVar[str | None] = None
-    group: ClassVar[str | None] = None
     makes_task: ClassVar[bool] = False
 
     corpus: str = "brown"
-    data: str | None = None
     held_out: float = 0.1
     max_tokens: int | None = None
     max_length: int = 64
     steps: int | None = None
     epochs: float = 1.0
-    batch_size: int = 32
-    learning_rate: float | None = None
     warmup: float = 0.1
-    arguments: Mapping[str, object] = field(default_factory=dict)
     weights: str = field(default=GIVEN, metadata=ADDED_LATER)
     layers: int | None = field(default=None, metadata=ADDED_LATER)
     hidden_size: int | None = field(default=None, metadata=ADDED_LATER)
@@ -101,36 +84,21 @@ class _Pretraining(Recipe):
 
     def __post_init__(self) -> None:
         """Reject invalid settings, and set ``makes_task`` for a training from nothing."""
-        settings = vars(self)
-        check_freeze(self.freeze)
-        sizes = [name for name in ("layers", "hidden_size", "heads") if settings[name] is not None]
-        for name in ("max_length", "batch_size", *sizes, *(["steps"] if self.steps is not None else [])):
-            check_whole(name, settings[name], 8 if name == "max_length" else 1)
-        for name in ("epochs", *(["learning_rate"] if self.learning_rate is not None else [])):
-            check_positive(name, settings[name])
+        if reserved := next((name for name in self.arguments if name in _SETTINGS), None):
+            raise SettingError(f"the training argument {reserved!r} has a setting of the recipe: {_SETTINGS[reserved]}")
+        super().__post_init__()
+        sizes = [name for name in ("layers", "hidden_size", "heads") if vars(self)[name] is not None]
         if self.weights not in _RATES:
             raise SettingError(f"weights should be {GIVEN} or {NEW}, got {self.weights!r}")
         if sizes and self.weights == GIVEN:
             raise SettingError(f"{sizes[0]} is a size of a new network; set weights to {NEW}, or leave it out")
         if self.weights == NEW:
             object.__setattr__(self, "makes_task", True)
-        check_share("warmup", self.warmup, zero=True)
-        check_share("held_out", self.held_out)
-        if self.max_tokens is not None:
-            check_whole("max_tokens", self.max_tokens, 1)
-        for name in self.arguments:
-            if name in _SETTINGS:
-                raise SettingError(f"the training argument {name!r} has a setting of the recipe: {_SETTINGS[name]}")
-        check_arguments(self.arguments)
 
-    def settings(self) -> dict[str, object]:
-        """Return all settings except the folder of the data, and the digest of the corpus."""
-        settings = identifying_settings(self) | {"arguments": dict(self.arguments), "digest": self._corpus.digest}
-        settings["learning_rate"] = self._rate
-        del settings["data"]
-        if data_set_of(self.corpus, DATA_SETS) is None:
-            settings["corpus"] = Path(self.corpus).name
-        return settings
+    def _identity(self) -> dict[str, object]:
+        known = data_set_of(self.corpus, DATA_SETS) is not None
+        name = self.corpus if known else Path(self.corpus).name
+        return {"digest": self._corpus.digest, "learning_rate": self._rate, "corpus": name}
 
     def rows(self) -> list[Row]:
         """Return the training sentences, each with its ``place`` in the corpus."""
@@ -155,14 +123,16 @@ class _Pretraining(Recipe):
         frozen_parameters(checkpoint.network, self.freeze)
         return replace(model, backend=replace(checkpoint, network=copied(checkpoint.network)))
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Continue the training; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`.
+    def _require_own(self, model: Model) -> None:
+        self._checkpoint(model)
+
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
+        """Return what the Trainer is given.
 
         Sentences are concatenated in blocks of ``max_length`` tokens, without padding. If rows share a ``place``, as a
         sentence and its counterfactual do, the second ones are in separate blocks: within one block, a sentence would
         reveal the masked words of its counterfactual.
         """
-        require_train()
         checkpoint = self._checkpoint(model)
         blocks = self._blocks(checkpoint, rows)
         accumulation = self.arguments.get("gradient_accumulation_steps", 1)
@@ -173,32 +143,29 @@ class _Pretraining(Recipe):
         network = copied(checkpoint.network)
         if training.new_head:
             renew_vocabulary_head(network, seed)
-        arguments = {"save_strategy": "steps", "save_steps": 100, **self.arguments} | {
-            "per_device_train_batch_size": self.batch_size, "num_train_epochs": 1, "learning_rate": self._rate,
-            "warmup_steps": self.warmup, "train_sampling_strategy": "sequential", "remove_unused_columns": False,
-        }  # fmt: skip
-        return run_trainer(
-            network, checkpoint.tokenizer, _Schedule(blocks, count, seed), self._collator(checkpoint.tokenizer, seed), folder, seed, arguments,
-            replace(with_freeze(training, self.freeze), around=_both(training.around, self._around)),
+        arguments = self._arguments(
+            100, num_train_epochs=1, learning_rate=self._rate, warmup_steps=self.warmup,
+            train_sampling_strategy="sequential", remove_unused_columns=False,
         )  # fmt: skip
+        training = replace(training, around=_both(training.around, self._around))
+        collator = self._collator(checkpoint.tokenizer, seed)
+        return network, _Schedule(blocks, count, seed), collator, arguments, training
 
     @property
     def _rate(self) -> float:
         return _RATES[self.weights] if self.learning_rate is None else self.learning_rate
 
     @cached_property
-    def _corpus(self) -> SentenceRows:
+    def _corpus(self) -> SplitRows:
         return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
     def _checkpoint(self, model: Model | None) -> Checkpoint:
-        if model is None or model.role.kind != self.role or not isinstance(model.backend, Checkpoint):
+        if model is None or model.role.kind != self.role or not model.network_class:
             what = "nothing" if model is None else f"{model.name}, {model.role.text}"
             needs = "takes architecture and tokenizer of" if self.weights == NEW else "trains on"
             raise NotApplicableError(f"the recipe {self.name} {needs} a checkpoint that is a {self.role}, got {what}")
-        return model.backend
-
-    def _longest(self, checkpoint: Checkpoint) -> int:
-        return min(self.max_length, checkpoint.max_length or self.max_length)
+        checkpoint: Checkpoint = model.backend
+        return checkpoint
 
     def _blocks(self, checkpoint: Checkpoint, rows: Sequence[Row]) -> Ids:
         """Return the blocks of all streams of rows, without the incomplete ones at their ends: shape (blocks,
@@ -234,11 +201,10 @@ class MaskedPretraining(_Pretraining):
     is per token and conditional on both sides, so it is not comparable with that of causal LMs or of other
     vocabularies.
 
-    ``corpus``, ``data``, ``max_tokens``, ``held_out``: see
+    ``corpus``, ``max_tokens``, ``held_out``: see
     :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``: tokens in a block. ``steps``:
     number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of the tokens
-    that are selected. ``arguments``: other arguments of ``transformers.TrainingArguments``. ``freeze``: the part that
-    is not trained: ``nothing``, ``embeddings`` (with an output layer that shares them), ``encoder`` (all but the head),
+    that are selected. ``freeze``: the part that is not trained: ``nothing``, ``embeddings`` (with an output layer that shares them), ``encoder`` (all but the head),
     or a number k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
 
     ``weights``: ``given`` continues the training of the given model. ``new`` trains from nothing: a network of the
@@ -253,11 +219,6 @@ class MaskedPretraining(_Pretraining):
     role: ClassVar[str] = MASKED_LM
 
     mask_probability: float = 0.15
-
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        super().__post_init__()
-        check_share("mask_probability", self.mask_probability)
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return ``perplexity`` and ``accuracy`` at masked tokens of the held-out passages."""
@@ -307,7 +268,7 @@ class CausalPretraining(_Pretraining):
         parts = [(part,) for texts in _passages(self._corpus.held_out) for part in _parts(texts)]
         split = TOKENISERS[text_tokens(" \n".join(part for (part,) in parts[:20]))]
         words = np.asarray([len(split(part)) for (part,) in parts], dtype=np.int64)
-        scorer = BlockLikelihood(TextCases(parts), model, None)
+        scorer = make_scorer(TextCases(parts), BlockLogLikelihood(), model, None)
         windows = np.array_split(np.arange(len(parts)), -(-len(parts) // _PARTS_AT_ONCE))
         scores = np.concatenate([scorer.score(window)[:, 0] for window in windows])
         return [Performance("perplexity", "higher", perplexity(scores, words), perplexity_sums(scores, words))]
@@ -328,15 +289,9 @@ class CausalPretraining(_Pretraining):
         yield network
 
 
-class _Example(TypedDict):
-    """A block of token ids, and its place in the order of training."""
-
-    input_ids: Ids
-    place: int
-
-
 class _Schedule:
-    """The blocks in the order of training, which differs between epochs and is known before the training.
+    """The blocks in the order of training, which differs between epochs and is known before the training, each with its
+    place there.
 
     So the order, and the masks that depend on the place in it, are the same in a resumed training. If a mitigation adds
     a few blocks to the text, the others keep their relative order.
@@ -353,7 +308,7 @@ class _Schedule:
         """Return the number of blocks of all epochs."""
         return len(self._order)
 
-    def __getitem__(self, place: int) -> _Example:
+    def __getitem__(self, place: int) -> dict[str, Any]:
         """Return the block at a place in the order."""
         return {"input_ids": self._blocks[self._order[place]], "place": place}
 
@@ -369,7 +324,7 @@ class _Masking:
         self._collator = DataCollatorForLanguageModeling(tokenizer, mlm_probability=probability)
         self._special, self._seed = np.asarray(tokenizer.all_special_ids), seed
 
-    def __call__(self, examples: Sequence[_Example]) -> dict[str, torch.Tensor]:
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
         """Return masked token ids, and the labels."""
         import torch
 
@@ -381,7 +336,7 @@ class _Masking:
         return {"input_ids": masked, "labels": labels}
 
 
-def _next_tokens(examples: Sequence[_Example]) -> dict[str, torch.Tensor]:
+def _next_tokens(examples: Sequence[Mapping[str, Any]]) -> dict[str, torch.Tensor]:
     """Return a batch in which each token is predicted from those before it."""
     import torch
 

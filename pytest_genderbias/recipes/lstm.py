@@ -7,26 +7,24 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 from math import ceil
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import DATA_SETS, data_set_of
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.saving import copied, untie_output
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.corpus_rows import SentenceRows, read_sentence_rows
-from pytest_genderbias.recipes.device import device_for_new
-from pytest_genderbias.recipes.recipe import PLAIN, Performance, Recipe, Row, Training
-from pytest_genderbias.recipes.trainer import check_arguments, run_trainer
+from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
+from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
+from pytest_genderbias.recipes.recipe import Performance, Row, SplitRows, Training
+from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
@@ -47,11 +45,10 @@ PAIR_LISTS = (
 SUITE_LISTS = ("lu2018-occupations", "dev2019-occupations", "winobias-occupations")
 _READ = 256  #: words that are predicted from one state in evaluation
 _SAVED_EVERY = 500  #: steps
-_IGNORED = -100  #: no label
 
 
 @dataclass(frozen=True)
-class LstmTraining(Recipe):
+class LstmTraining(TrainingSettings):
     """A word-level LSTM language model, trained on the sentences of a corpus and evaluated by its perplexity on
     held-out passages.
 
@@ -63,7 +60,6 @@ class LstmTraining(Recipe):
     partners, and those of the suites, if they occur, however rare.
 
     Attributes:
-        data: folder of the data sets.
         corpus: a data set (``brown``, ``wikitext2/valid``, ``war_and_peace``) or a path.
         held_out: share of the passages that is never trained on.
         max_tokens: maximum number of words read from the corpus.
@@ -81,17 +77,10 @@ class LstmTraining(Recipe):
         shuffled: whether sentences are shuffled.
         block: number of words that are predicted from one state.
         batch_size: blocks in a batch.
-        learning_rate: initial rate of AdamW, which falls linearly.
-        epochs: may be fractional.
-        arguments: arguments of ``transformers.TrainingArguments``, which override the settings.
     """
 
     name: ClassVar[str] = "lstm"
     columns: ClassVar[tuple[str, ...]] = ("text",)
-    label: ClassVar[str | None] = None
-    group: ClassVar[str | None] = None
-    makes_task: ClassVar[bool] = True
-    data: str | None = None
     corpus: str = "brown"
     held_out: float = 0.05
     max_tokens: int | None = None
@@ -106,33 +95,12 @@ class LstmTraining(Recipe):
     sampled_words: int = 1000
     shuffled: bool = True
     block: int = 35
-    batch_size: int = 32
     learning_rate: float = 1e-2
-    epochs: float = 3.0
-    arguments: Mapping[str, object] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        """Reject invalid settings."""
-        check_arguments(self.arguments)
-        least = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "min_count": 1, "block": 1, "batch_size": 1,
-                 "sampled_words": 0, "vocabulary_size": 1, "max_tokens": 1}  # fmt: skip
-        optional = ("vocabulary_size", "max_tokens")
-        settings = vars(self)
-        for name, bound in least.items():
-            if name not in optional or settings[name] is not None:
-                check_whole(name, settings[name], bound)
-        check_share("dropout", self.dropout, zero=True)
-        check_share("held_out", self.held_out)
-        check_positive("epochs", self.epochs)
-        check_positive("learning_rate", self.learning_rate)
-
-    def settings(self) -> dict[str, object]:
-        """Return all fields except the folder, with digests of the text and of the listed words."""
-        settings = {f.name: vars(self)[f.name] for f in fields(self) if f.name != "data"}
-        if data_set_of(self.corpus, DATA_SETS) is None:
-            settings["corpus"] = "a text of your own"
+    def _identity(self) -> dict[str, object]:
+        known = data_set_of(self.corpus, DATA_SETS) is not None
         words = hashlib.sha256(repr((_suite_words(), sorted(_partners()))).encode()).hexdigest()[:16]
-        return {**settings, "arguments": dict(self.arguments), "text": self._text.digest, "words": words}
+        return {"corpus": self.corpus if known else "a text of your own", "text": self._text.digest, "words": words}
 
     def rows(self) -> list[Row]:
         """Return the training sentences."""
@@ -143,10 +111,8 @@ class LstmTraining(Recipe):
         LSTM.
         """
         if model is not None:
-            _require_own(model)
+            self._require_own(model)
             return model
-        import torch
-
         from pytest_genderbias.recipes.networks.word_lstm import WordLstmConfig, WordLstmForCausalLM, make_tokenizer
 
         tokenizer = make_tokenizer(self.vocabulary, self.cased)
@@ -155,29 +121,16 @@ class LstmTraining(Recipe):
             hidden_size=self.embedding_size if self.tied else self.hidden_size, num_hidden_layers=self.layers,
             dropout=self.dropout, sampled_words=self.sampled_words, tie_word_embeddings=self.tied,
         )  # fmt: skip
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network: Any = WordLstmForCausalLM(config)  # its base class has methods without types
+        network: Any = seeded(seed, lambda: WordLstmForCausalLM(config))  # its base class has methods without types
         return wrap_network(network.to(device_for_new()).eval(), tokenizer, "word-lstm")
 
-    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
-        """Train on sentences; see :meth:`~pytest_genderbias.recipes.recipe.Recipe.train`."""
-        _require_own(model)
-        if not rows:
-            raise SettingError("there is no row to train on")
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
         network = copied(model.backend.network)
         if training.new_head:
             renew_output(network, seed)
         order = np.random.default_rng(seed).permutation(len(rows)) if self.shuffled else np.arange(len(rows))
         stream = read_stream(model.backend.tokenizer, [rows[i]["text"] for i in order])
-        arguments = {
-            "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
-            "num_train_epochs": self.epochs, "save_strategy": "steps", "save_steps": _SAVED_EVERY, **self.arguments,
-        }  # fmt: skip
-        blocks = Blocks(stream, self.block)
-        return run_trainer(
-            network, model.backend.tokenizer, blocks, collate_blocks, folder, seed, arguments, training
-        )  # fmt: skip
+        return network, Blocks(stream, self.block), collate_blocks, self._arguments(_SAVED_EVERY), training
 
     def evaluate(self, model: Model) -> list[Performance]:
         """Return the perplexity by word of the held-out passages, whose texts are not changed.
@@ -185,10 +138,17 @@ class LstmTraining(Recipe):
         ``<eos>`` after each sentence counts as a word, as in the papers, and so does ``<unk>``. The state is reset
         after 256 words. The units are passages.
         """
-        _require_own(model)
+        self._require_own(model)
         log_probabilities, words = _passage_scores(model, self._text.held_out)
         item_sums = perplexity_sums(log_probabilities, words)
         return [Performance("perplexity", "higher", item_sums.total, item_sums)]
+
+    def _require_own(self, model: Model) -> None:
+        if not model.network_class.startswith("WordLstm"):
+            raise NotApplicableError(
+                f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text}"
+                f" ({model.network_class or 'no network'}); give mitigate() no model, or one that the recipe has trained"
+            )
 
     @cached_property
     def vocabulary(self) -> tuple[str, ...]:
@@ -197,7 +157,7 @@ class LstmTraining(Recipe):
         return choose_words(texts, self.vocabulary_size, self.min_count, self.cased)
 
     @cached_property
-    def _text(self) -> SentenceRows:
+    def _text(self) -> SplitRows:
         return read_sentence_rows(self.corpus, self.data, self.max_tokens, self.held_out)
 
 
@@ -290,7 +250,7 @@ def collate_blocks(blocks: Sequence[Mapping[str, Ids]]) -> dict[str, Tensor]:
     import torch
 
     longest = max(len(block["input_ids"]) for block in blocks)
-    labels = np.full((len(blocks), longest), _IGNORED, dtype=np.int64)
+    labels = np.full((len(blocks), longest), UNLABELLED, dtype=np.int64)
     for row, block in zip(labels, blocks, strict=True):
         row[: len(block["input_ids"])] = block["input_ids"]
     tensor = torch.from_numpy(labels)
@@ -302,9 +262,7 @@ def renew_output(network: PreTrainedModel, seed: int) -> None:
     import torch
 
     untie_output(network)
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        layer = torch.nn.Linear(network.config.hidden_size, network.config.vocab_size)
+    layer = seeded(seed, lambda: torch.nn.Linear(network.config.hidden_size, network.config.vocab_size))
     network.set_output_embeddings(layer.to(network.device))  # type: ignore[no-untyped-call]
 
 
@@ -326,12 +284,3 @@ def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float
     total = sum_log_probabilities(network, packed, row, position, None)
     scores, words = (np.bincount(passage_of, sums).astype(np.float64) for sums in (total, read))
     return scores, words.astype(np.int64)
-
-
-def _require_own(model: Model) -> None:
-    kind = model.backend.network.config.model_type if isinstance(model.backend, Checkpoint) else None
-    if kind != "word-lstm":
-        raise NotApplicableError(
-            f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text} ({kind or 'no network'});"
-            " give mitigate() no model, or one that the recipe has trained"
-        )

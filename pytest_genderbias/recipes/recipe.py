@@ -7,17 +7,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.suites.suite import Suite
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from transformers import PreTrainedModel, TrainerCallback
 
 Row = Mapping[str, Any]  #: one example, as plain values by column; their types depend on the recipe
+
+
+class SplitRows(NamedTuple):
+    """Rows for training, rows that are held out, and a digest of all."""
+
+    training: list[Row]
+    held_out: list[Row]
+    digest: str
+
 
 CHECKPOINTS = "checkpoints"  #: folder in that of a training, from which it resumes
 UNFINISHED_MODEL = (
@@ -63,7 +71,8 @@ class Performance:
 class Training:
     """Options that a caller adds to a recipe's training; the defaults change nothing.
 
-    ``callbacks``: for transformers' Trainer. ``around``: returns a context manager that is entered during the training,
+    ``callbacks``: for transformers' Trainer; one with an attribute ``report`` is given the Trainer's ``log`` there, so
+    that its figures go where the Trainer's go (``report_to``). ``around``: returns a context manager that is entered during the training,
     given the network. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the
     head), or a number k: the embeddings and the first k layers
     (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`). A recipe may have a setting of the same name, which
@@ -100,6 +109,12 @@ class Recipe(Evaluator, Protocol):
     """A seeded, resumable training for a task, and the evaluation on that task.
 
     Recipes of your own need these attributes and methods, and no base class.
+
+    A recipe may also have ``suite_settings(suite, folder)``: returns the options with which a suite measures its models,
+    such as texts that it held out and writes to the folder; empty for suites without any. ``encoder_is_frozen``: whether
+    its trainings change the head alone, so that ``superficial`` would compare an encoder with itself. ``mentions``:
+    column of the mentions, (start, end, words, cluster) each, in the only text column; data methods move them when they
+    change the text.
 
     Attributes:
         name: name of the recipe in YAML files.
@@ -159,44 +174,3 @@ class Recipe(Evaluator, Protocol):
             ModelError: the loss became NaN or infinite.
             SettingError: the files cannot be written.
         """
-
-
-@runtime_checkable
-class SuiteSettingsRecipe(Protocol):
-    """A recipe that sets options of the suites which measure its models, such as texts that it held out."""
-
-    @abstractmethod
-    def suite_settings(self, suite: Suite, folder: str | Path) -> Mapping[str, object]:
-        """Return the options with which a suite measures models of this recipe; empty for suites without any.
-
-        Args:
-            suite: the suite that measures.
-            folder: where the recipe writes files that the options name.
-        """
-
-
-@runtime_checkable
-class FrozenEncoderRecipe(Protocol):
-    """A recipe that may leave the encoder as it is."""
-
-    @property
-    def encoder_is_frozen(self) -> bool:
-        """Whether its trainings change the head alone, so that ``superficial`` would compare an encoder with itself."""
-
-
-@runtime_checkable
-class MentionRecipe(Protocol):
-    """A recipe whose rows have mentions, which data methods move when they change the text.
-
-    Attributes:
-        mentions: column of the mentions, (start, end, words, cluster) each, in the only text column.
-    """
-
-    mentions: ClassVar[str]
-
-
-@runtime_checkable
-class ReportingCallback(Protocol):
-    """A callback of the Trainer with figures of its own, which go where the Trainer's go (``report_to``)."""
-
-    report: Callable[[dict[str, float]], object] | None

@@ -14,13 +14,13 @@ import numpy as np
 
 from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
+from pytest_genderbias.models.protocols import WORD_VECTORS
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.recipes.checks import check_share
-from pytest_genderbias.recipes.device import device_for_new
 from pytest_genderbias.recipes.fine_tuning import InferenceTuning
 from pytest_genderbias.recipes.freezing import with_freeze
+from pytest_genderbias.recipes.heads import device_for_new, seeded
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, NOTHING, PLAIN, Row, Training
 from pytest_genderbias.text import packaged
 
@@ -48,20 +48,16 @@ class StaticInferenceTraining(InferenceTuning):
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
-        super().__post_init__()
         if type(self.hidden_size) is not int or self.hidden_size < 2 or self.hidden_size % 2:
             raise SettingError(
                 "hidden_size should be an even number, half of it for each direction of the encoder, got"
                 f" {self.hidden_size!r}"
             )
-        check_share("dropout", self.dropout, zero=True)
+        super().__post_init__()
 
-    def settings(self) -> dict[str, object]:
-        """Return the settings, with digests of the data and of the packaged lists and suites, whose words are in the
-        vocabulary.
-        """
-        digest = hashlib.sha256("\0".join(_packaged_texts()).encode())
-        return {**super().settings(), "packaged": digest.hexdigest()[:16]}
+    def _identity(self) -> dict[str, object]:
+        digest = hashlib.sha256("\0".join(_packaged_texts()).encode())  # their words are in the vocabulary
+        return {**super()._identity(), "packaged": digest.hexdigest()[:16]}
 
     def start(self, model: Model | None, seed: int) -> Model:
         """Return a network over a model's word vectors, initialised from the seed. A network of this recipe is returned
@@ -70,9 +66,9 @@ class StaticInferenceTraining(InferenceTuning):
         Raises:
             NotApplicableError: the model is neither.
         """
-        if model is not None and _is_ours(model):
+        if model is not None and model.network_class.startswith("DecomposableAttention"):
             return model
-        if model is None or not isinstance(model.backend, WordVectors):
+        if model is None or not model.can(WORD_VECTORS):
             reason = "no model was given" if model is None else f"{model.name} is {model.role.text}"
             raise NotApplicableError(
                 f"the recipe {self.name} starts from a file of word vectors, such as glove.6B.50d.txt, and {reason}"
@@ -96,9 +92,7 @@ class StaticInferenceTraining(InferenceTuning):
         matrix[ours.SPECIAL.index(ours.UNKNOWN)] = vectors.matrix.mean(axis=0, dtype=np.float64)
         rows, size = matrix.shape
         config = ours.DecomposableAttentionConfig(rows, size, hidden_size=self.hidden_size, dropout=self.dropout)
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network: Any = ours.DecomposableAttentionForSequenceClassification(config)
+        network: Any = seeded(seed, lambda: ours.DecomposableAttentionForSequenceClassification(config))
         with torch.no_grad():
             network.get_input_embeddings().weight.copy_(torch.as_tensor(matrix))
         network.config.architectures = [type(network).__name__]
@@ -129,9 +123,3 @@ def _packaged_texts() -> list[str]:
         for kind in ("wordlists", "fixtures")
         for path in sorted(packaged.folder(kind).glob("*.yaml"))
     ]
-
-
-def _is_ours(model: Model) -> bool:
-    if not isinstance(model.backend, Checkpoint):
-        return False
-    return bool(model.backend.network.config.model_type == "decomposable-attention")

@@ -1,4 +1,6 @@
-"""Training with transformers' Trainer: resumable, with atomic checkpoints, and one error for each kind of failure."""
+"""Training with transformers' Trainer: resumable, with atomic checkpoints, rows in an order that is known before the
+training, and one error for each kind of failure.
+"""
 
 from __future__ import annotations
 
@@ -7,71 +9,38 @@ import math
 import random
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zipfile import is_zipfile
 
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, installing
 from pytest_genderbias.measurement.processes import process_count, refuse_several
 from pytest_genderbias.models.hidden_layers import save_projections
-from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.source import quiet_transformers
 from pytest_genderbias.recipes.freezing import freeze
-from pytest_genderbias.recipes.recipe import (
-    CHECKPOINTS,
-    ENCODER,
-    PLAIN,
-    UNFINISHED_MODEL,
-    ReportingCallback,
-    Training,
-)
+from pytest_genderbias.recipes.recipe import CHECKPOINTS, PLAIN, UNFINISHED_MODEL, Training
+from pytest_genderbias.scoring.scorer import Progress
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase, Trainer, TrainingArguments
+    from transformers import (
+        PreTrainedModel,
+        PreTrainedTokenizerBase,
+        Trainer,
+        TrainerCallback,
+        TrainerState,
+        TrainingArguments,
+    )
 
 
-class Examples(Protocol):
-    """Tokenised rows, as a Trainer reads them."""
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-
-    def __getitem__(self, index: int, /) -> Mapping[str, object]:
-        """Return a row."""
-
-
-class TuningSettings(Protocol):
-    """The settings that recipes which tune an encoder have in common."""
-
-    @property
-    def epochs(self) -> float:
-        """Number of epochs, which may be fractional."""
-
-    @property
-    def batch_size(self) -> int:
-        """Rows of a batch."""
-
-    @property
-    def learning_rate(self) -> float | None:
-        """The highest learning rate; ``None`` for that of the network's size."""
-
-    @property
-    def arguments(self) -> Mapping[str, object]:
-        """Arguments of the Trainer that override the settings."""
-
-
-#: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder (orgad2022, appendix).
-LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
-HEAD_LEARNING_RATE = 1e-3
-_WARM_UP = 0.06  #: share of all steps
-_SAVED_EVERY = 200  #: steps
-
+#: Tokenised rows with a length, by number, as a Trainer reads them.
+Examples: TypeAlias = Any
 #: Makes a batch of examples.
 Collator: TypeAlias = "Callable[..., dict[str, torch.Tensor]]"
 
@@ -131,19 +100,6 @@ def require_train() -> None:
         )
 
 
-def tuning_arguments(settings: TuningSettings, model: Model, training: Training) -> dict[str, Any]:
-    """Return the arguments of the Trainer for the tuning of an encoder: the settings, which its ``arguments``
-    overrides.
-    """
-    by_size = next(rate for least, rate in LEARNING_RATES if model.width >= least)
-    return {
-        "num_train_epochs": settings.epochs, "per_device_train_batch_size": settings.batch_size,
-        "learning_rate": settings.learning_rate or (HEAD_LEARNING_RATE if training.freeze == ENCODER else by_size),
-        "lr_scheduler_type": "linear", "warmup_steps": _WARM_UP, "save_strategy": "steps", "save_steps": _SAVED_EVERY,
-        **settings.arguments,
-    }  # fmt: skip
-
-
 def run_trainer(
     network: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
@@ -185,7 +141,7 @@ def run_trainer(
         trainer = _make_trainer(network, examples, collator, folder, seed, arguments, training)
         _show_progress(trainer, training.progress)
         for callback in training.callbacks:
-            if isinstance(callback, ReportingCallback):
+            if hasattr(callback, "report"):
                 callback.report = trainer.log
         with _one_error(folder), training.around(network):
             trainer.train(resume_from_checkpoint=last_checkpoint(folder / CHECKPOINTS))
@@ -347,3 +303,105 @@ def _is_whole(path: Path) -> bool:
 
 def _is_finite(network: PreTrainedModel) -> bool:
     return all(bool(parameter.isfinite().all()) for parameter in network.parameters())
+
+
+_TOKENISED_AT_ONCE = 4096
+_MEGABATCH = 50  #: number of batches whose rows are sorted by length together, as in transformers
+
+
+class TokenisedRows:
+    """Rows of token ids with a label, in arrays (a hundred bytes for a row of SNLI). ``order``: row numbers in the
+    order of training.
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        columns: Sequence[Sequence[str]],
+        labels: Sequence[int | float],
+        max_length: int,
+    ) -> None:
+        self._labels = labels
+        parts: dict[str, list[NDArray[np.int32]]] = {}
+        lengths: list[int] = []
+        for start in range(0, len(labels), _TOKENISED_AT_ONCE):
+            texts = [list(column[start : start + _TOKENISED_AT_ONCE]) for column in columns]
+            output = tokenizer(
+                *texts, truncation=True, max_length=max_length, return_attention_mask=False, verbose=False
+            )
+            lengths += map(len, output["input_ids"])
+            for name, rows in output.items():
+                parts.setdefault(name, []).extend(np.asarray(row, dtype=np.int32) for row in rows)
+        self._parts = {name: np.concatenate(rows) for name, rows in parts.items()}
+        self.lengths = np.asarray(lengths, dtype=np.int64)
+        self._starts = np.concatenate([[0], np.cumsum(self.lengths)])
+        self.order: NDArray[np.int64] = np.arange(len(labels), dtype=np.int64)
+
+    def __len__(self) -> int:
+        """Return the number of rows of all epochs."""
+        return len(self.order)
+
+    def __getitem__(self, index: int) -> dict[str, object]:
+        """Return the row at a place in the order."""
+        row = self.order[index]
+        span = slice(self._starts[row], self._starts[row + 1])
+        return {name: part[span].tolist() for name, part in self._parts.items()} | {"labels": self._labels[row]}
+
+
+def order_by_length(lengths: ArrayLike, batch_size: int, epochs: float, seed: int) -> NDArray[np.int64]:
+    """Return the order of rows over all epochs, in shuffled batches of rows of similar length: shape (ceil(rows *
+    epochs),).
+
+    The sampler of transformers that groups by length draws each epoch's order from the same generator as dropout, so
+    that a training which is interrupted after the first epoch resumes with other batches; and its batches come longest
+    first. Here the order is known before the first step. Rows that do not fill a batch at the end of an epoch begin the
+    next one.
+
+    Args:
+        lengths: tokens of each row, shape (rows,).
+        batch_size: rows of a batch.
+        epochs: number of epochs; a fraction of an epoch has some of the rows.
+        seed: seed of the shuffles.
+
+    >>> sorted(order_by_length([3, 1, 2], 2, 1, seed=0).tolist()), len(order_by_length([3, 1, 2], 2, 1.5, seed=0))
+    ([0, 1, 2], 5)
+    """
+    sizes = np.asarray(lengths)
+    order: list[NDArray[np.int64]] = []
+    left = np.zeros(0, dtype=np.int64)
+    for epoch in range(int(np.ceil(epochs))):
+        rng = np.random.default_rng([seed, epoch])
+        rows = rng.permutation(len(sizes))[: int(np.ceil(min(1.0, epochs - epoch) * len(sizes)))]
+        rows = np.concatenate([left, rows])
+        whole = len(rows) - len(rows) % batch_size
+        rows, left = rows[:whole], rows[whole:]
+        many = [rows[at : at + _MEGABATCH * batch_size] for at in range(0, whole, _MEGABATCH * batch_size)]
+        batches = [
+            batch for group in many for batch in group[np.argsort(sizes[group], kind="stable")].reshape(-1, batch_size)
+        ]
+        order += [batches[i] for i in rng.permutation(len(batches))]
+    return np.concatenate([*order, left])
+
+
+def show_steps(progress: Progress, label: str, until: ExitStack) -> TrainerCallback:
+    """Return a callback of transformers' Trainer that shows the steps of a training on a bar.
+
+    Args:
+        progress: shows a bar, given a label, the total number of steps, and the number of completed steps.
+        label: label of the bar.
+        until: removes the bar when it closes, whether or not the training was completed.
+    """
+    from transformers import TrainerCallback
+
+    class Bar(TrainerCallback):
+        """Advances the bar with each step."""
+
+        def on_train_begin(self, args: object, state: TrainerState, control: object, **given: object) -> None:
+            """Show the bar, with the steps that a resumed training has completed."""
+            self._advance = until.enter_context(progress(label, state.max_steps, state.global_step))
+
+        def on_step_end(self, args: object, state: object, control: object, **given: object) -> None:
+            """Advance the bar by one step."""
+            self._advance(1)
+
+    return Bar()

@@ -11,15 +11,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, WriteError
-from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
-from pytest_genderbias.reports.json_report import write_json
-from pytest_genderbias.reports.records import Cell, as_csv, write_records
-from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Cell, figures_of
+from pytest_genderbias.reports.records import as_csv, cell_text, write_records
+from pytest_genderbias.reports.run_report import RunReport, write_json
 from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
 from pytest_genderbias.reports.selection import SelectionRow
+from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief, escape, json_text
 from pytest_genderbias.text.strict_json import parse_json
@@ -27,7 +27,6 @@ from pytest_genderbias.text.strict_json import parse_json
 SCHEMA = 1  #: of the manifest
 MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
 _LARGEST = 2**26  #: bytes of a manifest
-_CELL = 10_000  #: characters of a cell
 
 
 @dataclass(frozen=True)
@@ -143,13 +142,13 @@ def _sha256(file: Path) -> str:
 # The parts.
 
 
+#: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`.
 _VERDICTS = (
-    "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "lower bound", "upper bound", "bounds over", "limit or baseline",
-    "worse by", "p", "corrected for", "cases", "of", "baseline accepted on", "baseline", "margin", "accepted with a reason", "test", "reason",
+    "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "low", "high", "over", "bound", "difference", "p", "tests", "n",
+    "n_total", "accepted_on", "baseline", "margin", "accepted", "test", "reason",
 )  # fmt: skip
 _VALUES = (
-    "model", "suite", "statistic", "value", "lower bound", "upper bound", "level", "bounds over", "neutral", "worse", "cases", "of", "meaning",
-    "why missing",
+    "model", "suite", "statistic", "value", "low", "high", "level", "over", "neutral", "direction", "n", "n_total", "meaning", "reason",
 )  # fmt: skip
 #: Columns by the fields of a row.
 _SELECTIONS = {field.name: field.name for field in fields(SelectionRow)} | {
@@ -159,20 +158,9 @@ _SELECTIONS = {field.name: field.name for field in fields(SelectionRow)} | {
 
 def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
     for settled in report.judgements:
-        judgement, facts = settled.judgement, settled.judgement.of_baseline
-        interval = judgement.interval
-        yield {
-            "outcome": settled.outcome, "verdict": settled.verdict, "model": judgement.model, "suite": judgement.suite,
-            "gate": judgement.name, "statistic": judgement.statistic, "value": judgement.value,
-            "lower bound": None if interval is None else interval.low, "upper bound": None if interval is None else interval.high,
-            "bounds over": judgement.over, "limit or baseline": judgement.bound, "worse by": judgement.difference, "p": judgement.p,
-            "corrected for": judgement.tests, "cases": judgement.n, "of": judgement.n_total,
-            "baseline accepted on": facts.accepted_on, "baseline": facts.baseline, "margin": facts.margin,
-            "accepted with a reason": "; ".join(
-                f"{value.date}: {value.statistic} {value.old} -> {value.new}: {value.reason}" for value in judgement.accepted
-            ),
-            "test": settled.test, "reason": judgement.text,
-        }  # fmt: skip
+        values = {name: GATE_COLUMNS[name].value(settled) for name in _VERDICTS}
+        values["accepted"] = GATE_COLUMNS["accepted"].text(settled)
+        yield {GATE_COLUMNS[name].header: value for name, value in values.items()}
     for broken in broken_tests(report):
         yield {
             "outcome": FAILED,
@@ -193,16 +181,8 @@ def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
 
 
 def _values(report: RunReport) -> Iterator[dict[str, Cell]]:
-    for measurement in report.measurements:
-        for name, value in measurement.values.items():
-            about, around = measurement.statistics[name], measurement.intervals[name]
-            yield {
-                "model": measurement.model, "suite": measurement.suite, "statistic": name, "value": value,
-                "lower bound": None if around is None else around.low, "upper bound": None if around is None else around.high,
-                "level": None if around is None else around.level, "bounds over": "" if around is None else around.over,
-                "neutral": about.neutral, "worse": about.direction, "cases": measurement.n, "of": measurement.n_total,
-                "meaning": about.meaning, "why missing": measurement.reasons.get(name, ""),
-            }  # fmt: skip
+    for figure in figures_of(report.measurements):
+        yield {FIGURE_COLUMNS[name].header: FIGURE_COLUMNS[name].value(figure) for name in _VALUES}
 
 
 def _selections(report: RunReport) -> Iterator[dict[str, Cell]]:
@@ -237,16 +217,13 @@ def _table_writer(
     rows_of: Callable[[RunReport], Iterator[dict[str, Cell]]], columns: Sequence[str]
 ) -> Callable[[RunReport, Path], None]:
     def write(report: RunReport, path: Path) -> None:
-        rows = [{name: _short(cell) for name, cell in row.items()} for row in rows_of(report)]
+        rows = [
+            {name: cell_text(cell) if isinstance(cell, str) else cell for name, cell in row.items()}
+            for row in rows_of(report)
+        ]
         write_whole(path, as_csv(columns, rows))
 
     return write
-
-
-def _short(cell: Cell) -> Cell:
-    if not isinstance(cell, str):
-        return cell
-    return printable(cell if len(cell) <= _CELL else f"{cell[:_CELL]}...", keep="\n")
 
 
 def _json_writer(data_of: Callable[[RunReport], object]) -> Callable[[RunReport, Path], None]:
@@ -265,10 +242,10 @@ def _readme(report: RunReport, path: Path) -> None:
     lines = [
         f"# Evidence of a run of {escape(run.date)}",
         "",
-        f"pytest-genderbias {escape(run.version)} measured {_counted(suites, 'suite')} on {models}.",
+        f"pytest-genderbias {escape(run.version)} measured {counted(suites, 'suites')} on {models}.",
         f"Result: {run_verdict(report).text}.",
         (
-            f"{_counted(len(outcomes), 'verdict')}: {failed} failed. {_counted(len(report.not_judged), 'test')} did not"
+            f"{counted(len(outcomes), 'verdicts')}: {failed} failed. {counted(len(report.not_judged), 'tests')} did not"
             " judge."
         ),
         f"Commit of the project: {escape(run.commit) or 'not known'}{', with changed files' if run.modified else ''}.",
@@ -312,15 +289,11 @@ def _figures(report: RunReport, path: Path) -> None:
     write_figures(report, path)
 
 
-def _counted(n: int, thing: str) -> str:
-    return f"{n:,} {thing}{'s' * (n != 1)}"
-
-
 #: What a pack holds, in the order of its README.
 PARTS = (
     Part("README.md", "this page", _readme),
-    Part("verdicts.csv", "every verdict with its figures and its whole reason", _table_writer(_verdicts, _VERDICTS)),
-    Part("values.csv", "every statistic with its interval, neutral value and direction", _table_writer(_values, _VALUES)),
+    Part("verdicts.csv", "every verdict with its figures and its whole reason", _table_writer(_verdicts, [GATE_COLUMNS[name].header for name in _VERDICTS])),
+    Part("values.csv", "every statistic with its interval, neutral value and direction", _table_writer(_values, [FIGURE_COLUMNS[name].header for name in _VALUES])),
     Part("records.csv", "results of single items or groups, the worst first", write_records),
     Part(
         "impact-ratios.csv", "selection rates and impact ratios of predictions by group", _table_writer(_selections, tuple(_SELECTIONS.values())),

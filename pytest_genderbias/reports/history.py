@@ -16,14 +16,14 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
-from pytest_genderbias.gates.facts import LimitFacts
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, figures_of
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
-from pytest_genderbias.text.printable import brief, json_text
+from pytest_genderbias.text.printable import brief, cut, json_text
 
 APPLICATION = 0x62696173  #: "bias", in the header of the file: it tells a history from another program's SQLite file
 MOST_RUNS = 100  #: that a trace goes back
@@ -61,6 +61,12 @@ MIGRATIONS: tuple[str, ...] = (
     "ALTER TABLE measurements ADD COLUMN ability TEXT NOT NULL DEFAULT ''",
 )
 _JSON = frozenset(("arguments", "models", "settings", "versions", "failures", "signature"))  #: columns that are not cut
+#: Columns that are called as in :mod:`~pytest_genderbias.reports.fields`.
+_FIGURE = ("statistic", "value", "low", "high", "reason", "direction", "neutral", "meaning")
+_JUDGEMENT = (
+    "test", "gate", "model", "suite", "statistic", "value", "low", "high", "bound", "outcome", "difference", "p", "least", "most", "baseline",
+    "anchor", "accepted_on", "reason",
+)  # fmt: skip
 _WORST_FIRST = (FAILED, XFAIL, CAUGHT, PASSED)
 _TRACES = """
     SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning, r.date, r.commit_hash,
@@ -324,14 +330,9 @@ def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measureme
         signature=_json(measurement.signature), ability=measurement.ability,
     )  # fmt: skip
     figures = {}
-    for position, (name, value) in enumerate(measurement.values.items()):
-        about, around = measurement.statistics[name], measurement.intervals[name]
-        figures[name] = _insert(
-            store, "figures",
-            measurement=row, statistic=name, position=position, value=value, low=None if around is None else around.low,
-            high=None if around is None else around.high, reason=measurement.reasons.get(name, ""), direction=about.direction,
-            neutral=about.neutral, meaning=about.meaning,
-        )  # fmt: skip
+    for position, figure in enumerate(figures_of([measurement])):
+        cells = {name: FIGURE_COLUMNS[name].value(figure) for name in _FIGURE}
+        figures[figure.name] = _insert(store, "figures", measurement=row, position=position, **cells)
     return figures
 
 
@@ -341,18 +342,12 @@ def _add_judgement(
     settled: SettledJudgement,
     figures: Sequence[tuple[Measurement, Mapping[str, int]]],
 ) -> None:
-    judgement, facts = settled.judgement, settled.judgement.of_baseline
-    limit = judgement.facts if isinstance(judgement.facts, LimitFacts) else LimitFacts()
-    _insert(
-        store, "judgements",
-        run=run, figure=_judged_figure(settled, figures), test=settled.test, gate=judgement.name, model=judgement.model,
-        suite=judgement.suite, statistic=judgement.statistic, value=judgement.value,
-        low=None if judgement.interval is None else judgement.interval.low,
-        high=None if judgement.interval is None else judgement.interval.high, bound=judgement.bound, verdict=with_note(judgement.code),
-        outcome=settled.outcome, difference=judgement.difference, p=judgement.p, least=limit.least, most=limit.most, baseline=facts.baseline,
-        tolerance=facts.margin, anchor=None if facts.anchor is None else facts.anchor.value, accepted_on=facts.accepted_on or "",
-        reason=judgement.text.partition("\n")[0],
-    )  # fmt: skip
+    cells = {name: GATE_COLUMNS[name].value(settled) for name in _JUDGEMENT}
+    cells |= {
+        "verdict": with_note(settled.judgement.code), "tolerance": settled.judgement.of_baseline.margin,
+        "accepted_on": cells["accepted_on"] or "", "reason": cells["reason"].partition("\n")[0],
+    }  # fmt: skip
+    _insert(store, "judgements", run=run, figure=_judged_figure(settled, figures), **cells)
 
 
 def _judged_figure(settled: SettledJudgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:
@@ -379,8 +374,7 @@ def _insert(store: sqlite3.Connection, table: str, **cells: object) -> int:
 
 def _text(text: str) -> str:
     """Return a text as the file can hold it: without characters that a terminal would obey, and cut."""
-    shown = printable(text[:_LONGEST])
-    return shown if len(text) <= _LONGEST else f"{shown}..."
+    return printable(cut(text, _LONGEST))
 
 
 def _json(value: object) -> str:

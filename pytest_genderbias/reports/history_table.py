@@ -10,15 +10,16 @@ from pathlib import Path
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.facts import change_in_words
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
-from pytest_genderbias.text.paragraphs import columns
-from pytest_genderbias.text.printable import brief, brief_list, escape
+from pytest_genderbias.text.columns import columns
+from pytest_genderbias.text.numbers import counted, format_number
+from pytest_genderbias.text.printable import brief, brief_list, markdown_table
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 HEADERS = ("model", "suite", "statistic", "runs", "since", "first", "last", "change", "allowed", "verdict")
-_NUMBER = ".4g"
 _RIGHT = (2,)  #: columns of the page with numbers
 _WIDE = 100  #: columns of a terminal that shows first values, too
 
@@ -73,10 +74,7 @@ def make_history_table(traces: Sequence[Trace]) -> str:
     ``change``: since the first value that can be compared with the last one. ``allowed``: what the gates of the last
     run allow.
     """
-    from tabulate import tabulate
-
-    rows = [[escape(cell) for cell in row] for row in history_rows(traces)]
-    return tabulate(rows, HEADERS, tablefmt="github", disable_numparse=True) if rows else ""
+    return markdown_table(HEADERS, history_rows(traces))
 
 
 def history_rows(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
@@ -89,13 +87,11 @@ def history_rows(traces: Sequence[Trace]) -> list[tuple[str, ...]]:
 def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[str, ...]:
     """Return the cells of a trace, with its options where there are others of the same suite."""
     last, change = trace.last, trace.worsening()
-    moved = (
-        "" if change is None else "none" if change == 0 else f"{abs(change):.3g} {'worse' if change > 0 else 'better'}"
-    )
+    moved = "" if change is None else change_in_words(change)
     settings = f" {trace.options[:60]}" if (trace.model, trace.suite, trace.statistic) in with_options else ""
     return (
         trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), trace.points[0].date[:10],
-        _number(trace.points[0].value), _number(last.value), moved, _allowed(trace), last.verdict or "measured",
+        format_number(trace.points[0].value), format_number(last.value), moved, _allowed(trace), last.verdict or "measured",
     )  # fmt: skip
 
 
@@ -106,19 +102,15 @@ def _allowed(trace: Trace) -> str:
     words = []
     if last.baseline is not None:
         words.append(
-            f"baseline {last.baseline:{_NUMBER}}" + ("" if last.margin is None else f" {sign} {last.margin:.3g}")
+            f"baseline {format_number(last.baseline)}" + ("" if last.margin is None else f" {sign} {last.margin:.3g}")
         )
     if last.anchor is not None:
-        words.append(f"anchor {last.anchor:{_NUMBER}}")
+        words.append(f"anchor {format_number(last.anchor)}")
     if last.least is not None:
-        words.append(f"at least {last.least:{_NUMBER}}")
+        words.append(f"at least {format_number(last.least)}")
     if last.most is not None:
-        words.append(f"at most {last.most:{_NUMBER}}")
+        words.append(f"at most {format_number(last.most)}")
     return ", ".join(words)
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else format(value, _NUMBER)
 
 
 def _refuse_unknown(path: Path, what: str, names: Sequence[str] | None, known: Sequence[str]) -> None:
@@ -146,7 +138,7 @@ def _page(path: Path, traces: Sequence[Trace], shown: Sequence[Trace], width: in
         return printable(f"{path}: no run with a measurement")
     count = max(len(dates), *(len(trace.points) for trace in traces))
     days = f"from {dates[0]} to {dates[-1]}" if len(dates) > 1 else f"of {dates[0]}"
-    runs = f"{count} run{'s' * (count > 1)} {days}"
+    runs = f"{counted(count, 'runs')} {days}"
     lines = [printable(f"{path}: {runs}")]
     for model, of_model in groupby(zip(shown, history_rows(shown), strict=True), key=lambda pair: pair[0].model):
         lines += ["", printable(model), columns([_cells(row, width) for _, row in of_model], width, _RIGHT, wrap=True)]

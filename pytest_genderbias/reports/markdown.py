@@ -1,8 +1,7 @@
-"""The summary of a run as markdown, for a pull request: the verdict first, then what failed, all gates, and what to
-type.
+"""The summary of a run as markdown, for a pull request or the summary of a job, and the annotations of GitHub Actions.
 
-Every foreign text stands in a code span or a code block, where GitHub and GitLab render no markup, and link and notify
-nobody.
+The verdict stands first, then what failed, all gates, and what to type. Every foreign text stands in a code span or a
+code block, where GitHub and GitLab render no markup, and link and notify nobody.
 """
 
 from __future__ import annotations
@@ -12,30 +11,21 @@ import html
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
-from pytest_genderbias.gates.wording import direction_in_words, format_number
-from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Column, Figure, Row, figures_of
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.reports.run_tables import (
-    COMPARED,
-    VARIANCES,
-    comparison_cells,
-    grid_tables,
-    reduction_rows,
-    variance_rows,
-)
-from pytest_genderbias.reports.run_verdict import broken_tests, count, decisive_lines, gate_name, run_verdict
-from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.reports.run_tables import run_tables
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines, run_verdict
 from pytest_genderbias.reports.traces import tried
+from pytest_genderbias.text.numbers import counted
+from pytest_genderbias.text.printable import cut
 
 MARKER = "<!-- pytest-genderbias -->"  #: the first line, by which a workflow finds its comment again
 LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
@@ -116,7 +106,7 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     places = {test.test: test for test in report.tests}
     failed = [settled for settled in report.judgements if settled.failed]
     for settled in failed[:_MOST_FAILURES]:
-        yield f"the failure of {_code(gate_name(settled.judgement))}", _failure(settled, places.get(settled.test))
+        yield f"the failure of {_code(settled.judgement.gate_name)}", _failure(settled, places.get(settled.test))
     if len(failed) > _MOST_FAILURES:
         yield "a count", f"{len(failed) - _MOST_FAILURES} more gates failed; the table below has them."
     errors = broken_tests(report)
@@ -130,10 +120,11 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     if gates:
         yield "the table of gates", _gate_table(gates)
     yield from _other_tables(report)
-    figures = list(dict.fromkeys(_figures(report.measurements)))
-    if figures:
-        title = f"All figures: {count(len(figures), 'statistic')} of {count(len(report.measurements), 'measurement')}"
-        yield "the table of all figures", _details(title, _table(_FIGURES, figures))
+    if figures := list(figures_of(report.measurements)):
+        title = (
+            f"All figures: {counted(len(figures), 'statistics')} of {counted(len(report.measurements), 'measurements')}"
+        )
+        yield "the table of all figures", _details(title, _figure_table(figures))
     if report.not_judged:
         lines = [f"{test.test}: {test.reason}" for test in report.not_judged]
         yield "what was not judged", _details(f"{len(lines)} not judged", _block(lines, len(lines)))
@@ -141,22 +132,17 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
 
 def _other_tables(report: RunReport) -> Iterator[tuple[str, str]]:
     """Yield the tables of mitigations, compared models and sources of variance, folded."""
-    tables: dict[str, tuple[Sequence[str], Sequence[Sequence[str]]]] = {
-        "Mitigations": reduction_rows(report.judgements),
-        **{table.title: (table.headers, table.rows) for table in grid_tables(report.judgements)},
-        "Models compared": (COMPARED, [comparison_cells(comparison) for comparison in report.comparisons]),
-        "Sources of variance": (VARIANCES, variance_rows(report.variances)),
-    }
-    for title, (headers, rows) in tables.items():
-        if rows:
-            yield title, _details(title, _table(headers, ([_cell(text) for text in row] for row in rows)))
+    for table in run_tables(report.judgements, report.comparisons, (), report.variances):
+        if table.rows:
+            rows = ([_cell(text) for text in row] for row in table.rows)
+            yield table.title, _details(table.title, _table(table.headers, rows))
 
 
 def _failure(settled: SettledJudgement, test: FinishedTest | None) -> str:
     """Return what one failed gate says, without its records."""
     judgement = settled.judgement
     where = f" ({_code(test.place)})" if test is not None and test.place else ""
-    title = f"**{_code(gate_name(judgement))}** on {_code(judgement.model)}: {_plain(settled.verdict)}{where}"
+    title = f"**{_code(judgement.gate_name)}** on {_code(judgement.model)}: {_plain(settled.verdict)}{where}"
     return f"{title}\n\n{_block(decisive_lines(judgement))}"
 
 
@@ -193,50 +179,35 @@ def repeated_arguments(arguments: Sequence[str]) -> list[str]:
 
 # Tables.
 
-_GATES = ("", "gate", "model", "statistic", "value", "limit or baseline", "change", "verdict")
-_FIGURES = ("suite", "model", "statistic", "value", "95 % interval", "neutral", "worse", "cases")
+#: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`; those with texts of others are code.
+_GATES = ("subject", "model", "statistic", "value", "bound", "change", "verdict")
+_FIGURES = ("suite", "model", "statistic", "value", "interval", "neutral", "direction", "n")
+_FOREIGN = frozenset(("subject", "suite", "model", "statistic", "bound"))
 _MARKS = {FAILED: "❌", PASSED: "✅"}
+
+
+def _cells(columns: Mapping[str, Column[Row]], names: Sequence[str], row: Row) -> list[str]:
+    return [_code(columns[name].text(row)) if name in _FOREIGN else columns[name].text(row) for name in names]
 
 
 def _gate_table(gates: Sequence[SettledJudgement]) -> str:
     """Return a table with a row a gate, those that failed first; of very many, a line counts the rest."""
-    rows = [
-        (
-            _MARKS.get(settled.outcome, ""), _code(gate_name(settled.judgement)),
-            _code(settled.judgement.model), _code(settled.judgement.statistic), format_number(settled.judgement.value),
-            _code(settled.judgement.bound), _change(settled.judgement), _plain(settled.verdict),
-        )
-        for settled in sorted(gates, key=lambda settled: settled.outcome != FAILED)[:_MOST_GATES]
-    ]  # fmt: skip
+    shown = sorted(gates, key=lambda settled: settled.outcome != FAILED)[:_MOST_GATES]
+    rows = [[_MARKS.get(one.outcome, ""), *_cells(GATE_COLUMNS, _GATES, one)] for one in shown]
+    table = _table(["", *(GATE_COLUMNS[name].header for name in _GATES)], rows)
     rest = len(gates) - len(rows)
-    return _table(_GATES, rows) + (f"\n\n{count(rest, 'more gate')}, which `--bias-json` has." if rest else "")
+    return table + (f"\n\n{counted(rest, 'more gates')}, which `--bias-json` has." if rest else "")
 
 
-def _figures(measurements: Iterable[Measurement]) -> Iterator[tuple[str, ...]]:
-    """Yield a row a statistic of each measurement."""
-    for measurement in measurements:
-        cases = cases_in_words(measurement)
-        for name, value in measurement.values.items():
-            about, interval = measurement.statistics[name], measurement.intervals[name]
-            reason = measurement.reasons.get(name, "")
-            yield (
-                _code(measurement.suite), _code(measurement.model), _code(name),
-                format_number(value) + (f" {_code(reason)}" if value is None and reason else ""),
-                between(interval, format_number), f"{about.neutral:g}", direction_in_words(about.direction), cases,
-            )  # fmt: skip
-
-
-def _change(judgement: Judgement) -> str:
-    """Return how much worse or better a value is than what it was compared with, with bounds; empty if it was not
-    compared.
-    """
-    worse, bounds = judgement.difference, judgement.interval
-    if worse is None:
-        return ""
-    text = size_of_change(worse, format_number)
-    if not text or bounds is None or bounds.high - bounds.low <= FLOAT_NOISE:
-        return text or "none"
-    return f"{text} ({bounds_of_change(worse, bounds, format_number)})"
+def _figure_table(figures: Iterable[Figure]) -> str:
+    """Return a table with a row a statistic, each once."""
+    rows: dict[tuple[str, ...], None] = {}
+    for figure in figures:
+        cells = _cells(FIGURE_COLUMNS, _FIGURES, figure)
+        if figure.value is None and figure.reason:
+            cells[_FIGURES.index("value")] += f" {_code(figure.reason)}"
+        rows[tuple(cells)] = None
+    return _table([FIGURE_COLUMNS[name].header for name in _FIGURES], rows)
 
 
 # Markdown.
@@ -263,7 +234,7 @@ def _code(text: str, most: int = _LONGEST_NAME) -> str:
     >>> print(_code("<i> @octocat"), _code("a|b"), _code("`x`"), _code(" "))
     `<i> @octocat` `a\|b` `` `x` `` -
     """
-    line = printable(_cut(" ".join(text.split()), most))
+    line = printable(cut(" ".join(text.split()), most))
     line = re.sub(r"\\(?=\|)", r"\\ ", line).replace("|", r"\|")
     longest = max(map(len, re.findall("`+", line)), default=0)
     fence, space = "`" * (longest + 1), " " if longest else ""
@@ -272,21 +243,17 @@ def _code(text: str, most: int = _LONGEST_NAME) -> str:
 
 def _plain(text: str) -> str:
     """Return a word of ours, a date or a version, which an edited file may have replaced, without markup."""
-    return re.sub(r"[^\w .,:+()-]", "", printable(_cut(text, _LONGEST_NAME)))
+    return re.sub(r"[^\w .,:+()-]", "", printable(cut(text, _LONGEST_NAME)))
 
 
 def _block(lines: Sequence[str], most: int = _MOST_LINES) -> str:
     """Return foreign lines as a code block, whose fence is longer than any in it."""
-    shown = [printable(_cut(line, _LONGEST_LINE)) for line in lines[:most]]
+    shown = [printable(cut(line, _LONGEST_LINE)) for line in lines[:most]]
     if len(lines) > most:
         shown.append(f"... ({len(lines) - most} more lines)")
     longest = max((len(run) for line in shown for run in re.findall("`+", line)), default=0)
     fence = "`" * max(3, longest + 1)
     return "\n".join([f"{fence}text", *shown, fence])
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def _day(date: str) -> datetime.date:
@@ -295,3 +262,77 @@ def _day(date: str) -> datetime.date:
         return datetime.datetime.fromisoformat(date).date()
     except ValueError:
         return datetime.date.today()
+
+
+_MOST = 10  #: annotations of a level that GitHub shows of one step
+_LONGEST_PATH, _LONGEST_TITLE, _LONGEST_MESSAGE, _MOST_SHOWN = 1_000, 200, 2_000, 8
+_ERROR, _WARNING = "error", "warning"
+
+
+def annotation_lines(report: RunReport, folder: str = "") -> list[str]:
+    """Return a workflow command for each failed gate, each better value that should be stored, and what failed beside
+    gates.
+
+    GitHub shows ten errors and ten warnings of a step. Where there are more, the tenth counts the rest.
+
+    Args:
+        report: of the run.
+        folder: of the project, relative to the repository; GitHub wants paths from there.
+    """
+    places = {test.test: test for test in report.tests}
+    commands: dict[str, list[str]] = {_ERROR: [], _WARNING: []}
+    for settled in report.judgements:
+        judgement = settled.judgement
+        if settled.failed or judgement.code == BETTER:
+            level, most = (_ERROR, _MOST_SHOWN) if settled.failed else (_WARNING, 1)
+            title = f"{judgement.gate_name} on {judgement.model}: {settled.verdict}"
+            message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:most])
+            commands[level].append(_command(level, places.get(settled.test), title, message, folder))
+    for test in broken_tests(report):
+        commands[_ERROR].append(_command(_ERROR, test, f"{test.test} failed without a verdict", test.text, folder))
+    commands[_ERROR] += [_command(_ERROR, None, "bias", failure, folder) for failure in report.failures]
+    lines = []
+    for level, found in commands.items():
+        if len(found) > _MOST:
+            rest = f"{len(found) - _MOST + 1} more are in the summary of the job"
+            found[_MOST - 1 :] = [_command(level, None, "bias", rest, folder)]
+        lines += found
+    return lines
+
+
+def append_summary(report: RunReport, path: Path) -> None:
+    """Append the summary of a run to the summary of a step, as earlier commands of the step may have written to it.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with path.open("a", encoding="utf-8") as stream:
+        stream.write(f"{summary_text(report)}\n")
+
+
+def _command(level: str, test: FinishedTest | None, title: str, message: str, folder: str) -> str:
+    """Return a workflow command on one line, which no foreign text can end or extend."""
+    values = {"title": cut(title, _LONGEST_TITLE)}
+    if test is not None and test.file:
+        file = cut(test.file, _LONGEST_PATH)
+        values = {"file": f"{folder}/{file}" if folder else file, "line": str(test.line or 1), **values}
+    properties = ",".join(f"{name}={_property(value)}" for name, value in values.items())
+    return f"::{level} {properties}::{_data(cut(message, _LONGEST_MESSAGE) or title)}"
+
+
+def _data(text: str) -> str:
+    r"""Return the message of a workflow command, escaped as GitHub's toolkit does.
+
+    >>> _data("100 %\n::warning::x")
+    '100 %25%0A\\x3a:warning::x'
+    """
+    return printable(text, keep="\n").replace("%", "%25").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    r"""Return a property of a workflow command, escaped as GitHub's toolkit does, on one line.
+
+    >>> _property("a:b,c\nd")
+    'a%3Ab%2Cc d'
+    """
+    return _data(" ".join(text.split())).replace(":", "%3A").replace(",", "%2C")

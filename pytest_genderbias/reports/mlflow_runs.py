@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import WriteError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.reports.fields import FIGURE_COLUMNS, figures_of
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.run_verdict import broken_tests
 from pytest_genderbias.text.printable import json_text
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_\-. /]")  #: what MLflow takes in the name of a metric on every system
 _LONGEST_NAME, _LONGEST_VALUE = 200, 4_000
 _BATCH = 900  #: metrics that are sent at once; MLflow takes 1,000
+_OF_FIGURE = {"": "value", ".low": "low", ".high": "high"}  #: columns by the end of a metric's name
 _OUTCOMES = ("failed", "passed")
 
 
@@ -180,14 +182,9 @@ def _model_run(report: RunReport, model: str) -> ModelRun:
 
 def _figures(report: RunReport, model: str) -> Iterator[tuple[str, float | None]]:
     """Yield the names and values of all figures of a model."""
-    for measurement in report.measurements:
-        if measurement.model != model:
-            continue
-        for statistic, value in measurement.values.items():
-            name, around = f"{measurement.suite}/{statistic}", measurement.intervals[statistic]
-            yield name, value
-            if around is not None:
-                yield from ((f"{name}.low", around.low), (f"{name}.high", around.high))
+    for figure in figures_of(one for one in report.measurements if one.model == model):
+        name = f"{figure.measurement.suite}/{figure.name}"
+        yield from ((f"{name}{end}", FIGURE_COLUMNS[column].value(figure)) for end, column in _OF_FIGURE.items())
     for settled in report.judgements:
         if settled.judgement.model == model:
             yield f"{settled.judgement.suite}/{settled.judgement.statistic}.worse", settled.judgement.difference

@@ -18,6 +18,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.fields import Figure, figures_of, largest
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.text.located_yaml import LocatedMap, parse_map, plain
 from pytest_genderbias.text.plain_files import read_whole
@@ -77,30 +78,24 @@ def eval_results(report: RunReport, model: str) -> list[EvalResult]:
     """Return the main statistic of each suite on a model, and each statistic that was judged, as Hugging Face's own
     class has them.
     """
-    best: dict[str, Measurement] = {}
-    for measurement in report.measurements:
-        other = best.get(measurement.suite)
-        if measurement.model == model and (other is None or measurement.n > other.n):
-            best[measurement.suite] = measurement
     judged: dict[tuple[str, str], list[SettledJudgement]] = {}
     for settled in report.judgements:
         if settled.judgement.model == model:
             judged.setdefault((settled.judgement.suite, settled.judgement.statistic), []).append(settled)
     results = []
-    for measurement in best.values():
-        for name, value in measurement.values.items():
-            verdicts = judged.get((measurement.suite, name), [])
-            if value is not None and math.isfinite(value) and (name == measurement.main or verdicts):
-                results.append(_result(measurement, name, value, verdicts, report.run.version))
+    measured = largest((one for one in report.measurements if one.model == model), lambda one: one.suite)
+    for figure in figures_of(measured):
+        verdicts = judged.get((figure.measurement.suite, figure.name), [])
+        is_shown = figure.name == figure.measurement.main or verdicts
+        if is_shown and figure.value is not None and math.isfinite(figure.value):
+            results.append(_result(figure, verdicts, report.run.version))
     return results
 
 
-def _result(
-    measurement: Measurement, name: str, value: float, judged: Sequence[SettledJudgement], version: str
-) -> EvalResult:
+def _result(figure: Figure, judged: Sequence[SettledJudgement], version: str) -> EvalResult:
     from huggingface_hub import EvalResult
 
-    about, interval = measurement.statistics[name], measurement.intervals[name]
+    measurement, about, interval = figure.measurement, figure.about, figure.interval
     arguments: dict[str, object] = {"neutral": about.neutral, "worse": about.direction}
     if interval is not None and math.isfinite(interval.low) and math.isfinite(interval.high):
         arguments["interval_95"] = [interval.low, interval.high]
@@ -120,9 +115,9 @@ def _result(
             "cases_of_suite": measurement.n_total,
             "measured_by": f"{_SOURCE} {_text(version)}",
         },
-        metric_type=_text(name),
+        metric_type=_text(figure.name),
         metric_name=_text(about.meaning),
-        metric_value=value,
+        metric_value=figure.value,
         metric_args=arguments,
     )
 

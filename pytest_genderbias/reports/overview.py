@@ -11,17 +11,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import percent
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.chance import CONTROL, SHUFFLES, SPLITS, chance_of
-from pytest_genderbias.reports.run_verdict import gate_name
-from pytest_genderbias.reports.shared_texts import between, bounds_of_change, cases_in_words, size_of_change
+from pytest_genderbias.reports.fields import (
+    CONTROL,
+    SHUFFLES,
+    SPLITS,
+    between,
+    cases_in_words,
+    chance_of,
+    change_and_bounds,
+    change_in_full,
+    largest,
+)
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.text.columns import aligned, in_brief, note, one_line, padded, total, widths, wrapped
+from pytest_genderbias.text.numbers import format_figure, format_growth
 
 #: A line and its colour: empty for the usual one.
 Line = tuple[str, str]
@@ -63,9 +71,7 @@ _TITLES = {
     "limit": "allowed",
 }
 _LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
-_ZERO = 1e-9  #: what floating-point sums leave of nothing
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
-_WORSE = {"higher": "higher", "lower": "lower", "away": "away"}
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
 _COLOURS = {FAILED: "red"}
 _LONGEST_ABILITY = 120  #: characters beside a model's name
@@ -150,15 +156,9 @@ def overview(
 
 def _largest(measurements: Iterable[Measurement]) -> list[Measurement]:
     """Return one measurement of each suite and model, that with most cases, model by model in the order of the run."""
-    largest: dict[tuple[str, str], Measurement] = {}
-    for measurement in measurements:
-        key = (measurement.model, measurement.suite)
-        if key not in largest or measurement.n > largest[key].n:
-            largest[key] = measurement
-    order = {model: i for i, model in enumerate(dict.fromkeys(model for model, _ in largest))}
-    return sorted(
-        largest.values(), key=lambda one: (order[one.model], one.statistics[one.main].no_gate != "", one.suite)
-    )
+    shown = largest(measurements, lambda one: (one.model, one.suite))
+    order = {model: i for i, model in enumerate(dict.fromkeys(one.model for one in shown))}
+    return sorted(shown, key=lambda one: (order[one.model], one.statistics[one.main].no_gate != "", one.suite))
 
 
 def _title(measurements: Sequence[Measurement]) -> str:
@@ -211,18 +211,21 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
         return _Row(measurement.model, cells, f"no value: {one_line(reason, 300)}")
     if measurement.sampled(statistic):
         notes.sampled[measurement.suite] = f"{cases_in_words(measurement)} cases"
-    cells |= {"value": f"{figure(value)}  ", "95 %": between(interval, figure)}
+    cells |= {"value": f"{format_figure(value)}  ", "95 %": between(interval, format_figure)}
     if interval is None:
         notes.without_interval.setdefault(reason, []).append(subject)
     if about.no_gate:
         notes.no_measure.setdefault(about.no_gate, []).append(subject)
     else:
         side = _SIDES[about.direction].format(f"{about.neutral:g}")
-        cells |= {"neutral": f"{about.neutral:g}", "worse": _WORSE[about.direction], "is worse": side}
+        cells |= {"neutral": f"{about.neutral:g}", "worse": about.direction, "is worse": side}
     if (chance := chance_of(measurement, statistic)) is not None:
         notes.chances.add(chance.kind)
         notes.marked = notes.marked or chance.beyond
-        cells |= {"chance": chance.in_words(figure), "value": f"{figure(value)} {'!' if chance.beyond else ' '}"}
+        cells |= {
+            "chance": chance.in_words(format_figure),
+            "value": f"{format_figure(value)} {'!' if chance.beyond else ' '}",
+        }
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
@@ -238,9 +241,9 @@ def _gate_rows(gates: Sequence[SettledJudgement], notes: _Notes, everything: boo
 
 def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
     judgement = settled.judgement
-    value = "no value" if judgement.value is None else figure(judgement.value)
+    value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
-        "suite": one_line(gate_name(judgement)), "gate": one_line(judgement.name or judgement.suite),
+        "suite": one_line(judgement.gate_name), "gate": one_line(judgement.name or judgement.suite),
         "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement), "verdict": settled.verdict,
     }  # fmt: skip
     colour = _COLOURS.get(settled.outcome, "")
@@ -248,7 +251,7 @@ def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
     cells |= {
-        "value": value, "change": _change(judgement, True), "moved": _change(judgement, False),
+        "value": value, **_change(judgement),
         "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)),
     }  # fmt: skip
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
@@ -258,16 +261,16 @@ def _value_then(judgement: Judgement) -> str:
     """Return the value of the baseline, or of its anchor where that decided; an empty text without a baseline."""
     then, anchor = judgement.of_baseline.baseline, judgement.of_baseline.anchor
     if judgement.bound.startswith("anchor ") and anchor is not None and anchor.value is not None:
-        return f"{figure(anchor.value)} (anchor)"
-    return "" if then is None else figure(then)
+        return f"{format_figure(anchor.value)} (anchor)"
+    return "" if then is None else format_figure(then)
 
 
 def _against_baseline(judgement: Judgement, notes: _Notes) -> dict[str, str]:
     """Return the change since the baseline, the margin, and what the gate sees: in percent where the unit is known."""
     margin, sees = judgement.of_baseline.margin, judgement.of_baseline.sees
-    cells = {"margin": "" if margin is None else figure(margin)}
+    cells = {"margin": "" if margin is None else format_figure(margin)}
     if sees is None or not sees.unit > 0:
-        return {**cells, "change": _change(judgement, True), "moved": _change(judgement, False)}
+        return {**cells, **_change(judgement)}
     notes.trainings[one_line(sees.retraining)] = None
     part = judgement.of_baseline.release
     notes.of_public |= part is not None and sees.unit > 1.001 * sum(part.then) / len(part.then)  # beyond rounding
@@ -281,19 +284,13 @@ def _growth(judgement: Judgement, unit: float) -> dict[str, str]:
         return {"change": "", "moved": ""}
     if abs(worse) <= FLOAT_NOISE:
         return {"change": "no change", "moved": "no change"}
-    grew = f"{_signed(worse / unit)} %"
+    grew = f"{format_growth(worse / unit)} %"
     if interval is None or interval.high - interval.low <= FLOAT_NOISE:
         return {"change": grew, "moved": grew}
-    return {"change": f"{grew} ({_signed(interval.low / unit)} to {_signed(interval.high / unit)})", "moved": grew}
-
-
-def _signed(share: float) -> str:
-    """Return a share in percent with its sign.
-
-    >>> _signed(0.056), _signed(-0.2), _signed(float("inf"))
-    ('+5.6', '-20', '+inf')
-    """
-    return f"{'+' if share >= 0 else ''}{percent(share)}"
+    return {
+        "change": f"{grew} ({format_growth(interval.low / unit)} to {format_growth(interval.high / unit)})",
+        "moved": grew,
+    }
 
 
 def _in_signs(bound: str) -> str:
@@ -307,38 +304,13 @@ def _in_signs(bound: str) -> str:
     return bound.replace(" for other items", ", other items")
 
 
-def _change(judgement: Judgement, bounds: bool) -> str:
-    """Return how much worse or better a statistic is, or between which bounds it lies."""
-    worse, interval = judgement.difference, judgement.interval
-    if worse is None:
-        return between(interval, figure) if interval is not None else ""
-    change = size_of_change(worse, figure) or "no change"
-    if interval is None or not bounds:
-        return change
-    if interval.high - interval.low <= FLOAT_NOISE:
-        return f"{change}, {_sameness(interval.over)}"
-    return f"{change} ({bounds_of_change(worse, interval, figure)})"
-
-
-def _sameness(over: str) -> str:
-    """Return what bounds without a width say."""
-    if over.startswith(WHOLE_SUITE):
-        return "exact"
-    return f"the same in every {'restart' if over.startswith('restarts') else 'item'}"
-
-
-def figure(value: float) -> str:
-    """Return a number as the overview shows it: three decimals, more where the number is small.
-
-    >>> figure(0.85391), figure(-0.00171), figure(0.0), figure(12345.6), figure(3e-7)
-    ('0.854', '-0.0017', '0', '12,346', '3.0e-07')
-    """
-    size = abs(value)
-    if size < _ZERO:
-        return "0"
-    if size >= 1000:
-        return f"{value:,.0f}"
-    return f"{value:.3f}" if size >= 0.01 else f"{value:.4f}" if size >= 0.00005 else f"{value:.1e}"
+def _change(judgement: Judgement) -> dict[str, str]:
+    """Return how much worse or better a statistic is, with and without bounds; or between which bounds it lies."""
+    if judgement.difference is None:
+        bounds = "" if judgement.interval is None else between(judgement.interval, format_figure)
+        return {"change": bounds, "moved": bounds}
+    moved, _ = change_and_bounds(judgement, format_figure)
+    return {"change": change_in_full(judgement, format_figure), "moved": moved}
 
 
 # Layout.

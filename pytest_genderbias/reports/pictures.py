@@ -1,8 +1,189 @@
-"""``pictures_of`` and the plain data that it returns."""
+"""Pictures of a run as plain data: of each measurement, and of what several measurements and judgements show together."""
 
 from __future__ import annotations
 
-from pytest_genderbias.reports.figures.built import pictures_of
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TypeVar
+
+from pytest_genderbias.errors import through_error
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports import history
+from pytest_genderbias.reports.figures import runs, table_pictures, units
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
+from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.suite import load_suite, suite_names
+from pytest_genderbias.text.printable import json_text
 
 __all__ = ["Axis", "Panel", "Picture", "Series", "pictures_of"]
+
+_Builder = Callable[[Measurement], "Picture | tuple[Picture | None, ...] | None"]
+#: By family: what its pictures show. A family that is not here has none.
+BUILDERS: Mapping[str, _Builder] = {
+    "bbq": units.template_lean,
+    "bios": units.class_gaps,
+    "ceat": units.words_by_set,
+    "chat-iat": units.attribute_association,
+    "coref-occupation": units.occupation_bars,
+    "coref-winobias": units.class_gaps,
+    "coref-winogender": units.pronoun_likelihood,
+    "corpus": units.word_bias,
+    "decisions": units.decision_bars,
+    "disco": table_pictures.fills,
+    "generation": units.sentiment_bars,
+    "lm-occupation": units.occupation_bars,
+    "nli": table_pictures.heat_map,
+    "pairs-pll": units.histogram,
+    "probe": table_pictures.compression,
+    "pronoun-occupation": units.pronoun_ratio,
+    "sts": units.sentence_similarity,
+    "subspace": units.along_component,
+    "weat": units.words_by_set,
+    "winobias-chat": units.class_gaps,
+    "winogender-chat": units.pronoun_likelihood,
+}
+
+
+def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
+    """Return the pictures of a measurement, the most telling first.
+
+    Args:
+        measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
+            no pictures.
+    """
+    build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
+    if build is None or not measurement.items or measurement.value is None:
+        return ()
+    made = table_pictures.restarts(measurement) if measurement.restarts else build(measurement)
+    return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)
+
+
+_T = TypeVar("_T")
+_MOST_RELEASES = 24  #: pictures of statistics over runs: of gates that became worse first
+
+
+def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
+    """Return the pictures of a run beside those of its measurements: of models, gates, mitigations, drift and variance.
+
+    Args:
+        report: of the run. It may be one that was read back.
+    """
+    return tuple(picture for make in makers(report) for picture in make())
+
+
+def with_history(report: RunReport, path: Path) -> RunReport:
+    """Return a report with the runs of a history before it, and their pictures.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.reports.history.with_history`.
+    """
+    known = history.with_history(report, path)
+    return replace(known, pictures=(*known.pictures, *pictures_of_history(known)))
+
+
+def pictures_of_history(report: RunReport) -> tuple[Picture, ...]:
+    """Return the pictures of the statistics over the runs of a history, of gates that became worse first."""
+    traced = [trace for trace in report.history if trace.is_gated or trace.main]
+    first = sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]
+    return tuple(picture for trace in first if (picture := runs.over_releases(trace)) is not None)
+
+
+def makers(report: RunReport) -> Iterator[Callable[[], tuple[Picture, ...]]]:
+    """Yield a function for each picture of a run: it draws that one, or none if the run has not what it shows."""
+    for draw in _attempts(report):
+        yield partial(_if_any, draw)
+
+
+def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
+    picture = draw()
+    return () if picture is None else (picture,)
+
+
+def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
+    about = _statistics(report.measurements)
+    judgements = [settled.judgement for settled in report.judgements]
+    reductions = [judgement for judgement in judgements if judgement.of_reduction is not None]
+    for same in _alike(report.measurements):
+        yield partial(runs.models, same)
+        yield partial(runs.accuracy_and_bias, same)
+    for of_statistic in _groups(reductions, lambda judgement: (judgement.suite, judgement.statistic)):
+        suite, statistic = of_statistic[0].suite, of_statistic[0].statistic
+        known = about.get((suite, statistic)) or _packaged(suite, statistic)
+        yield partial(runs.mitigations, of_statistic, known)
+        yield partial(runs.price, of_statistic, known)
+        yield partial(runs.retrained, of_statistic)
+    yield partial(runs.growth, judgements)
+    yield partial(runs.drift, judgements, about)
+    for of_model in _groups(report.variances, lambda variance: variance.model):
+        yield partial(runs.variance, of_model)
+
+
+def _statistics(measurements: Iterable[Measurement]) -> dict[tuple[str, str], Statistic]:
+    return {(m.suite, name): statistic for m in measurements for name, statistic in m.statistics.items()}
+
+
+def _packaged(suite: str, statistic: str) -> Statistic | None:
+    """Return a statistic of a packaged suite: mitigations judge without a measurement in the report."""
+    return load_suite(suite).family.plain_statistics().get(statistic) if suite in suite_names() else None
+
+
+def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
+    """Return the measurements of each suite that several models have with the same settings, of each model that with
+    most cases.
+    """
+    largest: dict[tuple[str, str], Measurement] = {}
+    for measurement in sorted(measurements, key=lambda one: -one.n):
+        largest.setdefault((measurement.model, _asked(measurement)), measurement)
+    in_order = [m for m in measurements if largest.get((m.model, _asked(m))) is m]
+    return [same for same in _groups(in_order, _asked) if len(same) > 1]
+
+
+def _asked(measurement: Measurement) -> str:
+    """Return what was asked of a model: equal texts can be compared."""
+    signature: Mapping[str, object] = measurement.signature
+    return json_text(as_plain([measurement.suite, *(signature.get(key) for key in ("digest", "definition", "settings", "data"))], finite=True))  # fmt: skip
+
+
+def _groups(things: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:
+    """Return the things that have the same key together, in their order."""
+    by_key: dict[Hashable, list[_T]] = {}
+    for thing in things:
+        by_key.setdefault(key(thing), []).append(thing)
+    return list(by_key.values())
+
+
+# Without what a library cannot draw.
+
+
+#: Pictures, and a line for each attempt that failed.
+Drawn = tuple[tuple[Picture, ...], tuple[str, ...]]
+
+
+def draw_measurements(measurements: Iterable[Measurement]) -> Drawn:
+    """Return the pictures of measurements that have all their records and item statistics."""
+    return _draw(
+        (f"the pictures of {m.suite} on {m.model} were not drawn", partial(pictures_of, m)) for m in measurements
+    )
+
+
+def draw_run(report: RunReport) -> Drawn:
+    """Return the pictures that several measurements and judgements of a run make together."""
+    return _draw(("a picture of several measurements was not drawn", make) for make in makers(report))
+
+
+def _draw(attempts: Iterable[tuple[str, Callable[[], tuple[Picture, ...]]]]) -> Drawn:
+    pictures: list[Picture] = []
+    failures: list[str] = []
+    for failure, make in attempts:
+        try:
+            pictures += make()
+        except (
+            Exception
+        ) as error:  # of a library that computes or draws: the test keeps its verdict, and the run its files
+            failures.append(printable(f"{failure}, {through_error(error)}"))
+    return tuple(pictures), tuple(failures)

@@ -12,8 +12,9 @@ from pathlib import Path
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.reports.fields import Cell
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.text.printable import json_text
+from pytest_genderbias.text.printable import cut, json_text
 
 PARQUET = ".parquet"
 ENDINGS = (".csv", PARQUET)
@@ -21,8 +22,6 @@ _OURS = ("suite", "model", "rank")
 _FORMULA = "=+-@＝＋－＠\t\r\n"  #: with which a spreadsheet begins a formula
 _LONGEST = 10_000  #: characters of a cell
 _LARGEST = 2**63
-
-Cell = str | float | int | bool | None
 
 
 def write_records(report: RunReport, path: Path) -> None:
@@ -45,7 +44,11 @@ def write_records(report: RunReport, path: Path) -> None:
 def _rows(report: RunReport) -> Iterator[dict[str, Cell]]:
     for measurement in report.measurements:
         for rank, record in enumerate(measurement.records, start=1):
-            row: dict[str, Cell] = {"suite": _text(measurement.suite), "model": _text(measurement.model), "rank": rank}
+            row: dict[str, Cell] = {
+                "suite": cell_text(measurement.suite),
+                "model": cell_text(measurement.model),
+                "rank": rank,
+            }
             for name, value in _flat("", record):
                 row[f"record.{name}" if name in _OURS else name] = value
             yield row
@@ -54,7 +57,7 @@ def _rows(report: RunReport) -> Iterator[dict[str, Cell]]:
 def _flat(prefix: str, record: Mapping[str, object]) -> Iterator[tuple[str, Cell]]:
     """Yield the cells of a record; those of a mapping in it with the names of both."""
     for key, value in record.items():
-        name = f"{prefix}{_text(str(key))}"
+        name = f"{prefix}{cell_text(str(key))}"
         if isinstance(value, Mapping):
             yield from _flat(f"{name}.", value)
         else:
@@ -64,11 +67,12 @@ def _flat(prefix: str, record: Mapping[str, object]) -> Iterator[tuple[str, Cell
 def _cell(value: object) -> Cell:
     if value is None or isinstance(value, (bool, int, float)):
         return value
-    return _text(value if isinstance(value, str) else json_text(value))
+    return cell_text(value if isinstance(value, str) else json_text(value))
 
 
-def _text(text: str) -> str:
-    return printable(text if len(text) <= _LONGEST else f"{text[:_LONGEST]}...", keep="\n")
+def cell_text(text: str) -> str:
+    """Return a text as a cell of a file holds it: cut, and without characters that a terminal would obey."""
+    return printable(cut(text, _LONGEST), keep="\n")
 
 
 # CSV.

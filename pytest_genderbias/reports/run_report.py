@@ -1,5 +1,5 @@
-"""``RunReport``: everything that a run measured and judged, as plain data. Every file that a run writes is made from
-it.
+"""``RunReport``: everything that a run measured and judged, as plain data, and the JSON file of it. Every file that a run
+writes is made from it.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.reasons import Unjudged
+from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
 from pytest_genderbias.measurement.variance import ValueVariance
@@ -19,7 +20,7 @@ from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import read_whole
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, json_text
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 2  #: of :meth:`RunReport.to_dict`; files of schema 1 had no ``run``, and no way back
@@ -256,3 +257,10 @@ def _with_open_bounds(value: object) -> object:
     if {"low", "high", "level", "over", "method"} <= content.keys():
         content |= {key: bound for key, bound in _BOUNDS.items() if content[key] is None}
     return content
+
+
+def write_json(report: RunReport, path: Path) -> None:
+    """Write the report in one step, statistics in the order of their suites. NaN and infinities become ``null``; item
+    statistics are left out.
+    """
+    write_whole(path, (json_text(report.to_dict(), sort_keys=False) + "\n").encode())

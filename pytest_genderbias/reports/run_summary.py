@@ -9,26 +9,25 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.reasons import INAPPLICABLE, NO_DATA, NO_MODEL, OTHER_MODELS, Unjudged
 from pytest_genderbias.gates.release import growth_of
-from pytest_genderbias.gates.verdicts import BETTER, FAILED, NOT_STORED, PASSED, STORED
-from pytest_genderbias.gates.wording import exact_number
-from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.gates.verdicts import (
+    BETTER,
+    FAILED,
+    INAPPLICABLE,
+    NO_DATA,
+    NO_MODEL,
+    NOT_STORED,
+    OTHER_MODELS,
+    PASSED,
+    STORED,
+    Unjudged,
+)
 from pytest_genderbias.reports.overview import Line, overview
 from pytest_genderbias.reports.run_report import NotJudged, RunReport, RunSummary
-from pytest_genderbias.reports.run_tables import (
-    COMPARED,
-    VARIANCES,
-    comparison_cells,
-    comparison_notes,
-    grid_tables,
-    reduction_rows,
-    variance_notes,
-    variance_rows,
-)
-from pytest_genderbias.reports.run_verdict import broken_tests, decisive_lines
-from pytest_genderbias.text.columns import in_brief, note, one_line, rows_or_blocks, wrapped
-from pytest_genderbias.text.paragraphs import paragraph
+from pytest_genderbias.reports.run_tables import run_tables
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, decisive_lines
+from pytest_genderbias.text.columns import in_brief, note, one_line, paragraph, rows_or_blocks, together, wrapped
+from pytest_genderbias.text.numbers import format_number
 
 _UNBROKEN = 10_000  #: width of a line that is to be copied
 _FEW = 3  #: reasons of skips that are said in full
@@ -61,25 +60,12 @@ def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line
 
 def _other_tables(summary: RunSummary, width: int) -> Iterator[Line]:
     """Yield the tables of mitigations, comparisons and variances, each with what is said below it."""
-    headers, reductions = reduction_rows(summary.judgements)
-    if reductions:
-        yield from ((line, "") for line in rows_or_blocks(headers, reductions, 3, width, "verdict"))
-    for table in grid_tables(summary.judgements):
-        yield table.title, ""
-        yield from ((line, "") for line in rows_or_blocks(table.headers, table.rows, 1, width))
-        yield wrapped(table.note, width, "    "), ""
-    if summary.comparisons is not None:
-        rows = [comparison_cells(comparison) for comparison in summary.comparisons]
-        yield "", ""
-        yield from ((line, "") for line in rows_or_blocks(COMPARED, rows, 3, width))
-        if not rows:
-            yield "--bias-compare: no suite was measured on two models", ""
-        notes = comparison_notes(summary.comparisons, summary.not_compared)
-        yield from ((wrapped(text, width, "    "), "") for text in notes)
-    if summary.variances is not None:
-        yield "", ""
-        yield from ((line, "") for line in rows_or_blocks(VARIANCES, variance_rows(summary.variances), 3, width))
-        yield from ((wrapped(text, width, "    "), "") for text in variance_notes(summary.variances))
+    for table in run_tables(summary.judgements, summary.comparisons, summary.not_compared, summary.variances):
+        if table.kind != "mitigations":
+            yield table.title if table.kind == "grid" else "", ""
+        lines = rows_or_blocks(table.headers, table.rows, table.heads, width, "verdict")
+        yield from ((line, "") for line in lines if table.rows)
+        yield from ((wrapped(text, width, "    "), "") for text in table.notes)
 
 
 def _remarks(summary: RunSummary) -> Iterator[Line]:
@@ -98,7 +84,10 @@ def _remarks(summary: RunSummary) -> Iterator[Line]:
 
 def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) -> Iterator[Line]:
     """Yield what was skipped: counts by kind, or each reason where they are few or ``detail`` asks for them."""
-    reasons = _by_reason(tests, (NO_DATA, INAPPLICABLE))
+    skipped = [(model, test) for model, test in tests if test.kind in (NO_DATA, INAPPLICABLE)]
+    reasons = together(
+        ((model, test.reason.removeprefix(test.name).lstrip(": ")), test.name) for model, test in skipped
+    )
     if detail or len(reasons) <= _FEW:
         for (model, reason), names in reasons.items():
             where = f" on {model}" if model else ""
@@ -114,16 +103,6 @@ def _unjudged(tests: Sequence[tuple[str, Unjudged]], width: int, detail: int) ->
             " --bias-model=[NAME=]SPEC. With 'bias_strict = true' in the ini file, or --bias-strict, this fails"
         )
         yield wrapped(text, width, "    "), "yellow"
-
-
-def _by_reason(tests: Sequence[tuple[str, Unjudged]], kinds: Sequence[str]) -> dict[tuple[str, str], list[str]]:
-    """Return the names of skipped suites by model and reason."""
-    names: dict[tuple[str, str], dict[str, None]] = {}
-    for model, test in tests:
-        if test.kind in kinds:
-            reason = test.reason.removeprefix(test.name).lstrip(": ")
-            names.setdefault((model, reason), {})[test.name] = None
-    return {key: list(same) for key, same in names.items()}
 
 
 def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line]:
@@ -149,7 +128,7 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {exact_number(value.old)} -> {exact_number(value.new)}: {value.reason}": (
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": (
             None
         )
         for judgement in (settled.judgement for settled in judgements)

@@ -4,15 +4,16 @@ sources of variance.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.wording import format_number
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.run_verdict import gate_name
+from pytest_genderbias.reports.fields import GATE_COLUMNS
+from pytest_genderbias.text.columns import together
+from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
 
 COMPARED = (
     "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
@@ -26,7 +27,7 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
     lines = []
     if corrected:
         lines.append(
-            f"p: two-sided, corrected (Holm) for {corrected} comparison{'s' * (corrected > 1)} of main statistics, all"
+            f"p: two-sided, corrected (Holm) for {counted(corrected, 'comparisons')} of main statistics, all"
             " of this table; better: at 5 %. Bounds are for other items of the same kind, not corrected."
         )
     if others:
@@ -37,18 +38,10 @@ def comparison_notes(comparisons: Sequence[Comparison], left_out: Sequence[LeftO
             " items."
         )
     unbounded = [(row.method.removeprefix("none: "), row.suite) for row in comparisons if _is_unbounded(row)]
-    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in _by_reason(unbounded)]
+    lines += [f"no bounds: {', '.join(suites)}: {reason}" for reason, suites in together(unbounded).items()]
     missing = [(suite.reason, f"{suite.suite} on {', '.join(suite.models)}") for suite in left_out]
-    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in _by_reason(missing)]
+    lines += [f"not compared: {'; '.join(suites)}: {reason}" for reason, suites in together(missing).items()]
     return lines
-
-
-def _by_reason(pairs: Iterable[tuple[str, str]]) -> list[tuple[str, list[str]]]:
-    """Return the names that have the same reason together, each once."""
-    names: dict[str, dict[str, None]] = {}
-    for reason, name in pairs:
-        names.setdefault(reason, {})[name] = None
-    return [(reason, list(same)) for reason, same in names.items()]
 
 
 def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
@@ -58,8 +51,8 @@ def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
     if comparison.p is not None and p is None:
         shown, better = f"({comparison.p:.2g})", f"({better})"
     return (
-        comparison.suite, comparison.statistic, comparison.other, _number(comparison.other_value), comparison.first,
-        _number(comparison.first_value), _number(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
+        comparison.suite, comparison.statistic, comparison.other, format_decimals(comparison.other_value), comparison.first,
+        format_decimals(comparison.first_value), format_decimals(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
     )  # fmt: skip
 
 
@@ -77,11 +70,9 @@ def _is_unbounded(comparison: Comparison) -> bool:
 
 # What mitigations did: before, after, in the control, and what it cost.
 
-_REDUCED = (
-    "suite", "model", "statistic", "before", "after", "control", "gone", "95 % bounds", "over", "task", "comes back", "seeds", "asked",
-    "verdict",
-)  # fmt: skip
-_ALWAYS = 7  #: number of columns that are shown even if they are empty
+#: Columns of GATE_COLUMNS that begin the table of mitigations, and those that follow.
+_REDUCED = ("subject", "model", "statistic", "before", "after", "control", "reduction")
+_COSTS = ("95 % bounds", "over", "task", "comes back", "seeds", "asked", "verdict")
 
 
 def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
@@ -89,56 +80,26 @@ def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], l
     left out.
     """
     rows = sorted(
-        (_cells(settled) for settled in judgements if settled.judgement.of_reduction is not None),
-        key=lambda r: (r[1], r[0]),
+        (_reduced(settled) for settled in judgements if settled.judgement.of_reduction is not None),
+        key=lambda row: (row[1], row[0]),
     )
-    last = len(_REDUCED) - 2
-    shown = [i for i in range(len(_REDUCED)) if i < _ALWAYS or i >= last or any(row[i] for row in rows)]
-    return [_REDUCED[i] for i in shown], [[row[i] for i in shown] for row in rows]
+    headers = ["suite", *(GATE_COLUMNS[name].header for name in _REDUCED[1:]), *_COSTS]
+    shown = [i for i in range(len(headers)) if any(row[i] for row in rows)]
+    return [headers[i] for i in shown], [[row[i] for i in shown] for row in rows]
 
 
-def _cells(settled: SettledJudgement) -> tuple[str, ...]:
+def _reduced(settled: SettledJudgement) -> list[str]:
     judgement, facts = settled.judgement, settled.judgement.of_reduction
     assert facts is not None  # others have no row
-    low, high = facts.reduction_bounds or (None, None)
+    bounds = facts.reduction_bounds or (None, None)
     task = [f"{name} {format_number(one.before)} to {format_number(one.after)}" for name, one in facts.budget.items()]
     seeds = len(facts.seeds)
-    return (
-        gate_name(judgement), judgement.model, judgement.statistic,
-        _number(facts.before), _number(facts.after), _number(facts.control), _share(facts.reduction),
-        "" if low is None and high is None else f"{_share(low)} to {_share(high)}", facts.over, "; ".join(task),
-        "" if facts.superficial is None else _share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
+    return [
+        *(GATE_COLUMNS[name].text(settled, format_decimals) for name in _REDUCED),
+        "" if bounds == (None, None) else " to ".join(map(format_share, bounds)), facts.over, "; ".join(task),
+        "" if facts.superficial is None else format_share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
         judgement.bound, settled.verdict,
-    )  # fmt: skip
-
-
-def _share(value: float | None) -> str:
-    return "-" if value is None else f"{100 * value:.3g} %"
-
-
-# Every point of a grid, its figures, and which one was chosen.
-
-
-@dataclass(frozen=True)
-class GridTable:
-    """A grid as texts: its title, what was chosen and on which seeds, and a row a point."""
-
-    title: str
-    note: str
-    headers: list[str]
-    rows: list[list[str]]
-
-
-def grid_tables(judgements: Iterable[SettledJudgement]) -> list[GridTable]:
-    """Return a table for each grid that a mitigation was chosen from, once for all judgements of the same grid."""
-    tables: dict[str, GridTable] = {}
-    for judgement in (settled.judgement for settled in judgements):
-        if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
-            grid = TriedGrid.from_dict(tried)
-            headers, rows = grid.rows()
-            table = GridTable(f"Grid of {judgement.model}", f"Judged is {grid.in_words()}.", headers, rows)
-            tables.setdefault(repr((judgement.model, tried)), table)
-    return list(tables.values())
+    ]  # fmt: skip
 
 
 # What a value hangs on.
@@ -159,7 +120,7 @@ def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
     return [
         [
             one.suite, one.model, one.statistic, share.source, f"{share.levels:,}",
-            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", _percent(share.share), _percent(share.share_of_value),
+            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", *(f"{format_decimals(100 * part, 1)} %" for part in (share.share, share.share_of_value)),
         ]
         for one in variances
         for share in one.shares
@@ -168,20 +129,62 @@ def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
 
 def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:
     """Return the lines below the table: how to read it, and why values have no row."""
-    reasons = variance_reasons(variances)
-    if any(one.shares for one in variances):
-        return [*VARIANCE_NOTES, *reasons]
-    return reasons or ["bias_variance: nothing was measured"]
+    reasons = [
+        f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares
+    ]
+    how = VARIANCE_NOTES if any(one.shares for one in variances) else ()
+    return [*how, *reasons] or ["bias_variance: nothing was measured"]
 
 
-def variance_reasons(variances: Sequence[ValueVariance]) -> list[str]:
-    """Return a line for each value without known sources, which says why."""
-    return [f"no shares of variance: {one.suite} on {one.model}: {one.reason}" for one in variances if not one.shares]
+# All of them.
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
+@dataclass(frozen=True)
+class RunTable:
+    """A table of a run as texts, which pages, summaries and the terminal show.
+
+    Attributes:
+        kind: what it is of: ``mitigations``, ``grid``, ``comparisons`` or ``variances``.
+        title: its title.
+        headers: names of its columns.
+        rows: texts, one for each header.
+        heads: number of the columns that name a row.
+        notes: lines below.
+    """
+
+    kind: str
+    title: str
+    headers: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    heads: int = 3
+    notes: Sequence[str] = ()
 
 
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def run_tables(
+    judgements: Sequence[SettledJudgement],
+    comparisons: Sequence[Comparison] | None,
+    not_compared: Sequence[LeftOut],
+    variances: Sequence[ValueVariance] | None,
+) -> Iterator[RunTable]:
+    """Yield the tables that a run has beside those of its gates and suites; one without rows says in notes why.
+
+    A grid that a mitigation was chosen from has one table for all of its judgements.
+    """
+    headers, reductions = reduction_rows(judgements)
+    if reductions:
+        yield RunTable("mitigations", "Mitigations", headers, reductions)
+    grids: dict[str, RunTable] = {}
+    for judgement in (settled.judgement for settled in judgements):
+        if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
+            grid = TriedGrid.from_dict(tried)
+            table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.in_words()}."])
+            grids.setdefault(repr((judgement.model, tried)), table)
+    yield from grids.values()
+    if comparisons is not None or not_compared:
+        rows = [comparison_cells(comparison) for comparison in comparisons or ()]
+        none = [] if rows else ["--bias-compare: no suite was measured on two models"]
+        notes = [*none, *comparison_notes(comparisons or (), not_compared)]
+        yield RunTable("comparisons", "Models compared", COMPARED, rows, notes=notes)
+    if variances is not None:
+        notes = variance_notes(variances)
+        yield RunTable("variances", "Sources of variance", VARIANCES, variance_rows(variances), notes=notes)

@@ -1,21 +1,84 @@
-"""``genderbias show SUITE``: what a suite asks, how to read its figures, what the literature says, and what it is made
-of.
-"""
+"""What ``genderbias list`` and ``genderbias show`` print of suites: one line each, or all that is known of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.wording import direction_in_words
 from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
+from pytest_genderbias.measurement.fit import NO_DATA, OTHER_MODEL, OTHER_SETTINGS, Fit
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.columns import columns, one_line, paragraph, together
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.paragraphs import columns, paragraph, shortened
+from pytest_genderbias.text.numbers import format_duration
 from pytest_genderbias.text.wordlist import WordList, load_wordlist
 
-_WORSE = {"higher": "higher", "lower": "lower", "away": "away from it"}
+_WHY = {
+    NO_DATA: "need data (--bias-data=DIR; docs/reference/data.md says where to get them):",
+    OTHER_MODEL: "need another kind of model:",
+    OTHER_SETTINGS: "need other settings:",
+}
+
+
+def list_fitting(name: str, role: str, fits: Sequence[Fit], width: int) -> str:
+    """Return the suites that fit a model, one line each, and the others by the reason.
+
+    Args:
+        name: of the model.
+        role: what the model is, in words: ``a masked LM``.
+        fits: what was found out of each suite.
+        width: columns of the terminal.
+    """
+    fitting = [fit for fit in fits if not fit.obstacle]
+    parts = [paragraph(f"{name} is {role}: {len(fitting)} of {len(fits)} suites fit", width)]
+    if fitting:
+        rows = [("suite", "cases", "")]
+        rows += [(fit.suite.name, _count(fit.cases), fit.suite.title) for fit in fitting]
+        parts.append(columns(rows, width, right=[1]))
+    for obstacle, title in _WHY.items():
+        if others := [fit for fit in fits if fit.obstacle == obstacle]:
+            parts.append("\n".join((title, *_by_reason(others, f"; {name} is {role}", width))))
+    return "\n\n".join(parts)
+
+
+def list_all(suites: Iterable[Suite], width: int) -> str:
+    """Return all suites, one line each, under the kind of model that they need."""
+    by_need: dict[str, list[Suite]] = {}
+    for suite in suites:
+        by_need.setdefault(suite.family.needs, []).append(suite)
+    name = max((len(suite.name) for group in by_need.values() for suite in group), default=0)
+    parts = [
+        f"{paragraph(f'for {need}:', width)}\n"
+        + columns([(suite.name.ljust(name), suite.title) for suite in group], width)
+        for need, group in by_need.items()
+    ]
+    return "\n\n".join((*parts, "name a model, and the folder of your data, to see which of them fit"))
+
+
+def _by_reason(fits: Iterable[Fit], known: str, width: int) -> Iterator[str]:
+    """Yield each reason once, with the suites that it holds for; ``known`` is the end of a reason that the title says
+    already.
+
+    Of missing data the first clause is enough: the page that the title names says where to get them.
+    """
+    for reason, suites in together((_reason(fit, known), fit.suite.name) for fit in fits).items():
+        yield paragraph(f"{', '.join(suites)}: {reason}", width, "    ", "  ")
+
+
+def _reason(fit: Fit, known: str) -> str:
+    reason = fit.reason.removesuffix(known).removeprefix("needs ")
+    if fit.obstacle != NO_DATA:
+        return reason
+    return reason.partition("; ")[0].removesuffix(" in a folder named by --bias-data=DIR")
+
+
+def _count(cases: int | None) -> str:
+    return "its own" if cases is None else f"{cases:,}"
+
+
 _INDENT = "  "
 _LONGEST_CASE = 200  #: characters of a case that are shown
 
@@ -64,7 +127,7 @@ def _times(work: Work, width: int) -> str:
     rows = [("", *(machine.name for machine in MACHINES))]
     for size in SIZES:
         times = (
-            duration(work.seconds(size, machine)) + ("" if size.name in machine.measured else "*")
+            format_duration(work.seconds(size, machine)) + ("" if size.name in machine.measured else "*")
             for machine in MACHINES
         )
         rows.append((size.name, *times))
@@ -73,18 +136,6 @@ def _times(work: Work, width: int) -> str:
         " (*: from the rate of another machine or size)"
     )
     return f"{paragraph(head, width)}\n{columns(rows, width, right=range(1, len(MACHINES) + 1))}"
-
-
-def duration(seconds: float) -> str:
-    """Return seconds in a unit that suits them.
-
-    >>> duration(0.02), duration(4.26), duration(90), duration(5400)
-    ('< 0.1 s', '4.3 s', '90 s', '1.5 h')
-    """
-    if seconds < 0.1:
-        return "< 0.1 s"
-    unit, length = ("s", 1) if seconds < 120 else ("min", 60) if seconds < 5400 else ("h", 3600)
-    return f"{seconds / length:.1f} {unit}" if seconds / length < 10 else f"{seconds / length:,.0f} {unit}"
 
 
 def word_lists(suite: Suite) -> list[WordList]:
@@ -102,7 +153,7 @@ def _cases(sentences: Sequence[str], width: int) -> list[str]:
         return [
             paragraph("they come from data, or from the model: name the folder with --bias-data=DIR", width, _INDENT)
         ]
-    return [paragraph(shortened(printable(one), _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
+    return [paragraph(one_line(one, _LONGEST_CASE), width, f"{_INDENT}  ", _INDENT) for one in sentences]
 
 
 def _criticisms(suite: Suite, width: int) -> list[str]:
@@ -113,7 +164,7 @@ def _statistics(statistics: Mapping[str, Statistic], width: int) -> str:
     rows = [("", "neutral", "worse", "")]
     for name, statistic in statistics.items():
         meaning = statistic.meaning + (" (no gate takes it)" if statistic.no_gate else "")
-        rows.append((name, f"{statistic.neutral:g}", _WORSE[statistic.direction], meaning))
+        rows.append((name, f"{statistic.neutral:g}", direction_in_words(statistic.direction), meaning))
     return columns(rows, width, right=[1], wrap=True)
 
 

@@ -21,13 +21,14 @@ import numpy as np
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.wording import direction_in_words, format_number, shortened
+from pytest_genderbias.gates.wording import direction_in_words, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
 
 _LEAST_MARGIN = 1e-3  #: of a gate on a value that is neutral, so that rounding does not break it
 _SHARE = 0.1  #: of the distance from neutral: the margin where nothing is known of other items
@@ -182,10 +183,10 @@ def _measured(measurement: Measurement, name: str, bounds: Interval) -> str:
     about = measurement.statistics[name]
     text = f"{measurement.suite} on {measurement.model}: {about.meaning}, {format_number(measurement.values[name])}"
     if bounds.low != bounds.high:
-        text += f" ({bounds.low:.4g} to {bounds.high:.4g} over {bounds.over})"
+        text += f" ({format_bounds(bounds.low, bounds.high)} over {bounds.over})"
     text += f"; {direction_in_words(about.direction)} is worse, neutral is {about.neutral:g}"
     null = measurement.null.get(name)
-    return text if null is None else f"{text}, chance alone gives {null.low:.4g} to {null.high:.4g}"
+    return text if null is None else f"{text}, chance alone gives {format_bounds(null.low, null.high)}"
 
 
 def _judged_bounds(measurement: Measurement, name: str) -> tuple[Interval | None, bool]:
@@ -201,7 +202,7 @@ def _margin(measurement: Measurement, name: str) -> _Margin:
     around = measurement.intervals[name]
     if around is not None and 0 < (half := (around.high - around.low) / 2) < math.inf:
         return _Margin(
-            max(half, _LEAST_MARGIN), f"half of the {100 * around.level:.3g} % interval for other {around.over}"
+            max(half, _LEAST_MARGIN), f"half of the {format_share(around.level)} interval for other {around.over}"
         )
     distance = measurement.statistics[name].distance(measurement.values[name] or 0.0)
     return _Margin(

@@ -5,29 +5,17 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.scoring.scorer import Scorer
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import Cases, IntArray
-
-
-def make(cases: Cases, model: Model) -> Scorer:
-    """Return the scorer of a model with a tokenizer.
-
-    Raises:
-        NotApplicableError: the model has none.
-    """
-    if not isinstance(model.backend, Tokenized):
-        raise NotApplicableError(f"{model.name} has no tokenizer, whose tokens this suite counts")
-    return AddedTokensScorer(cases, model.backend)
+from pytest_genderbias.suites.query import AddedTokens
 
 
 class AddedTokensScorer:
     """Counts the tokens that the second text of each case has more than the first."""
 
-    def __init__(self, cases: Cases, tokenized: Tokenized) -> None:
-        self._cases, self._tokenizer = cases, tokenized.tokenizer
+    def __init__(self, cases: Cases, query: AddedTokens, model: Model, batch_tokens: int | None) -> None:
+        self._cases, self._tokenizer = cases, model.backend.tokenizer
 
     @property
     def notes(self) -> list[str]:

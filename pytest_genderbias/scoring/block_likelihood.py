@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.scorer import Scorer, check_finite
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -22,23 +21,12 @@ _WITHOUT_ENDS = (
 )
 
 
-def make(cases: Cases, query: BlockLogLikelihood, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a checkpoint.
-
-    Raises:
-        NotApplicableError: the model is an object.
-    """
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} is an object, which has no probabilities of texts without a prefix")
-    return BlockLikelihood(cases, model, batch_tokens)
-
-
 class BlockLikelihood:
     """Scores each token of a text once, given the tokens before it in its block. Each block begins with the token that
     begins a text.
     """
 
-    def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: Cases, query: BlockLogLikelihood, model: Model, batch_tokens: int | None) -> None:
         checkpoint: Checkpoint = model.backend
         self._cases, self._name = cases, model.name
         self._start = first_token(checkpoint.tokenizer, model.name)

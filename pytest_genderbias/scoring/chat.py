@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.models.protocols import ChatModel
 from pytest_genderbias.scoring.common_beginning import CommonBeginnings
-from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, ObjectMethod
-from pytest_genderbias.scoring.scorer import Scorer, check_finite
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import NetworkSums, token_sums
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import IdArray, RowEncoder, pack_rows
@@ -26,23 +24,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
-def make(cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a chat model.
-
-    Raises:
-        NotApplicableError: a checkpoint without a chat template, or an object without probabilities of answers.
-    """
-    if isinstance(model.backend, Tokenized):
-        if DETAIL not in model.details:
-            raise NotApplicableError(NO_TEMPLATE.format(model.name) + query.otherwise)
-        return ChatScorer(cases, query, model, batch_tokens)
-    if not isinstance(model.backend, ChatModel):
-        raise NotApplicableError(
-            f"{model.name} has no answer_log_probs(messages, answers), which this suite needs{query.otherwise}"
-        )
-    return ObjectChatScorer(cases, query, model)
-
-
 class ChatScorer:
     """Scores answers with a checkpoint or a served model, by the chain rule over their tokens after the end of the chat
     template.
@@ -50,9 +31,14 @@ class ChatScorer:
     Answers of one token need one forward pass a message, since the rows of all of them are equal before the answer.
     What the messages of a unit begin with, as those with the options of a question in other orders, is passed once on a
     CPU.
+
+    Raises:
+        NotApplicableError: the model has no chat template.
     """
 
     def __init__(self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None) -> None:
+        if DETAIL not in model.details:
+            raise NotApplicableError(NO_TEMPLATE.format(model.name) + query.otherwise)
         backend: Tokenized = model.backend
         self._cases, self._name, self._longest = cases, model.name, backend.max_length
         self._prompts = ChatPrompts(backend.tokenizer, model.name)
@@ -157,24 +143,3 @@ def _alone(tokenizer: PreTrainedTokenizerBase, prompt: list[int], answer: str, n
             f" read {brief(text(prompt + ids)[-40:])}; nothing is measured with it"
         )
     return ids
-
-
-class ObjectChatScorer:
-    """Scores answers with an object."""
-
-    def __init__(self, cases: Cases, query: ChatAnswers, model: Model) -> None:
-        chat: ChatModel = model.backend
-        self._cases, self._answers, self._name = cases, query.answers, model.name
-        self._ask = ObjectMethod(model.name, "answer_log_probs", chat.answer_log_probs, LOG_PROBABILITIES)
-
-    @property
-    def notes(self) -> list[str]:
-        """No remarks."""
-        return []
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of each answer, in nats: shape (len(cases), number of answers)."""
-        messages = [message for (message,) in self._cases.sentences(cases) for _ in self._answers]
-        scores = self._ask(messages, list(self._answers) * len(cases)).reshape(len(cases), -1)
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._name)
-        return scores

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.models.behaviour import ANY_ROWS, moved
 from pytest_genderbias.models.model import Checkpoint
-from pytest_genderbias.models.number_format import is_quantised
+from pytest_genderbias.models.plain_tensors import is_quantised
 from pytest_genderbias.scoring.dropping import keeping
 from pytest_genderbias.scoring.network import Batches, check_embedded, check_scored, is_out_of_memory
 from pytest_genderbias.scoring.tokens import IdArray

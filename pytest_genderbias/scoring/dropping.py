@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_genderbias.models.number_format import is_quantised
+from pytest_genderbias.models.plain_tensors import is_quantised
 
 if TYPE_CHECKING:
     from torch import Tensor

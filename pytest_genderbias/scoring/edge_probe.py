@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.models.fingerprint import fingerprint_reading
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.edge_training import FloatArray, Head, head_shapes, train_head
 from pytest_genderbias.scoring.scorer import Progress, check_finite
@@ -36,29 +36,6 @@ if TYPE_CHECKING:
 DEFINITION = "edge-probe/1"
 
 
-def make(
-    cases: Cases,
-    query: CoreferenceScores,
-    model: Model,
-    batch_tokens: int | None,
-    cache: Path | None = None,
-    progress: Progress | None = None,
-) -> EdgeProbe:
-    """Return a scorer with a trained head: from ``cache`` if it is there, else a new one, which is then cached.
-
-    Raises:
-        NotApplicableError: the model has no hidden states.
-        SettingError: the query has no training data.
-        DataFileError: the model reads both mentions in too few of the training texts.
-        ScoreError: the vectors of the training texts are not finite.
-    """
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite needs")
-    if query.training is None:
-        raise SettingError("the adapter edge-probe needs training data: gap, winobias, or a path of CoNLL files")
-    return EdgeProbe(cases, query, model, batch_tokens, cache, progress)
-
-
 class EdgeProbe:
     """The probability that a candidate and the pronoun corefer, from a head on their vectors.
 
@@ -72,6 +49,13 @@ class EdgeProbe:
     yes and still be informative: a masked LM of two layers has .61, and prefers the right one of two names in 71 % (an
     untrained network: .32 and 52 %). A head that performs well on its training data need not do so on the sentences of
     a suite: check the accuracy there before the bias.
+
+    The head is that in ``cache``, if it is there, else a new one, which is then cached.
+
+    Raises:
+        SettingError: the query has no training data.
+        DataFileError: the model reads both mentions in too few of the training texts.
+        ScoreError: the vectors of the training texts are not finite.
     """
 
     def __init__(
@@ -80,9 +64,11 @@ class EdgeProbe:
         query: CoreferenceScores,
         model: Model,
         batch_tokens: int | None,
-        cache: Path | None,
+        cache: Path | None = None,
         progress: Progress | None = None,
     ) -> None:
+        if query.training is None:
+            raise SettingError("the adapter edge-probe needs training data: gap, winobias, or a path of CoNLL files")
         assert isinstance(cases, TextCases)
         self._cases, self._model, self._progress = cases, model, progress
         self._layer = probed_layer(model.backend.network.config)
@@ -148,7 +134,7 @@ class EdgeProbe:
 class CarriedProbe(EdgeProbe):
     """An edge probe with the head of an ``EdgeProbingModel`` checkpoint."""
 
-    def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> None:
         network = model.backend.network
         self._cases, self._model = cases, model
         self._layer = probed_layer(network.config.encoder)

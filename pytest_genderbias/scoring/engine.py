@@ -21,8 +21,8 @@ from pytest_genderbias.folders import distrusted
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, WORD_VECTORS
 from pytest_genderbias.scoring.executor import (
     Executor,
     InProcess,
@@ -199,11 +199,11 @@ def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
     if isinstance(query, (TopFills, GeneratedTokens, GeneratedReplies)):
         ids = cast("NDArray[np.int32]", values)
         return bool((ids >= 0).all() and (ids < _vocabulary_size(model)).all())
-    return isinstance(model.backend, WordVectors) or bool(np.isfinite(cast("NDArray[np.float64]", values)).all())
+    return model.can(WORD_VECTORS) or bool(np.isfinite(cast("NDArray[np.float64]", values)).all())
 
 
 def _vocabulary_size(model: Model) -> int:
-    if not isinstance(model.backend, Checkpoint):
+    if not model.can(LOG_PROBS):
         return len(model.backend.vocabulary)
     return vocabulary_size(model.backend)
 
@@ -340,7 +340,7 @@ def _key(cases: Cases, query: Query, model: Model, digest: str, settings: ScoreS
     """Return what determines the scores: the key of the cache."""
     return {
         "model": model.fingerprint,
-        "reading": fingerprint_reading(model.backend) if isinstance(model.backend, Checkpoint) else _CHECKED,
+        "reading": fingerprint_reading(model.backend) if model.can(HIDDEN_STATES) else _CHECKED,
         "labels": model.role.labels,
         "dtype": model.details.get("dtype"),
         "device": model.details.get("device"),
@@ -359,4 +359,4 @@ def _ends(model: Model) -> tuple[int, ...]:
     """
     from pytest_genderbias.scoring.sampled_texts import end_tokens
 
-    return end_tokens(model) if isinstance(model.backend, Checkpoint) else ()
+    return end_tokens(model) if model.can(HIDDEN_STATES) else ()

@@ -212,8 +212,8 @@ def in_order(
 def _given_up(name: str, lost: str) -> ScoreError:
     return ScoreError(
         f"{name}: {MOST_LOSSES} workers ended one after another while they scored these cases, the last one so: {lost};"
-        " scores before them are in the cache. Score them in one process, without --bias-executor, to see why (often"
-        " memory: --bias-batch-tokens=512)"
+        " scores before them are in the cache. Score them in one process, without bias_executor, to see why (often"
+        " memory: -o bias_batch_tokens=512)"
     )
 
 

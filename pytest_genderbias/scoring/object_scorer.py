@@ -1,101 +1,235 @@
-"""Scores of an object with the protocol of its role, from strings."""
+"""Scores of the user's objects, from strings: which method answers which question, and how."""
 
 from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.datasets.mentions import words_of
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import CausalLM, MaskedLM, PairClassifier, TextClassifier
-from pytest_genderbias.scoring.object_answers import LOG_PROBABILITIES, PROBABILITIES, FloatArray, ObjectMethod
+from pytest_genderbias.scoring.object_answers import (
+    ANY_NUMBER,
+    LOG_PROBABILITIES,
+    PROBABILITIES,
+    FloatArray,
+    ObjectMethod,
+    Range,
+)
 from pytest_genderbias.scoring.reads import top_ids
 from pytest_genderbias.scoring.scorer import answer_width, check_finite
-from pytest_genderbias.suites.cases import Cases, IntArray
-from pytest_genderbias.suites.query import PairProbabilities, Query, SlotLogProbability, TopFills
+from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
+from pytest_genderbias.suites.query import (
+    ChatAnswers,
+    ClassProbabilities,
+    PairProbabilities,
+    PairSimilarity,
+    PseudoLogLikelihood,
+    Query,
+    SlotLogProbability,
+    TopFills,
+    VerbalisedProbabilities,
+    ways_for,
+)
 from pytest_genderbias.suites.space import CaseSpace
 
 
 class ObjectScorer:
-    """Scores cases with the method that the protocol of the role has for the query.
+    """Scores cases with the first method that the object has of those that answer the query.
 
     Raises:
-        NotApplicableError: the object lacks the method.
+        NotApplicableError: the object lacks the method, or has none for such cases.
     """
 
     def __init__(self, cases: Cases, query: Query, model: Model) -> None:
-        self._cases, self._query, self._model = cases, query, model
-        if isinstance(query, SlotLogProbability) and not isinstance(model.backend, CausalLM):
-            raise NotApplicableError(
-                f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite needs"
-            )
-        self._ask = _method_for(query, model)
-
-    @property
-    def notes(self) -> list[str]:
-        """No remarks."""
-        return []
+        self.cases, self.model = cases, model
+        self.query = query
+        ways = ways_for(query, _WAYS)
+        way = next((way for way in ways if model.can(way.method)), None)
+        if way is None:
+            raise _lacking(ways, query, model)
+        if way.refuse is not None:
+            way.refuse(self)
+        self.notes = [way.note] if way.note else []
+        self._answer = way.answer
+        self.ask = ObjectMethod(model.name, way.method, getattr(model.backend, way.method), way.range)
 
     def score(self, cases: IntArray) -> NDArray[np.generic]:
         """Return the scores of the cases: shape (len(cases), width of the query)."""
-        if isinstance(self._query, SlotLogProbability):
-            return self._continuations(cases, self._query.slot)
-        if isinstance(self._query, TopFills):
-            return self._fills(cases, self._query.k)
-        return self._probabilities(cases)
-
-    def _continuations(self, cases: IntArray, slot: str) -> NDArray[np.float64]:
-        """Return the log-probability of the word in the slot, given the words before it."""
-        assert isinstance(self._cases, CaseSpace)
-        columns = self._cases.columns(cases)
-        choices = [{name: int(v[row]) for name, v in columns.items()} for row in range(len(cases))]
-        prefixes = [self._cases.prefix(choice, slot) for choice in choices]
-        words = [self._cases.word_of(choice, slot) for choice in choices]
-        return self._finite(self._ask(prefixes, words), cases)[:, None]
-
-    def _fills(self, cases: IntArray, k: int) -> NDArray[np.int32]:
-        """Return the ids of the k best fills of the mask in each case."""
-        model: MaskedLM = self._model.backend
-        texts = [text for (text,) in self._cases.sentences(cases, model.mask_token)]
-        size = len(model.vocabulary)
-        if size < k:
-            raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {size} items")
-        best = np.zeros((len(texts), k), dtype=np.int32)
-        ids = np.arange(size)[None]
-        for start in range(0, len(texts), 64):
-            part = slice(start, start + 64)
-            scores = self._finite(self._ask(texts[part], width=size), cases[part])
-            best[part] = top_ids(scores, np.repeat(ids, len(scores), axis=0), k)
-        return best
-
-    def _probabilities(self, cases: IntArray) -> NDArray[np.float32]:
-        """Return the probabilities of a classifier's labels, for pairs in the order of the query."""
-        columns = [list(column) for column in zip(*self._cases.sentences(cases), strict=True)]
-        answer = self._finite(self._ask(*columns, width=answer_width(self._query, self._model)), cases)
-        pair = isinstance(self._query, PairProbabilities)
-        return (answer[:, list(self._model.role.label_order)] if pair else answer).astype(np.float32)
-
-    def _finite(self, answer: FloatArray, cases: IntArray) -> FloatArray:
-        finite = np.isfinite(answer.reshape(len(cases), -1)).all(axis=1)
-        check_finite(np.asarray(finite), self._cases, cases, self._model.name)
+        answer = self._answer(self, cases)
+        self.check(answer, cases)
         return answer
 
+    def check(self, answer: NDArray[np.number], cases: IntArray) -> None:
+        """Check that the numbers of all cases are finite.
 
-def _method_for(query: Query, model: Model) -> ObjectMethod:
-    """Return the object's method that answers a query."""
-    if isinstance(query, SlotLogProbability):
-        return continuation_method(model)
-    if isinstance(query, TopFills):
-        filler: MaskedLM = model.backend
-        return ObjectMethod(model.name, "fill_scores", filler.fill_scores)
-    if isinstance(query, PairProbabilities):
-        pair_classifier: PairClassifier = model.backend
-        return ObjectMethod(model.name, "pair_probabilities", pair_classifier.pair_probabilities, PROBABILITIES)
-    classifier: TextClassifier = model.backend
-    return ObjectMethod(model.name, "class_probabilities", classifier.class_probabilities, PROBABILITIES)
+        Raises:
+            ScoreError: those of a case are not.
+        """
+        finite = np.isfinite(answer.reshape(len(cases), -1)).all(axis=1)
+        check_finite(np.asarray(finite), self.cases, cases, self.model.name)
 
 
-def continuation_method(model: Model) -> ObjectMethod:
-    """Return the method of a causal LM that is an object: log-probabilities of continuations, in nats, shape (n,)."""
-    writer: CausalLM = model.backend
-    return ObjectMethod(model.name, "continuation_log_probs", writer.continuation_log_probs, LOG_PROBABILITIES)
+class _Way(NamedTuple):
+    """A method that answers a question: the numbers that it returns, what is made of them, and for which cases it does
+    not apply.
+    """
+
+    method: str
+    answer: Callable[[ObjectScorer, IntArray], NDArray[np.number]]
+    range: Range = ANY_NUMBER
+    note: str = ""
+    refuse: Callable[[ObjectScorer], None] | None = None
+
+
+#: Arguments of the methods, as messages name them.
+_ARGUMENTS = {
+    "continuation_log_probs": "prefixes, continuations",
+    "answer_log_probs": "messages, answers",
+    "coreference_scores": "texts, candidates, pronouns",
+    "pair_scores": "firsts, seconds",
+    "pair_probabilities": "premises, hypotheses",
+}
+
+
+def _lacking(ways: tuple[_Way, ...], query: Query, model: Model) -> NotApplicableError:
+    """Return the error of an object that lacks the methods that answer a query, or of one for which there is none."""
+    if not ways:
+        return NotApplicableError(
+            f"{model.name} is an object without hidden states and probabilities of tokens, which this suite needs; give"
+            f" the checkpoint of its model instead: --bias-model={model.name}=DIR"
+        )
+    methods = " and no ".join(f"{way.method}({_ARGUMENTS.get(way.method, 'texts')})" for way in ways)
+    otherwise = query.otherwise if isinstance(query, ChatAnswers) else ""
+    return NotApplicableError(f"{model.name} has no {methods}, which this suite needs{otherwise}")
+
+
+def _word_in_slot(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the log-probability of the word in the slot, given the words before it."""
+    space, query = scorer.cases, scorer.query
+    assert isinstance(space, CaseSpace)
+    assert isinstance(query, SlotLogProbability)
+    columns = space.columns(cases)
+    choices = [{name: int(v[row]) for name, v in columns.items()} for row in range(len(cases))]
+    prefixes = [space.prefix(choice, query.slot) for choice in choices]
+    words = [space.word_of(choice, query.slot) for choice in choices]
+    return scorer.ask(prefixes, words)[:, None]
+
+
+def _best_fills(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.int32]:
+    """Return the ids of the k best fills of the mask in each case."""
+    model, query = scorer.model.backend, scorer.query
+    assert isinstance(query, TopFills)
+    texts = [text for (text,) in scorer.cases.sentences(cases, model.mask_token)]
+    size = len(model.vocabulary)
+    if size < query.k:
+        raise SettingError(f"top_k is {query.k}, the vocabulary of {scorer.model.name} has {size} items")
+    best = np.zeros((len(texts), query.k), dtype=np.int32)
+    ids = np.arange(size)[None]
+    for start in range(0, len(texts), 64):
+        part = slice(start, start + 64)
+        scores = scorer.ask(texts[part], width=size)
+        scorer.check(scores, cases[part])
+        best[part] = top_ids(scores, np.repeat(ids, len(scores), axis=0), query.k)
+    return best
+
+
+def _labels(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.float32]:
+    """Return the probabilities of a classifier's labels, for pairs in the order of the query."""
+    columns = [list(column) for column in zip(*scorer.cases.sentences(cases), strict=True)]
+    answer = scorer.ask(*columns, width=answer_width(scorer.query, scorer.model))
+    is_pair = isinstance(scorer.query, PairProbabilities)
+    return (answer[:, list(scorer.model.role.label_order)] if is_pair else answer).astype(np.float32)
+
+
+def _whole_texts(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the log-probability of the words after the first in each case, and their number."""
+    parts = [text.partition(" ") for (text,) in scorer.cases.sentences(cases)]
+    rest = [after for _, _, after in parts]
+    scores = scorer.ask([first for first, _, _ in parts], rest)
+    return np.stack([scores, np.asarray([len(text.split()) for text in rest], dtype=np.float64)], axis=1)
+
+
+def _refuse_spans(scorer: ObjectScorer) -> None:
+    if isinstance(scorer.cases, TextCases) and any(scorer.cases.spans):
+        raise NotApplicableError(
+            f"{scorer.model.name} is an object, which has no probabilities of words inside a sentence; a causal LM"
+            " scores whole sentences (option score=all)"
+        )
+
+
+def _verbalised(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.float32]:
+    """Return the probabilities of the labels of each pair, as the object answers in words."""
+    from pytest_genderbias.scoring.verbalised import prompts_and_answers, shares
+
+    assert isinstance(scorer.query, VerbalisedProbabilities)
+    scores = scorer.ask(*prompts_and_answers(scorer.query, scorer.cases.sentences(cases))).reshape(len(cases), -1)
+    scorer.check(scores, cases)
+    return shares(scores)
+
+
+def _replies(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the log-probability of each answer to a message."""
+    assert isinstance(scorer.query, ChatAnswers)
+    answers = scorer.query.answers
+    messages = [message for (message,) in scorer.cases.sentences(cases) for _ in answers]
+    return scorer.ask(messages, list(answers) * len(cases)).reshape(len(cases), -1)
+
+
+def _substituted(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the log-probability of each candidate, given the text before it."""
+    from pytest_genderbias.scoring.substitution import filled
+
+    assert isinstance(scorer.cases, TextCases)
+    copies = filled(scorer.cases, cases)
+    prefixes = [text[: span[0]].rstrip() for text, span in copies]
+    return scorer.ask(prefixes, [words_of(text, span) for text, span in copies]).reshape(len(cases), -1)
+
+
+def _candidates(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the object's own score of each candidate for a pronoun."""
+    assert isinstance(scorer.cases, TextCases)
+    spans = [scorer.cases.spans[i] for i in cases]
+    texts = [scorer.cases.texts[i][0] for i in cases]
+    candidates = [list(own[:-1]) for own in spans]
+    return scorer.ask(texts, candidates, [own[-1] for own in spans], width=len(candidates[0]))
+
+
+def _similarities(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the score of each pair."""
+    firsts, seconds = zip(*scorer.cases.sentences(cases), strict=True)
+    return scorer.ask(list(firsts), list(seconds))[:, None]
+
+
+def _cosines(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
+    """Return the cosine of the two vectors of each pair."""
+    from pytest_genderbias.scoring.similarity import cosines
+
+    return cosines(lambda texts: scorer.ask(texts, width="dimensions"), scorer.cases, cases, scorer.model.name)
+
+
+_CONTINUATION, _CHAT = "continuation_log_probs", "answer_log_probs"
+#: The methods that answer a kind of query, the preferred one first.
+_WAYS: Mapping[type | str, tuple[_Way, ...]] = {
+    SlotLogProbability: (_Way(_CONTINUATION, _word_in_slot, LOG_PROBABILITIES),),
+    TopFills: (_Way("fill_scores", _best_fills),),
+    PairProbabilities: (_Way("pair_probabilities", _labels, PROBABILITIES),),
+    ClassProbabilities: (_Way("class_probabilities", _labels, PROBABILITIES),),
+    PseudoLogLikelihood: (
+        _Way(
+            _CONTINUATION,
+            _whole_texts,
+            LOG_PROBABILITIES,
+            "the first word of each sentence is given, not scored",
+            _refuse_spans,
+        ),
+    ),
+    VerbalisedProbabilities: (_Way(_CONTINUATION, _verbalised, LOG_PROBABILITIES),),
+    ChatAnswers: (_Way(_CHAT, _replies, LOG_PROBABILITIES),),
+    PairSimilarity: (_Way("pair_scores", _similarities), _Way("encode", _cosines)),
+    "substitution": (_Way(_CONTINUATION, _substituted, LOG_PROBABILITIES),),
+    "own": (_Way("coreference_scores", _candidates),),
+}

@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.models.protocols import CausalLM
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.object_scorer import continuation_method
-from pytest_genderbias.scoring.scorer import Scorer, check_finite
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
@@ -24,33 +22,10 @@ if TYPE_CHECKING:
     from tokenizers import Encoding
 
 
-def make(
-    cases: Cases, query: PseudoLogLikelihood | SharedLogLikelihood, model: Model, batch_tokens: int | None
-) -> Scorer:
-    """Return the scorer of a language model.
-
-    Raises:
-        NotApplicableError: the model is an object, and scores no spans or no texts at all.
-    """
-    shared = isinstance(query, SharedLogLikelihood)
-    if isinstance(model.backend, Tokenized):
-        return (SharedLikelihood if shared else NetworkLikelihood)(cases, model, batch_tokens)
-    if shared or (isinstance(cases, TextCases) and any(cases.spans)):
-        raise NotApplicableError(
-            f"{model.name} is an object, which has no probabilities of words inside a sentence; a causal LM scores"
-            " whole sentences (option score=all)"
-        )
-    if not isinstance(model.backend, CausalLM):
-        raise NotApplicableError(
-            f"{model.name} has no continuation_log_probs(prefixes, continuations), which this suite needs"
-        )
-    return ObjectLikelihood(cases, model)
-
-
 class NetworkLikelihood:
     """Scores the spans of cases, or whole texts, with a checkpoint."""
 
-    def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: Cases, query: PseudoLogLikelihood, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._name = cases, model.name
         self._likelihood = SpanLikelihood(model, batch_tokens)
 
@@ -73,7 +48,7 @@ class NetworkLikelihood:
 class SharedLikelihood:
     """Scores the tokens that the two texts of each unit share, with a checkpoint."""
 
-    def __init__(self, cases: Cases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: Cases, query: SharedLogLikelihood, model: Model, batch_tokens: int | None) -> None:
         if cases.cases_per_unit != 2:
             raise ValueError(f"tokens are shared by two texts, got units of {cases.cases_per_unit}")
         self._cases, self._name = cases, model.name
@@ -205,26 +180,3 @@ def _within(encoding: Encoding, spans: Spans) -> IntArray:
     last = np.where(stop > start, stop - 1, start)[:, None]
     low, high = np.asarray(spans, dtype=np.int64).T
     return np.flatnonzero(((last >= low) & (last < high)).any(axis=1)).astype(np.int64)
-
-
-class ObjectLikelihood:
-    """Scores whole texts with an object: the words after the first, given the first."""
-
-    def __init__(self, cases: Cases, model: Model) -> None:
-        self._cases, self._model = cases, model
-        self._ask = continuation_method(model)
-
-    @property
-    def notes(self) -> list[str]:
-        """A remark that the first word is not scored."""
-        return ["the first word of each sentence is given, not scored"]
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of the words after the first in each case, in nats, and their number: shape
-        (len(cases), 2).
-        """
-        parts = [text.partition(" ") for (text,) in self._cases.sentences(cases)]
-        prefixes, rest = [first for first, _, _ in parts], [after for _, _, after in parts]
-        scores = self._ask(prefixes, rest)
-        check_finite(np.isfinite(scores), self._cases, cases, self._model.name)
-        return np.stack([scores, np.asarray([len(text.split()) for text in rest], dtype=np.float64)], axis=1)

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.chat_template import DETAIL, ChatPrompts
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.scoring.network import Batches, check_embedded
-from pytest_genderbias.scoring.scorer import HALVED, CountNote, Scorer, check_finite
+from pytest_genderbias.scoring.scorer import HALVED, CountNote, check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -22,27 +21,6 @@ from pytest_genderbias.suites.query import GeneratedReplies, GeneratedTokens, Re
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-
-def make(cases: Cases, query: GeneratedTokens | GeneratedReplies, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the sampler of a checkpoint.
-
-    Raises:
-        NotApplicableError: the model is an object.
-    """
-    if isinstance(query, GeneratedReplies):
-        if not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(
-                f"{model.name} is an object, which cannot be sampled with the seed of the run; give the checkpoint of"
-                f" its model instead: --bias-model={model.name}=DIR"
-            )
-        return ReplySampler(cases, query, model, batch_tokens)
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(
-            f"{model.name} is an object, which cannot be sampled; generate the text yourself, and measure it as"
-            " text:FILE"
-        )
-    return Sampler(cases, query, model, batch_tokens)
 
 
 class Sampler:

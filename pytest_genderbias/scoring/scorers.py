@@ -1,41 +1,79 @@
-"""Dispatch: the scorer for each type of query and kind of model, and the texts of vocabulary items."""
+"""Which scorer answers which query, by what the model's backend can do, and the texts of vocabulary items."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple, cast
 
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.model import Checkpoint, Model, Tokenized
-from pytest_genderbias.models.roles import Role
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, WORD_VECTORS
+from pytest_genderbias.models.roles import COREFERENCE_SCORER, PAIR_REGRESSOR, PROBABILITY, Role
 from pytest_genderbias.scoring.scorer import Progress, Scorer
-from pytest_genderbias.suites.cases import Cases
+from pytest_genderbias.suites.cases import Cases, TextCases
 from pytest_genderbias.suites.query import (
     AddedTokens,
     BlockLogLikelihood,
     ChatAnswers,
+    ClassProbabilities,
     CoreferenceScores,
     GeneratedReplies,
     GeneratedTokens,
+    PairProbabilities,
     PairSimilarity,
     PseudoLogLikelihood,
     Query,
     SharedLogLikelihood,
     SlotLogProbability,
     TextVectors,
+    TopFills,
     VerbalisedProbabilities,
+    ways_for,
 )
 
-#: Questions that log-probabilities of the tokens of prompts answer.
-_SERVED = (
-    AddedTokens,
-    SlotLogProbability,
-    PseudoLogLikelihood,
-    SharedLogLikelihood,
-    VerbalisedProbabilities,
-    ChatAnswers,
-    CoreferenceScores,
-)
+
+class _Way(NamedTuple):
+    """A scorer, and the ability that it needs of the backend; of the model, one of the ``traits`` of its role."""
+
+    ability: str
+    scorer: str
+    trait: str = ""
+
+    def fits(self, model: Model) -> bool:
+        return model.can(self.ability) and (not self.trait or self.trait in (model.role.kind, model.role.scores))
+
+
+_TRAINED = "edge_probe.EdgeProbe"  #: the one scorer that trains something, keeps it and shows how far it is
+_OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer"),)
+#: The scorers of each kind of query, as module and class, the preferred one first. The user's objects have their own
+#: (``object_scorer.py``).
+_WAYS: Mapping[type | str, tuple[_Way, ...]] = {
+    TopFills: _OUTPUTS,
+    PairProbabilities: _OUTPUTS,
+    ClassProbabilities: _OUTPUTS,
+    SlotLogProbability: (_Way(LOG_PROBS, "slot_likelihood.SlotLikelihood"),),
+    PseudoLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.NetworkLikelihood"),),
+    SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.SharedLikelihood"),),
+    VerbalisedProbabilities: (_Way(LOG_PROBS, "verbalised.VerbalisedScorer"),),
+    ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"),),
+    AddedTokens: (_Way(LOG_PROBS, "added_tokens.AddedTokensScorer"),),
+    BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.BlockLikelihood"),),
+    GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
+    GeneratedReplies: (_Way(HIDDEN_STATES, "sampled_texts.ReplySampler"),),
+    TextVectors: (_Way(HIDDEN_STATES, "text_vectors.NetworkVectors"), _Way(WORD_VECTORS, "text_vectors.FileVectors")),
+    PairSimilarity: (
+        _Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer", PAIR_REGRESSOR),
+        _Way(HIDDEN_STATES, "similarity.NetworkCosines"),
+    ),
+    "substitution": (_Way(LOG_PROBS, "substitution.NetworkSubstitution"),),
+    "edge-probe": (_Way(HIDDEN_STATES, _TRAINED),),
+    "own": (
+        _Way(HIDDEN_STATES, "edge_probe.CarriedProbe", PROBABILITY),
+        _Way(HIDDEN_STATES, "span_coreference.SpanScores", COREFERENCE_SCORER),
+    ),
+}
 
 
 def make_scorer(
@@ -50,7 +88,7 @@ def make_scorer(
 
     Args:
         cases: what is scored.
-        query: what is asked of the model; its type selects the scorer.
+        query: what is asked of the model; its kind selects the scorer.
         model: the model under test.
         batch_tokens: tokens in a batch; ``None``: found automatically.
         cache: folder for heads that a scorer trains, or ``None``.
@@ -60,65 +98,22 @@ def make_scorer(
         NotApplicableError: the model cannot answer the query.
     """
     refuse_unserved(query, model.name, model.role)
-    if isinstance(query, CoreferenceScores):  # the one query for which something may be trained, kept and shown
-        from pytest_genderbias.scoring import candidate_scores
+    if isinstance(query, CoreferenceScores):
+        _check_spans(cases, query)
+    way = next((way for way in ways_for(query, _WAYS) if way.fits(model)), None)
+    if way is None:
+        from pytest_genderbias.scoring.object_scorer import ObjectScorer
 
-        return candidate_scores.make(cases, query, model, batch_tokens, cache, progress)
-    return _scorer_of_query(cases, query, model, batch_tokens)
-
-
-def _scorer_of_query(cases: Cases, query: Query, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a query for which nothing is trained."""
-    match query:
-        case TextVectors():
-            from pytest_genderbias.scoring import text_vectors
-
-            return text_vectors.make(cases, query, model, batch_tokens)
-        case PairSimilarity():
-            from pytest_genderbias.scoring import similarity
-
-            return similarity.make(cases, query, model, batch_tokens)
-        case PseudoLogLikelihood() | SharedLogLikelihood():
-            from pytest_genderbias.scoring import pseudo_likelihood
-
-            return pseudo_likelihood.make(cases, query, model, batch_tokens)
-        case VerbalisedProbabilities():
-            from pytest_genderbias.scoring import verbalised
-
-            return verbalised.make(cases, query, model, batch_tokens)
-        case ChatAnswers():
-            from pytest_genderbias.scoring import chat
-
-            return chat.make(cases, query, model, batch_tokens)
-        case AddedTokens():
-            from pytest_genderbias.scoring import added_tokens
-
-            return added_tokens.make(cases, model)
-        case BlockLogLikelihood():
-            from pytest_genderbias.scoring import block_likelihood
-
-            return block_likelihood.make(cases, query, model, batch_tokens)
-        case GeneratedTokens() | GeneratedReplies():
-            from pytest_genderbias.scoring import sampled_texts
-
-            return sampled_texts.make(cases, query, model, batch_tokens)
-        case _:
-            return _scorer_of_role(cases, query, model, batch_tokens)
+        return ObjectScorer(cases, query, model)
+    module, _, name = way.scorer.partition(".")
+    make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
+    trains = {"cache": cache, "progress": progress} if way.scorer == _TRAINED else {}
+    return cast("Scorer", make(cases, query, model, batch_tokens, **trains))
 
 
-def _scorer_of_role(cases: Cases, query: Query, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a query that each role answers in its own way."""
-    if isinstance(query, SlotLogProbability) and isinstance(model.backend, Tokenized):
-        from pytest_genderbias.scoring.slot_likelihood import SlotLikelihood
-
-        return SlotLikelihood(cases, query, model, batch_tokens)
-    if isinstance(model.backend, Checkpoint):
-        from pytest_genderbias.scoring.checkpoint_scorer import CheckpointScorer
-
-        return CheckpointScorer(cases, query, model, batch_tokens)
-    from pytest_genderbias.scoring.object_scorer import ObjectScorer
-
-    return ObjectScorer(cases, query, model)
+def _check_spans(cases: Cases, query: CoreferenceScores) -> None:
+    if not isinstance(cases, TextCases) or any(len(spans) != query.candidates + 1 for spans in cases.spans):
+        raise ValueError(f"a case needs the spans of {query.candidates} candidates and of the pronoun")
 
 
 def refuse_unserved(query: Query, name: str, role: Role) -> None:
@@ -132,7 +127,7 @@ def refuse_unserved(query: Query, name: str, role: Role) -> None:
     Raises:
         NotApplicableError: the question needs hidden states, or text that is generated by the seeds of this package.
     """
-    if not role.only_prompts:
+    if not role.only_prompts or any(way.ability == LOG_PROBS for way in ways_for(query, _WAYS)):
         return
     if isinstance(query, (GeneratedTokens, GeneratedReplies)):
         otherwise = (
@@ -142,17 +137,15 @@ def refuse_unserved(query: Query, name: str, role: Role) -> None:
             f"{name} is {role.text}, whose texts are not drawn with the seed of the run; give the checkpoint instead:"
             f" --bias-model={name}=DIR{otherwise}"
         )
-    by_head = isinstance(query, CoreferenceScores) and query.adapter != "substitution"
-    if by_head or not isinstance(query, _SERVED):
-        raise NotApplicableError(
-            f"{name} is {role.text}, which gives log-probabilities of texts alone; this suite needs the checkpoint:"
-            f" --bias-model={name}=DIR"
-        )
+    raise NotApplicableError(
+        f"{name} is {role.text}, which gives log-probabilities of texts alone; this suite needs the checkpoint:"
+        f" --bias-model={name}=DIR"
+    )
 
 
 def vocabulary_texts(model: Model, ids: Iterable[int]) -> dict[int, str]:
     """Return the texts of vocabulary items by their ids."""
-    if not isinstance(model.backend, Checkpoint):
+    if not model.can(LOG_PROBS):
         return {i: str(model.backend.vocabulary[i]) for i in ids}
     tokenizer = model.backend.word_tokenizer
     return {i: str(tokenizer.decode([i])).strip() or str(tokenizer.convert_ids_to_tokens(i)) for i in ids}

@@ -19,6 +19,7 @@ from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.suites.cases import IntArray, TextCases
+from pytest_genderbias.suites.query import CoreferenceScores
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -104,7 +105,7 @@ class DocumentReader:
 
 
 def batch_of(documents: Sequence[DocumentTokens], pad_id: int) -> dict[str, IntArray]:
-    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.span_scorer.SpanCoreferenceModel` for
+    """Return the arguments of :class:`~pytest_genderbias.recipes.networks.mention_scorers.SpanCoreferenceModel` for
     some documents.
 
     Mentions that are not read are left out.
@@ -167,7 +168,7 @@ class SpanScores:
     The mentions of a text are those of the case: its candidates and the pronoun.
     """
 
-    def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model = cases, model
         self._checkpoint: Checkpoint = model.backend
         self._reader = DocumentReader(self._checkpoint.tokenizer, self._checkpoint.max_length)

@@ -24,12 +24,11 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import Span, words_of
 from pytest_genderbias.errors import NotApplicableError
-from pytest_genderbias.models.model import Model, Tokenized
-from pytest_genderbias.models.protocols import CausalLM
-from pytest_genderbias.scoring.object_scorer import continuation_method
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.pseudo_likelihood import SpanLikelihood
-from pytest_genderbias.scoring.scorer import Scorer, check_finite
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.suites.cases import IntArray, TextCases
+from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.text.printable import brief
 
 #: First words that are capitalised only at the beginning of a sentence.
@@ -82,22 +81,6 @@ def is_possessive(text: str, pronoun: Span) -> bool:
     return word in _POSSESSIVES or (word == "her" and not _AFTER_OBJECT.match(text[pronoun[1] :]))
 
 
-def make(cases: TextCases, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer of a language model.
-
-    Raises:
-        NotApplicableError: the model is an object without log-probabilities of continuations.
-    """
-    if isinstance(model.backend, Tokenized):
-        return NetworkSubstitution(cases, model, batch_tokens)
-    if not isinstance(model.backend, CausalLM):
-        raise NotApplicableError(
-            f"{model.name} has no continuation_log_probs(prefixes, continuations); to score coreference, an object"
-            " needs this or coreference_scores(texts, candidates, pronouns)"
-        )
-    return ObjectSubstitution(cases, model)
-
-
 class NetworkSubstitution:
     """Scores candidates with a checkpoint.
 
@@ -106,7 +89,7 @@ class NetworkSubstitution:
             is left.
     """
 
-    def __init__(self, cases: TextCases, model: Model, batch_tokens: int | None) -> None:
+    def __init__(self, cases: TextCases, query: CoreferenceScores, model: Model, batch_tokens: int | None) -> None:
         self._cases, self._model = cases, model
         self._likelihood = SpanLikelihood(model, batch_tokens)
 
@@ -117,7 +100,7 @@ class NetworkSubstitution:
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the log-probability of each candidate, in nats: shape (len(cases), candidates)."""
-        copies = _filled(self._cases, cases)
+        copies = filled(self._cases, cases)
         sums = self._likelihood.score([text for text, _ in copies], [(span,) for _, span in copies])
         if not sums[:, 1].all():
             text = copies[int(np.argmin(sums[:, 1]))][0]
@@ -130,29 +113,7 @@ class NetworkSubstitution:
         return np.asarray(scores)
 
 
-class ObjectSubstitution:
-    """Scores candidates with an object that has the protocol ``CausalLM``."""
-
-    notes: list[str]
-
-    def __init__(self, cases: TextCases, model: Model) -> None:
-        self._cases, self._model = cases, model
-        self._ask = continuation_method(model)
-        self.notes = []
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the log-probability of each candidate given the text before it, in nats: shape (len(cases),
-        candidates).
-        """
-        copies = _filled(self._cases, cases)
-        prefixes = [text[: span[0]].rstrip() for text, span in copies]
-        words = [words_of(text, span) for text, span in copies]
-        scores = self._ask(prefixes, words).reshape(len(cases), -1)
-        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
-        return np.asarray(scores)
-
-
-def _filled(cases: TextCases, numbers: IntArray) -> list[tuple[str, Span]]:
+def filled(cases: TextCases, numbers: IntArray) -> list[tuple[str, Span]]:
     """Return the two copies of the text for each candidate of each case. The fact ``genitive`` is 1, 0, or -1 for
     unknown.
     """

@@ -15,7 +15,7 @@ from pytest_genderbias.models.model import UNKNOWN_POOLING, Checkpoint, Model
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.network import Batches, check_embedded
 from pytest_genderbias.scoring.packed_layers import PackedLayers
-from pytest_genderbias.scoring.scorer import Scorer, check_finite
+from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.tokens import CuttingTokenizer
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import TextVectors
@@ -29,26 +29,14 @@ Span = tuple[int, int]
 _Key = tuple[str, tuple[Span, ...], tuple[Span, ...]]  #: a text, the spans that are read, and the spans that are masked
 
 
-def make(cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> Scorer:
-    """Return the scorer for the vectors of a network or a file.
-
-    Raises:
-        NotApplicableError: the model is an object, or lacks the mask token that the query needs.
-    """
-    if isinstance(model.backend, Checkpoint):
-        return NetworkVectors(cases, query, model, model.backend, batch_tokens)
-    if isinstance(model.backend, WordVectors):
-        return FileVectors(cases, model.backend)
-    raise NotApplicableError(f"{model.name} is an object without hidden states, which this suite needs")
-
-
 class FileVectors:
     """Looks up the word in the first span of each text, or the text itself. Words that the file lacks have rows of
     NaN.
     """
 
-    def __init__(self, cases: Cases, vectors: WordVectors) -> None:
-        self._cases, self._vectors = cases, vectors
+    def __init__(self, cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> None:
+        self._cases = cases
+        self._vectors: WordVectors = model.backend
 
     @property
     def notes(self) -> list[str]:
@@ -67,11 +55,14 @@ class FileVectors:
 
 
 class NetworkVectors:
-    """Pools the hidden states of texts, or of the first span of each."""
+    """Pools the hidden states of texts, or of the first span of each.
 
-    def __init__(
-        self, cases: Cases, query: TextVectors, model: Model, checkpoint: Checkpoint, batch_tokens: int | None
-    ) -> None:
+    Raises:
+        NotApplicableError: the model lacks the mask token that the query needs.
+    """
+
+    def __init__(self, cases: Cases, query: TextVectors, model: Model, batch_tokens: int | None) -> None:
+        checkpoint: Checkpoint = model.backend
         self._cases, self._model, self._pooling = cases, model, query.pooling
         self._masked_spans = cases.spans if query.mask_others and isinstance(cases, TextCases) else None
         if query.mask_others and checkpoint.tokenizer.mask_token_id is None:

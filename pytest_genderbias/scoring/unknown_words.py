@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_genderbias.models.bare_tokenizer import BareTokenizer
-from pytest_genderbias.models.model import Model, Tokenized
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import LOG_PROBS
 from pytest_genderbias.scoring.tokenizing import LIMITS
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
@@ -121,7 +122,7 @@ def unread_words(cases: Cases, units: IntArray, model: Model) -> tuple[str, list
         units: numbers of the scored units, in the order of scoring.
         model: the model; only networks have a tokenizer.
     """
-    if not isinstance(model.backend, Tokenized) or not len(units):
+    if not model.can(LOG_PROBS) or not len(units):
         return "", []
     reader = _Reader(model.backend.word_tokenizer)
     cases = cases.pairs if isinstance(cases, AskedPairs) else cases

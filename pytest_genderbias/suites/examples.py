@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.cases import IntArray
+from pytest_genderbias.suites.cases import Cases, IntArray
 
 _PREFIX = "example."  #: of the arrays of :meth:`Examples.to_arrays`
 _ITEM, _TEXT, _FIGURE = f"{_PREFIX}item", f"{_PREFIX}text", f"{_PREFIX}figure."
@@ -121,6 +121,11 @@ def examples_of(
             for row in rows.tolist()
         }
     )
+
+
+def text_of_versions(cases: Cases, unit: int) -> str:
+    """Return the first two sentences of a unit on one line."""
+    return text_of_pair([text for (text,) in cases.sentences(cases.cases_of(np.array([unit]))[:2])], "|")
 
 
 def text_of_pair(segments: Sequence[str], between: str) -> str:

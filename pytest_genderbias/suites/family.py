@@ -152,5 +152,18 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         return frozenset(s.question for s in self.statistics.values() if s.question is not None)
 
 
+class DataFamily(Family[None, OptionsT]):
+    """A family whose suite files have a head only: its cases are a data set, which has its own digest."""
+
+    keys: ClassVar[tuple[str, ...]] = ()
+
+    def read(self, data: LocatedMap, beside: Path) -> None:
+        """Read nothing."""
+
+    def content(self, body: None) -> object:
+        """Return nothing."""
+        return []
+
+
 #: A family of any body and options: the registry and a suite hold families of all kinds.
 AnyFamily: TypeAlias = Family[Any, Any]

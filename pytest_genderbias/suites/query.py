@@ -7,8 +7,9 @@ A query has ``roles`` (the kinds of model that can answer it), ``dtype`` and ``w
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
@@ -327,3 +328,15 @@ class BesideText:
     roles = (*NETWORKS, "text")
     dtype = "float32"
     width = 0
+
+
+Ways = TypeVar("Ways")
+
+
+def ways_for(query: Query, table: Mapping[type | str, tuple[Ways, ...]]) -> tuple[Ways, ...]:
+    """Return the entry of a table for a query: by its type or one that it is derived from, of coreference scores by
+    their adapter; empty where there is none.
+    """
+    if isinstance(query, CoreferenceScores):
+        return table.get(query.adapter, ())
+    return next((table[kind] for kind in type(query).__mro__ if kind in table), ())

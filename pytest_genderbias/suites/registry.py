@@ -14,8 +14,8 @@ _HOMES = {
     "bios": ("bios", "Bios"),
     "chat-iat": ("chat_iat", "ChatIat"),
     "coref-occupation": ("coref_occupation", "CorefOccupation"),
-    "coref-winobias": ("coref_winobias", "CorefWinobias"),
-    "coref-winogender": ("coref_winogender", "CorefWinogender"),
+    "coref-winobias": ("winobias_pronouns", "CorefWinobias"),
+    "coref-winogender": ("winogender_pronouns", "CorefWinogender"),
     "corpus": ("corpus", "Corpus"),
     "decisions": ("decisions", "Decisions"),
     "disco": ("disco", "DisCo"),
@@ -29,8 +29,8 @@ _HOMES = {
     "subspace": ("subspace", "Subspace"),
     "weat": ("weat", "Weat"),
     "ceat": ("weat", "Ceat"),
-    "winobias-chat": ("winobias_chat", "WinobiasChat"),
-    "winogender-chat": ("winogender_chat", "WinogenderChat"),
+    "winobias-chat": ("winobias_pronouns", "WinobiasChat"),
+    "winogender-chat": ("winogender_pronouns", "WinogenderChat"),
 }
 
 

@@ -131,3 +131,44 @@ def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tup
             f"{data.file}:{data.lines['groups']}: 'groups' should be two or more different labels, got {list(groups)}"
         )
     return tuple(groups)
+
+
+def read_two_groups(data: LocatedMap, default: tuple[str, str] | None = None) -> tuple[str, str]:
+    """Read ``groups``: two labels.
+
+    Raises:
+        DataFileError: there are more or fewer, or they are the same.
+    """
+    groups = read_groups(data, default)
+    if len(groups) != 2:
+        raise DataFileError(f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}")
+    return groups[0], groups[1]
+
+
+def read_slot_with_share(data: LocatedMap, name: str, beside: Path) -> tuple[SlotWords, str]:
+    """Read a slot whose words have a share, and ``share``, the name of that attribute.
+
+    Raises:
+        DataFileError: a word has no number there.
+    """
+    slot, share = read_slot(data, name, beside), take(data, "share", str, "the suite")
+    for entry in slot.entries:
+        if not isinstance(entry.attributes.get(share), (int, float)):
+            raise DataFileError(
+                f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
+            )
+    return slot, share
+
+
+def read_word_of_each(data: LocatedMap, key: str, groups: tuple[str, str]) -> tuple[str, str]:
+    """Read a word for each of two groups.
+
+    Raises:
+        DataFileError: there are others, or one is no text.
+    """
+    words = take(data, key, LocatedMap, "the suite")
+    if set(words) != set(groups) or not all(isinstance(word, str) for word in words.values()):
+        raise DataFileError(
+            f"{data.file}:{data.lines[key]}: {key!r} should give a word for each of two groups, got {dict(words)}"
+        )
+    return words[groups[0]], words[groups[1]]

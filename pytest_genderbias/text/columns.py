@@ -1,17 +1,22 @@
-"""Text in columns that fits the width of a terminal: aligned tables or blocks, wrapped lines, and names in brief."""
+"""Text that fits the width of a terminal: cells, paragraphs, notes, and tables, whose last column is cut or wrapped, or
+whose rows become blocks.
+"""
 
 from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TypeVar
 
 from pytest_genderbias.escaping import printable
 
+NARROWEST = 40  #: columns that texts take at least
+Key = TypeVar("Key")
 _GAP = "  "
 _LONGEST = 60  #: columns of a cell with words of others
-_LONGEST_LINE = 2_000  #: characters of a line of prose, which may hold texts of others
+_LONGEST_LINE = 4_000  #: characters of a line of prose, which may hold texts of others
 _LONGEST_WORD = 150  #: characters of a path that is not broken
 _LONGEST_CELL = 200  #: columns of a cell of :func:`rows_or_blocks`
 _KEY = 9  #: columns of the word that begins a note
@@ -39,7 +44,7 @@ def one_line(text: str, most: int = _LONGEST) -> str:
         return shown
     while columns_of(shown) > most - 3:
         shown = shown[: max(0, len(shown) - max(1, (columns_of(shown) - most) // 2))]
-    return f"{shown}..."
+    return f"{shown.rstrip()}..."
 
 
 def padded(text: str, columns: int, right: bool = False) -> str:
@@ -96,6 +101,28 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
     return "\n".join(lines)
 
 
+def paragraph(text: str, width: int, indent: str = "", first: str | None = None) -> str:
+    r"""Return a text in lines of at most ``width`` columns, ``NARROWEST`` at least; longer words, such as paths, stay
+    whole.
+
+    Args:
+        text: of any origin. Line breaks begin new lines.
+        width: columns of the terminal.
+        indent: what each line begins with.
+        first: what the first line begins with, ``indent`` by default.
+
+    >>> print(paragraph("one two three\nfour", 40, "  ", "- "))
+    - one two three
+      four
+    """
+    lines = text[: 2 * _LONGEST_LINE].splitlines() or [""]
+    starts = [indent if first is None else first, *[indent] * (len(lines) - 1)]
+    wide = max(NARROWEST, width)
+    return "\n".join(
+        wrapped(f"{start}{line}", wide, indent).rstrip() for start, line in zip(starts, lines, strict=True)
+    )
+
+
 def note(key: str, text: str, width: int) -> str:
     """Return a note below a table: its key, and the text wrapped beside it.
 
@@ -118,8 +145,55 @@ def in_brief(names: Iterable[str]) -> str:
     return ", ".join(brief[:12]) + (f" and {len(brief) - 12} more" if len(brief) > 12 else "")
 
 
+def columns(
+    rows: Sequence[Sequence[str]], width: int, right: Collection[int] = (), indent: str = "  ", wrap: bool = False
+) -> str:
+    """Return rows of cells under each other. Where a line would be longer than ``width``, its last cell is cut, or
+    wrapped.
+
+    Args:
+        rows: of equally many cells, of any origin: they are escaped, and have one line each.
+        width: columns of the terminal.
+        right: numbers of the columns that are aligned to the right.
+        indent: what each line begins with.
+        wrap: continue the last cell on further lines instead of cutting it.
+
+    >>> print(columns([("a", "5", "first"), ("bc", "10", "second")], 40, right=[1]))
+      a    5  first
+      bc  10  second
+    """
+    cells = [[one_line(" ".join(cell.split()), _LONGEST_LINE) for cell in row] for row in rows]
+    wide = [max(map(columns_of, column)) for column in zip(*cells, strict=True)]
+    lines = []
+    for row in cells:
+        *front, last = (padded(cell, n, i in right) for i, (cell, n) in enumerate(zip(row, wide, strict=True)))
+        before = indent + "".join(f"{cell}{_GAP}" for cell in front)
+        if wrap and columns_of(before) + NARROWEST // 2 <= width:
+            lines.append(paragraph(row[-1], width, " " * columns_of(before), before))
+        else:
+            lines.append(one_line(f"{before}{last}".rstrip(), max(NARROWEST, width)))
+    return "\n".join(lines)
+
+
+def together(pairs: Iterable[tuple[Key, str]]) -> dict[Key, list[str]]:
+    """Return the names that have something in common, such as a reason, each once and in their order.
+
+    >>> together([("too few", "weat"), ("no data", "bios"), ("too few", "ceat"), ("too few", "weat")])
+    {'too few': ['weat', 'ceat'], 'no data': ['bios']}
+    """
+    names: dict[Key, dict[str, None]] = {}
+    for key, name in pairs:
+        names.setdefault(key, {})[name] = None
+    return {key: list(same) for key, same in names.items()}
+
+
 def rows_or_blocks(
-    headers: Sequence[str], rows: Iterable[Sequence[str]], heads: int, width: int, verdict: str = ""
+    headers: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    heads: int,
+    width: int,
+    verdict: str = "",
+    right: frozenset[str] = frozenset(),
 ) -> Iterator[str]:
     """Yield a table with aligned columns where it fits, and otherwise each row as a block.
 
@@ -131,6 +205,7 @@ def rows_or_blocks(
         heads: the number of columns that name a row; a block begins with a line of them.
         width: columns of the terminal.
         verdict: name of a column whose cell ends the first line of a block; none by default.
+        right: names of columns that are aligned to the right.
 
     >>> print("\\n".join(rows_or_blocks(("suite", "gone"), [["weat", "50 %"]], 1, 80)))
       suite  gone
@@ -141,14 +216,12 @@ def rows_or_blocks(
         50 %
     """
     cells = [dict(zip(headers, (one_line(cell, _LONGEST_CELL) for cell in row), strict=True)) for row in rows]
-    columns = {name: most for name, most in widths(cells, headers).items() if most}
-    columns = {name: max(most, len(name)) for name, most in columns.items()}
-    if total(columns) + 2 <= width:
-        yield f"  {aligned({name: name for name in columns}, columns)}"
-        yield from (f"  {aligned(row, columns)}" for row in cells)
+    wide = {name: max(most, len(name)) for name, most in widths(cells, headers).items() if most}
+    if total(wide) + 2 <= width:
+        yield from (f"  {aligned(row, wide, right)}" for row in ({name: name for name in wide}, *cells))
         return
     named = [tuple(row[name] for name in headers[:heads] if row[name]) for row in cells]
-    rest = {name: most for name, most in columns.items() if name not in headers[:heads]}
+    rest = {name: most for name, most in wide.items() if name not in headers[:heads]}
     if len(set(named)) < len(named) and total(rest) + 4 <= width:
         yield f"    {aligned({name: name for name in rest}, rest)}"
         for names, group in groupby(zip(named, cells, strict=True), key=lambda pair: pair[0]):

@@ -1,10 +1,10 @@
-"""Escape untrusted text for markdown and JSON, and show untrusted values in a few words."""
+"""Escape untrusted text for markdown and JSON, and show untrusted texts and values in a few words."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
 
@@ -22,6 +22,31 @@ def escape(text: str) -> str:
         .replace(">", "&gt;")
     )
     return re.sub(r"([|`*\[\]])", r"\\\1", text)
+
+
+def markdown_table(headers: Sequence[str], rows: Iterable[Sequence[str]], right: Collection[int] = ()) -> str:
+    """Return a table in markdown, whose texts are escaped.
+
+    Args:
+        headers: names of the columns.
+        rows: cells, one for each header; without any row the text is empty.
+        right: numbers of the columns that are aligned to the right.
+    """
+    from tabulate import tabulate
+
+    cells = [[escape(cell) for cell in row] for row in rows]
+    align = ["right" if i in right else "left" for i in range(len(headers))]
+    names = [escape(header) for header in headers]
+    return tabulate(cells, names, tablefmt="github", disable_numparse=True, colalign=align) if cells else ""
+
+
+def cut(text: str, most: int) -> str:
+    """Return a text of which at most ``most`` characters are left, with dots behind them.
+
+    >>> cut("abcdef", 3), cut("abc", 3)
+    ('abc...', 'abc')
+    """
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def json_text(data: object, sort_keys: bool = True) -> str:

@@ -15,7 +15,7 @@ from support.small_projects import GENDERED, MODELS, PERSONS, SUITES
 from pytest_genderbias.command_line.data_sets import _READERS
 from pytest_genderbias.datasets.folder import DATA_SETS
 from pytest_genderbias.reports.history import write_history
-from pytest_genderbias.reports.json_report import write_json
+from pytest_genderbias.reports.run_report import write_json
 
 GATE = "gates: [{suite: ./tiny-nli.yaml, baseline: true, margin: 0.1}]\n"
 PEOPLE = "id,label,prediction,group\n" + "".join(f"{p}{g},nurse,{p},{g}\n" for p in ("nurse", "cook") for g in "fm")

@@ -18,7 +18,7 @@ from pytest_genderbias.command_line import first_files
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml
 
 #: A model whose bias differs from text to text, and its pronouns by occupation, so that a gate on one checkpoint sees

@@ -37,7 +37,7 @@ def test_a_line_a_statistic_shows_what_changed(runs: pytest.Pytester, monkeypatc
     first, second = cells(printed)
     assert first[:5] == ["m", "tiny", "share", "2", "2026-11-01"]
     assert first[5:8] == ["0.25", "0.45", "0.2 worse"]
-    assert second[0] == "n" and second[7] == "none"
+    assert second[0] == "n" and second[7] == "no change"
     assert [
         row[0] for row in cells(history(runs, monkeypatch, "--markdown", "--model=n", "--suite=tiny", "--all"))
     ] == ["n"]

@@ -9,10 +9,9 @@ from support.command_lines import Printed, type_command
 from support.run_reports import hostile_report, run_report
 
 from pytest_genderbias.plugin import outputs
-from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.markdown import write_summary
 from pytest_genderbias.reports.records import write_records
-from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+from pytest_genderbias.reports.run_report import FinishedTest, RunReport, write_json
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ import pytest_genderbias
 import pytest_genderbias.mitigation
 from pytest_genderbias import load_suite, suite_names
 from pytest_genderbias.gates import gate_file
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.reports.picture import Picture
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -94,8 +94,8 @@ def test_the_table_has_every_point_and_why_it_is_out():
     assert tried().table().splitlines() == [
         "| dropout.attention   | cda.names   | lm-occupation/aggregate_bias   | perplexity worse   | choice                    |",
         "|---------------------|-------------|--------------------------------|--------------------|---------------------------|",
-        "| 0.1                 | none        | 0.3 (0.0707)                   | 2 %                | best                      |",
-        "| 0.15                | -           | 0.15 (0.0707)                  | 7 %                | out: perplexity 7 % worse |",
+        "| 0.1                 | none        | 0.3000 (0.0707)                | 2 %                | best                      |",
+        "| 0.15                | -           | 0.1500 (0.0707)                | 7 %                | out: perplexity 7 % worse |",
         "| 0.2                 | -           | -                              | -                  | out: the loss became NaN  |",
     ]  # fmt: skip
 

@@ -29,9 +29,10 @@ from pytest_genderbias.gates.comparison import (
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import decided_by
-from pytest_genderbias.gates.policy import Correction, Policy, Referee, correction_for, refereed_by
+from pytest_genderbias.gates.policy import Correction, Referee, correction_for, refereed_by
 from pytest_genderbias.gates.regression import _from_to
 from pytest_genderbias.gates.sensitivity import Retraining
+from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_tables import comparison_cells
@@ -167,7 +168,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in comparison_cells(row)
     judged = judge_no_worse(classified("b", 1), classified("a", 1), margin=0.0)
-    assert (judged.code, Policy().fails(judged)) == ("unchanged", False)
+    assert (judged.code, not passes(judged.code)) == ("unchanged", False)
     assert "the same in every item" in judged.text
 
 
@@ -226,11 +227,11 @@ def test_one_rule_for_the_number_of_comparisons() -> None:
     assert correction_for("model", 7, "entries") == Correction(7, "entries")
     assert correction_for("module", 0, "entries") == Correction(1, "entries")
     assert correction_for("none", 7, "entries") == Correction(1, "comparisons")
-    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (--bias-correct-for)")
+    assert correction_for(3, 7, "entries") == Correction(3, "comparisons (bias_correct_for)")
     planted, a = classified("b", 1, 0.05), classified("a", 1)
     for correct_for, number in ((40, 40), ("none", 1), ("model", 2)):
         recorded: list[tuple[Judgement, str]] = []
-        referee = Referee(Policy(correct_for=correct_for), lambda *settled, to=recorded: to.append(settled))
+        referee = Referee(correct_for, lambda *settled, to=recorded: to.append(settled))
         with refereed_by(referee), suppress(GateFailure):
             assert_no_worse(planted, a, comparisons=2, margin=0.0)
         assert [judgement.tests for judgement, _ in recorded] == [number]

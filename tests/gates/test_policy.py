@@ -23,8 +23,8 @@ from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_no_worse
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.gates.policy import FAILED, PASSED, Policy, Referee, active_referee, refereed_by
-from pytest_genderbias.gates.verdicts import REASONS
+from pytest_genderbias.gates.policy import Referee, active_referee, refereed_by
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, REASONS, passes
 
 
 class Neutral:
@@ -74,7 +74,7 @@ def test_a_judgement_does_not_depend_on_what_ran_before(now: Measurement, better
     first = [judge() for judge in every]
     assert {"too_few", "better", "stored", "regressed"} == {judgement.code for judgement in first}
     recorded: list[tuple[Judgement, str]] = []
-    with refereed_by(Referee(Policy(correct_for=100), lambda *settled: recorded.append(settled))):
+    with refereed_by(Referee(100, lambda *settled: recorded.append(settled))):
         for judge in every:
             with suppress(GateFailure):
                 settle(judge())
@@ -146,13 +146,13 @@ def test_tests_side_by_side_in_threads_have_their_own_referees(now: Measurement)
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(test, recorded))
     assert recorded == {0.01: [PASSED], 0.99: [FAILED]}
-    assert active_referee() is of_the_run
+    assert active_referee() == of_the_run
 
 
 def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Measurement) -> None:
     bad, good = judge_limit(now, Limit(at_least=0.99)), judge_limit(now, Limit(at_least=0.01))
     recorded: list[tuple[Judgement, str]] = []
-    referee = Referee(Policy(), lambda *settled: recorded.append(settled))
+    referee = Referee(record=lambda *settled: recorded.append(settled))
     with refereed_by(referee), pytest.raises(GateFailure, match=r"^limit broken: "):
         settle_all([bad, good])
     assert recorded == [(bad, FAILED), (good, PASSED)]
@@ -160,14 +160,14 @@ def test_every_judgement_of_a_test_is_recorded_before_the_first_failure(now: Mea
 
 def test_referees_nest_and_end_in_any_order() -> None:
     of_the_run = active_referee()
-    first, second = refereed_by(Referee(Policy("none"))), refereed_by(Referee(Policy("module")))
+    first, second = refereed_by(Referee("none")), refereed_by(Referee("module"))
     first.__enter__()
     second.__enter__()
-    assert active_referee().policy.correct_for == "module"
+    assert active_referee().correct_for == "module"
     first.__exit__(None, None, None)
-    assert active_referee().policy.correct_for == "module"
+    assert active_referee().correct_for == "module"
     second.__exit__(None, None, None)
-    assert active_referee() is of_the_run
+    assert active_referee() == of_the_run
 
 
 def test_a_policy_is_set_without_numpy() -> None:
@@ -178,10 +178,10 @@ def test_a_policy_is_set_without_numpy() -> None:
 def test_each_code_passes_or_fails(now: Measurement) -> None:
     judgement = judge_limit(now, Limit(at_least=0.1))
     judged = {code: replace(judgement, code=code) for code in REASONS}
-    assert {code for code, one in judged.items() if Policy().outcome(one) == PASSED} == {
+    assert {code for code, one in judged.items() if passes(code)} == {
         "within", "unchanged", "better", "same", "stored", "reduced",
     }  # fmt: skip
     for one in judged.values():
-        assert Policy().fails(one) == (one.verdict != "pass")
+        assert passes(one.code) == (one.verdict == "pass")
     with pytest.raises(DataFileError, match=r"^judgement\.code: expected one of within, .*, got 'of the future'"):
         Judgement.from_dict({**judgement.to_dict(), "code": "of the future"})

@@ -43,6 +43,14 @@ def test_a_wider_interval_sees_less() -> None:
     ]  # fmt: skip
 
 
+def test_the_items_that_a_comparison_pairs_count_and_not_those_of_the_interval() -> None:
+    measured = blurred(0.2)
+    interval = measured.intervals["share"]
+    assert interval is not None
+    of_no_items = replace(measured, intervals={"share": replace(interval, items=0)})
+    assert seen_by(of_no_items, "share") == seen_by(measured, "share")
+
+
 def test_it_says_what_it_would_see_and_what_would_be_needed() -> None:
     weak = restarts(0.0, 0.3)
     why = why_too_weak(weak, "share", seen_by(weak, "share"), 0.5)

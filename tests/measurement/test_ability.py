@@ -381,6 +381,9 @@ def test_a_fall_counts_above_a_tenth_of_the_distance_from_chance():
     then, same, lost = ability("1" * 200), ability("1" * 198 + "00"), ability("1" * 150 + "0" * 50)
     assert why_less_able([same], [then]) == ""
     assert "fell by 0.25" in why_less_able([lost], [then])
+    assert why_less_able([lost], [then], {"word-order": 0.05}) == why_less_able([lost], [then])
+    assert why_less_able([lost], [then], {"word-order": 0.1}) == ""  # 1.96 * sqrt(2) * .1 = .28
+    assert why_less_able([ability(["1" * 150 + "0" * 50] * 2)], [ability(["1" * 200] * 2)], {"word-order": 0.1})
     assert why_less_able([lost], []) == ""
     assert why_less_able([lost], [replace(then, digest="others")]) == ""
 

@@ -59,7 +59,7 @@ def test_repr_says_why_there_is_no_value_and_keeps_notes_in_one_line(whole):
     first, _, third = repr(m).splitlines()
     assert "aggregate_bias has no value (no cases); neutral 0" in first
     assert third.startswith("notes: one two; xxx")
-    assert third.endswith(" ...") and len(third) < 320
+    assert third.endswith("...") and len(third) < 320
     assert "(no interval)" in repr(replace(whole, intervals=dict.fromkeys(whole.values)))
 
 

@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from pytest_genderbias.models import first_import
-from pytest_genderbias.models.first_import import uncollected_imports
+from pytest_genderbias.models import source
+from pytest_genderbias.models.source import uncollected_imports
 from pytest_genderbias.suites.registry import FAMILIES
 
 _RUN = """
@@ -26,7 +26,7 @@ assert measured.values["aggregate_bias"] is not None
 start = "pytest_genderbias.suites.families."
 families = [name.removeprefix(start) for name in sys.modules if name.startswith(start) and "shared" not in name]
 assert families == ["lm_occupation"], families
-unused = {"torch", "transformers", "scipy.stats", "scipy.optimize", "pandas", "pytest_genderbias.scoring.candidate_scores"} & set(sys.modules)
+unused = {"torch", "transformers", "scipy.stats", "scipy.optimize", "pandas", "pytest_genderbias.scoring.text_vectors"} & set(sys.modules)
 assert not unused, unused
 """
 
@@ -46,17 +46,17 @@ def test_families_are_found_by_their_names() -> None:
 
 
 def test_the_collector_pauses_for_the_first_import_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_import, "_LAST", "a module that nobody imports")
+    monkeypatch.setattr(source, "_LAST_IMPORTED", "a module that nobody imports")
     assert gc.isenabled()
     with uncollected_imports():
         assert not gc.isenabled()
     with pytest.raises(KeyError), uncollected_imports():
         _ = FAMILIES["nil"]
     assert gc.isenabled()
-    monkeypatch.setattr(first_import, "_LAST", "sys")
+    monkeypatch.setattr(source, "_LAST_IMPORTED", "sys")
     with uncollected_imports():
         assert gc.isenabled()
-    monkeypatch.setattr(first_import, "_LAST", "a module that nobody imports")
+    monkeypatch.setattr(source, "_LAST_IMPORTED", "a module that nobody imports")
     gc.disable()
     try:
         with uncollected_imports():

@@ -22,8 +22,8 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import BiasWarning, ModelError, NotApplicableError, ScoreError, SettingError
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.models.loading import inspect
-from pytest_genderbias.models.number_format import slow_format
 from pytest_genderbias.models.objects import wrap_object
+from pytest_genderbias.models.plain_tensors import slow_format
 from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import ALIASES, DEMOS, parse_spec, parse_specs

@@ -19,7 +19,6 @@ from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models import quantised
 from pytest_genderbias.models.fingerprint import fingerprint_network
 from pytest_genderbias.models.objects import wrap_network
 
@@ -145,7 +144,7 @@ def with_method(folder: Path, settings: object) -> Path:
 def test_the_library_that_the_weights_need_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, settings: dict[str, object], packages: str
 ) -> None:
-    monkeypatch.setattr(quantised, "find_spec", lambda name: None)
+    monkeypatch.setattr("pytest_genderbias.models.config.find_spec", lambda name: None)
     folder = with_method(tmp_path / "model", settings)
     with pytest.raises(
         ModelError,

@@ -17,13 +17,11 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.inference import read_inference
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.papers.config import PaperConfig, RunConfig
-from pytest_genderbias.papers.kinds import kind_named
-from pytest_genderbias.papers.kinds.outcome import Outcome
+from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.kinds.resilience import _figures_at
-from pytest_genderbias.papers.making import check_run, make_run, make_runs
-from pytest_genderbias.papers.places import Places, placed
+from pytest_genderbias.papers.making import check_run, kind_named, make_run, make_runs
+from pytest_genderbias.papers.places import Places, balanced_biographies, bold_sentences, first_snli_pairs, placed
 from pytest_genderbias.papers.stored import StoredFigure, read_run, read_runs, write_run
-from pytest_genderbias.papers.texts import balanced_biographies, bold_sentences, first_snli_pairs
 from pytest_genderbias.suites.families.shared.labelled import read_table
 
 MODEL, SUITE = "demo-mlm", {"suite": "lm-occupation", "limit": 64}

@@ -14,13 +14,10 @@ from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_m
 from pytest_genderbias.papers import config
 from pytest_genderbias.papers.claims import DIFFERS, judge_claims
 from pytest_genderbias.papers.config import NEAR, PAPER, SMALL, RunConfig, load_paper, load_table, overlaid, paper_names
-from pytest_genderbias.papers.kinds import KINDS
-from pytest_genderbias.papers.making import is_of
-from pytest_genderbias.papers.papers_page import minutes_of, page_text
-from pytest_genderbias.papers.places import Places, names_in, placed, without_paths
-from pytest_genderbias.papers.shown import claim_in_words, figure_rows, verdict_in_words
+from pytest_genderbias.papers.making import KINDS, is_of
+from pytest_genderbias.papers.places import TEXTS, Places, names_in, placed, without_paths
+from pytest_genderbias.papers.shown import claim_in_words, figure_rows, minutes_of, page_text, verdict_in_words
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, read_runs
-from pytest_genderbias.papers.texts import TEXTS
 from pytest_genderbias.suites.suite import load_suite
 
 ROOT = Path(__file__).resolve().parents[2]

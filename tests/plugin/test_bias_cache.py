@@ -60,19 +60,24 @@ def test_info_shows_suites_and_models_and_runs_nothing(cached: pytest.Pytester) 
     add(cache, "c", used=noon, about={**ABOUT, "model": "n", "cases": 6})
     add(cache, "d", used=noon, about={**ABOUT, "suite": "sts-gender"})
     add(cache, "e", used=noon, about=None)
-    add(cache, "f", used=noon, about={**ABOUT, "model": "\x1b[31mred\r\n\u202eb" + "x" * 100})
+    add(cache, "f", used=noon, about={**ABOUT, "model": "\x1b[31mred\r\n\u202eb" + "x" * 300})
     result = cached.runpytest(*INFO, *WORKERS)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
             f"score cache: {cache}",
             "6 entries, * kB (bounded to 10.0 GB at the end of a run)",
-            "suite * model * entries * size * cases * last used",
-            r"nli-occupation * \x1b[[]31mred\r\n\u202ebxxx*...  *1 * bytes * 6 of 2,000  2026-01-02 12:00",
-            "nli-occupation * m * 2 * bytes * 12  2026-01-02 12:00",
-            "nli-occupation * n * 1 * bytes * 6  2026-01-02 12:00",
-            "sts-gender * m * 1 * bytes * 6 of 2,000  2026-01-02 12:00",
-            "unknown * unknown * 1 * bytes * unknown  2026-01-02 12:00",
+            r"  nli-occupation  \x1b[[]31mred*",
+            r"*xxx...",
+            "    entries 1; size * bytes; cases 6 of 2,000; last used 2026-01-02 12:00",
+            "  nli-occupation  m",
+            "    entries 2; size * bytes; cases 12; last used 2026-01-02 12:00",
+            "  nli-occupation  n",
+            "    entries 1; size * bytes; cases 6; last used 2026-01-02 12:00",
+            "  sts-gender  m",
+            "    entries 1; size * bytes; cases 6 of 2,000; last used 2026-01-02 12:00",
+            "  unknown  unknown",
+            "    entries 1; size * bytes; cases unknown; last used 2026-01-02 12:00",
         ],
         consecutive=False,
     )

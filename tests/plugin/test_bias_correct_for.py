@@ -1,4 +1,4 @@
-"""``--bias-correct-for``: the comparisons that a verdict is corrected for."""
+"""``bias_correct_for``: the comparisons that a verdict is corrected for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ gates:
 """
 
 
-@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["--bias-correct-for=none"], [1] * 3), (["--bias-correct-for=9"], [9] * 3)])  # fmt: skip
+@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["-obias_correct_for=none"], [1] * 3), (["-obias_correct_for=9"], [9] * 3)])  # fmt: skip
 def test_the_flag_holds_for_gate_files_flags_and_python(
     jobs: pytest.Pytester, flag: list[str], tests: list[int]
 ) -> None:

@@ -1,4 +1,4 @@
-"""``--bias-executor``, ``bias_ray`` and ``bias_workers``: where cases are scored."""
+"""``bias_executor``, ``bias_ray`` and ``bias_workers``: where cases are scored."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RUN = ("--bias-model=m=demo-nli", "--bias-suite=nli-occupation", "--bias-limit=2
 
 
 def test_the_process_is_the_default(project: pytest.Pytester) -> None:
-    project.runpytest(*RUN, "--bias-executor=process", "--bias-json=r.json").assert_outcomes(passed=1)
+    project.runpytest(*RUN, "-obias_executor=process", "--bias-json=r.json").assert_outcomes(passed=1)
     (measurement,) = json.loads(project.path.joinpath("r.json").read_text())["measurements"]
     assert not any("Ray" in note for note in measurement["notes"])
 
@@ -22,7 +22,7 @@ def test_the_process_is_the_default(project: pytest.Pytester) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--bias-executor=dask"], "--bias-executor: expected one of process, ray, got 'dask'"),
+        (["-obias_executor=dask"], "bias_executor: expected one of process, ray, got 'dask'"),
         (
             ["-obias_ray=auto"],
             "bias_ray: 'auto' does not say which cluster is meant; expected 'local', or HOST:PORT *",
@@ -46,16 +46,14 @@ def test_ray_that_is_missing_is_a_usage_error_that_names_the_extra(
     project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(flag_values, "find_spec", lambda name: None)
-    result = project.runpytest(*RUN, "--bias-executor=ray")
+    result = project.runpytest(*RUN, "-obias_executor=ray")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    result.stderr.fnmatch_lines(
-        ["ERROR: --bias-executor: needs the package ray; *'./pytest-genderbias?ray?' (a clone*"]
-    )
+    result.stderr.fnmatch_lines(["ERROR: bias_executor: needs the package ray; *'./pytest-genderbias?ray?' (a clone*"])
 
 
 def test_an_old_address_fails_the_test_in_one_line(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(flag_values, "find_spec", lambda name: True)
-    result = project.runpytest(*RUN, "--bias-executor=ray", "-obias_ray=127.0.0.1:1")
+    result = project.runpytest(*RUN, "-obias_executor=ray", "-obias_ray=127.0.0.1:1")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["ExecutorError: no Ray cluster answers at 127.0.0.1:1 *"])
     result.stdout.no_fnmatch_line("*Traceback*")
@@ -69,7 +67,7 @@ def test_workers_of_ray_give_the_figures_of_the_process(project: pytest.Pytester
     project.runpytest(*RUN, suites, "--bias-json=process.json").assert_outcomes(passed=2)
     ways = {"ray": (), "xdist": WORKERS}
     for name, processes in ways.items():
-        ray = project.runpytest_subprocess(*RUN, suites, "--bias-executor=ray", f"--bias-json={name}.json", *processes)
+        ray = project.runpytest_subprocess(*RUN, suites, "-obias_executor=ray", f"--bias-json={name}.json", *processes)
         ray.assert_outcomes(passed=2)
         ray.stdout.no_fnmatch_line("*raylet*")
         ray.stderr.no_fnmatch_line("*raylet*")

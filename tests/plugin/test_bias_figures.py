@@ -69,7 +69,8 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
     project.makeconftest("""
         import numpy as np
         import pytest
-        from pytest_genderbias.reports.figures import built, runs
+        from pytest_genderbias.reports import pictures
+        from pytest_genderbias.reports.figures import runs
 
         patch = pytest.MonkeyPatch()
 
@@ -77,7 +78,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
             np.linalg.inv(np.zeros((2, 2)))
 
         def pytest_configure():
-            patch.setitem(built.BUILDERS, "nli", broken)
+            patch.setitem(pictures.BUILDERS, "nli", broken)
             patch.setattr(runs, "models", broken)
 
         def pytest_unconfigure():

@@ -11,7 +11,8 @@ from support.small_projects import GATES, model
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.plugin.flag_values import as_is
-from pytest_genderbias.plugin.options import FLAGS, Settings
+from pytest_genderbias.plugin.flags import FLAGS
+from pytest_genderbias.plugin.options import Settings
 from pytest_genderbias.plugin.outputs import Output, write_files, write_outputs
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, read_report
 
@@ -104,8 +105,8 @@ def test_a_file_that_is_no_report_is_refused_in_one_line(tmp_path: Path, content
 def test_other_files_are_written_though_one_cannot_be(tmp_path: Path) -> None:
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
     broken, whole = (
-        Output("json", "json_report:write_json", as_is, flagged=True),
-        Output("runs", "json_report:write_json", as_is, flagged=True),
+        Output("json", "run_report:write_json", as_is, flagged=True),
+        Output("runs", "run_report:write_json", as_is, flagged=True),
     )
     settings = Settings(**dict.fromkeys(FLAGS) | {"json": tmp_path, "runs": tmp_path / "whole.json"})  # type: ignore[arg-type]
     ended, [trouble] = write_outputs(report, settings, (broken, whole))
@@ -121,7 +122,7 @@ def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
         raise TypeError("Invalid arguments to set_clip_path\x1b[2J")
 
     monkeypatch.setattr("pytest_genderbias.reports.json_schema.write_schema", write, raising=False)
-    broken, whole = Output("json", "json_schema:write_schema", as_is), Output("runs", "json_report:write_json", as_is)
+    broken, whole = Output("json", "json_schema:write_schema", as_is), Output("runs", "run_report:write_json", as_is)
     report = RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"))
     [trouble] = write_files(report, [(broken, tmp_path / "a"), (whole, tmp_path / "whole.json")])
     assert trouble.startswith(f"--to: {tmp_path / 'a'} was not written, through an error in {__file__}:")
@@ -130,8 +131,8 @@ def test_an_error_of_a_library_that_writes_costs_its_own_file_only(
 
 
 def test_a_missing_package_is_named_before_the_run() -> None:
-    assert Output("json", "json_report:write_json", as_is, package="no_such_package").lacks_package
-    assert not Output("json", "json_report:write_json", as_is, package="json").lacks_package
+    assert Output("json", "run_report:write_json", as_is, package="no_such_package").lacks_package
+    assert not Output("json", "run_report:write_json", as_is, package="json").lacks_package
 
 
 def test_each_test_has_its_outcome_place_and_time(project: pytest.Pytester) -> None:

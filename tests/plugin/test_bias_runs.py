@@ -16,7 +16,7 @@ def test_a_named_folder_is_used_and_kept(project: pytest.Pytester) -> None:
 
 
 def test_without_it_the_folder_is_the_owner_s_alone_and_is_removed(project: pytest.Pytester) -> None:
-    config = project.parseconfigure()
+    config = project.parseconfigure("--bias-seed=1")
     folder = runs_folder(config)
     assert folder.is_dir() and folder.stat().st_mode & 0o777 == 0o700 and runs_folder(config) == folder
     config._ensure_unconfigure()

@@ -10,8 +10,9 @@ import pytest
 from pytest_genderbias.gates.margin import Margin
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
-from pytest_genderbias.plugin.flags import Flag, Origin, RepeatableFlag, Switch
-from pytest_genderbias.plugin.options import FLAGS, SETTINGS, Settings
+from pytest_genderbias.plugin.flag_values import Origin
+from pytest_genderbias.plugin.flags import FLAGS
+from pytest_genderbias.plugin.options import Settings, read_settings
 
 ORIGIN = Origin("bias_cache_size", Path(), Path())
 NO_INI = {
@@ -76,7 +77,7 @@ def ray_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def settings_of(pytester: pytest.Pytester, *arguments: str) -> Settings:
-    return pytester.parseconfigure(*arguments).stash[SETTINGS]
+    return read_settings(pytester.parseconfigure(*arguments))
 
 
 def expected(field: str, folder: Path) -> object:
@@ -99,8 +100,9 @@ def test_every_setting_is_a_declared_flag_with_help() -> None:
     for flag in FLAGS.values():
         assert flag.name.startswith("--bias-" if flag.is_typed_by_name else "bias_") and flag.help
         assert flag.is_typed_by_name or flag.has_ini
-        assert isinstance(flag, Switch) == (flag.metavar == "")
+        assert not (flag.is_switch and (flag.repeatable or flag.default))
     assert {flag.name for flag in FLAGS.values() if not flag.has_ini} == NO_INI
+    assert sum(flag.is_typed_by_name for flag in FLAGS.values()) <= 25, "make a rare setting a key of the ini file"
 
 
 @pytest.mark.parametrize("without", APART)
@@ -110,9 +112,9 @@ def test_every_flag_reaches_the_settings(pytester: pytest.Pytester, without: set
         flag = FLAGS[field]
         if not flag.is_typed_by_name:
             continue
-        values = text.split() if isinstance(flag, RepeatableFlag) else [text]
+        values = text.split() if flag.repeatable else [text]
         if field not in without:
-            arguments += [flag.name] if isinstance(flag, Switch) else [f"{flag.name}={value}" for value in values]
+            arguments += [flag.name] if flag.is_switch else [f"{flag.name}={value}" for value in values]
     settings, untouched = settings_of(pytester, *arguments), settings_of(pytester)
     for field in EXAMPLES.keys() - without - {name for name, flag in FLAGS.items() if not flag.is_typed_by_name}:
         assert plain(getattr(settings, field)) == expected(field, pytester.path), field
@@ -132,8 +134,7 @@ def test_every_ini_key_reaches_the_settings(pytester: pytest.Pytester, without: 
 def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
     shown = pytester.runpytest("--help").stdout.str()
     assert "bias regression tests" in shown
-    listed: list[Flag] = list(FLAGS.values())
-    for flag in listed:
+    for flag in FLAGS.values():
         typed = f"  --{flag.ini_key.replace('_', '-')}{f'={flag.metavar}' if flag.metavar else ''}"
         assert (typed in shown) == flag.is_typed_by_name
         if flag.has_ini:
@@ -141,21 +142,22 @@ def test_help_lists_every_flag_and_ini_key(pytester: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    ("argument", "meant"),
+    ("argument", "hint"),
     [
-        ("--bias-modle=m", "--bias-model"),
-        ("--bias-sute=weat", "--bias-suite"),
-        ("--bias-resaon=new data", "--bias-reason"),
+        ("--bias-modle=m", "did you mean --bias-model?"),
+        ("--bias-sute=weat", "did you mean --bias-suite?"),
+        ("--bias-resaon=new data", "did you mean --bias-reason?"),
         ("--bias_json=x", ""),
         ("--bias-own=1", ""),
+        ("--bias-executor=ray", "for one run write -o bias_executor=ray"),
+        ("--bias-variance", "for one run write -o bias_variance=true"),
     ],
 )
-def test_a_misspelt_flag_names_the_one_that_is_meant(pytester: pytest.Pytester, argument: str, meant: str) -> None:
+def test_a_misspelt_flag_names_the_one_that_is_meant(pytester: pytest.Pytester, argument: str, hint: str) -> None:
     pytester.makeconftest("def pytest_addoption(parser): parser.addoption('--bias-modell')")
     result = pytester.runpytest(argument)
     assert result.ret == pytest.ExitCode.USAGE_ERROR
-    hint = f"; did you mean {meant}?" if meant else ""
-    result.stderr.fnmatch_lines([f"*unrecognized arguments: {argument}{hint}*"])
+    result.stderr.fnmatch_lines([f"*unrecognized arguments: {argument}{'; *' if hint else ''}{hint}*"])
     assert pytester.runpytest("--bias-modell=x").ret == pytest.ExitCode.NO_TESTS_COLLECTED
 
 

@@ -20,7 +20,7 @@ import pytest
 from support.small_projects import WORKERS
 
 from pytest_genderbias.mitigation.methods import registry
-from pytest_genderbias.recipes.progress_bars import show_steps
+from pytest_genderbias.recipes.trainer import show_steps
 
 MODEL = "--bias-model=m=demo-lm"
 #: A recipe that trains nothing, notes each training in a file, and adds some noise by the seed. Its perplexity is a

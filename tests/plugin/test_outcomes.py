@@ -114,7 +114,7 @@ def test_the_policy_holds_in_fixtures_and_threads(jobs: pytest.Pytester, place: 
     result = jobs.runpytest(model(jobs, "good"), f"--bias-json={report}")
     result.assert_outcomes(passed=1)
     assert rows(report) == [("unchanged", 2, False), ("within", 1, False)]
-    result = jobs.runpytest(model(jobs, "worse"), "--bias-correct-for=7", f"--bias-json={report}")
+    result = jobs.runpytest(model(jobs, "worse"), "-obias_correct_for=7", f"--bias-json={report}")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert rows(report) == [("unchanged", 7, False), ("over_limit", 1, True)]
 

@@ -23,19 +23,20 @@ from pytest_genderbias.mitigation import judge_reduction, make_method, make_reci
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.words.matching import moved_span, replace_spans
 from pytest_genderbias.models.saving import save_model
-from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, _spans
-from pytest_genderbias.recipes.coreference_rows import make_row, read_coreference_rows
+from pytest_genderbias.recipes.coreference import CoreferenceTuning, _clusters, make_row, read_coreference_rows
 from pytest_genderbias.recipes.edge_probing import EdgeProbing
-from pytest_genderbias.recipes.networks.span_scorer import (
+from pytest_genderbias.recipes.networks.mention_scorers import (
     SpanCoreferenceConfig,
     SpanCoreferenceModel,
     antecedent_loss,
 )
 from pytest_genderbias.recipes.recipe import Training
-from pytest_genderbias.scoring.span_coreference import DocumentReader, SpanScores, batch_of, pair_scores
+from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.scoring.span_coreference import DocumentReader, batch_of, pair_scores
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters
 from pytest_genderbias.suites.cases import TextCases
+from pytest_genderbias.suites.query import CoreferenceScores
 from pytest_genderbias.suites.suite import load_suite
 
 COLUMNS = Columns(("text",), mentions="mentions")
@@ -59,7 +60,7 @@ def trained(recipe, tiny_model, tmp_path_factory):
 
 def documents_of(model, rows, longest=None):
     reader = DocumentReader(model.backend.tokenizer, longest)
-    return [reader.read(row["text"], _spans(row)) for row in rows]
+    return [reader.read(row["text"], [(start, end) for start, end, *_ in row["mentions"]]) for row in rows]
 
 
 def conll(folder, documents):
@@ -117,7 +118,7 @@ def scores_by_loops(model, row):
         return float(weights[f"{part}.3.weight"][0] @ inner + weights[f"{part}.3.bias"][0])
 
     vectors = []
-    for start, end in _spans(row):
+    for start, end, *_ in row["mentions"]:
         own = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
         attention = np.exp([weights["attention.weight"][0] @ hidden[i] + weights["attention.bias"][0] for i in own])
         head = sum(w * hidden[i] for w, i in zip(attention / attention.sum(), own, strict=True))
@@ -212,7 +213,7 @@ def test_suites_measure_the_checkpoint_by_its_own_scores(trained, shared_data):
     row = make_row(text, [(span, 0) for span in places], lambda a, b: True, "d")
     (table,) = pair_scores(trained.backend, documents_of(trained, [row]))
     cases = TextCases([(text,), (text,)], [tuple(places), (places[1], places[0], places[2])])
-    scores = SpanScores(cases, trained, None).score(np.arange(2))
+    scores = make_scorer(cases, CoreferenceScores(2, "own"), trained, None).score(np.arange(2))
     np.testing.assert_allclose(scores, [[table[2, 0], table[2, 1]], [table[2, 1], table[2, 0]]], atol=1e-6)
 
 
@@ -341,7 +342,7 @@ def test_long_documents_are_read_in_segments(tiny_model, recipe, tmp_path):
     assert len(document.segments) > 2 and max(map(len, document.segments)) <= 40 and document.is_read.all()
     for (segment, first, last), (*_, word, _) in zip(document.mentions, rows.training[0]["mentions"], strict=True):
         assert tokenizer.decode(document.segments[segment][first : last + 1]).replace(" ", "") == word
-    (cut,) = (DocumentReader(tokenizer, 40).read(row["text"].replace("\n", " "), _spans(row)) for row in rows.training[:1])  # fmt: skip
+    (cut,) = (DocumentReader(tokenizer, 40).read(row["text"].replace("\n", " "), [(start, end) for start, end, *_ in row["mentions"]]) for row in rows.training[:1])  # fmt: skip
     assert 0 < cut.is_read.sum() < 6
     batch = batch_of([cut, document], 0)
     assert batch["mentions"].shape == (2, 6, 2) and (batch["mentions"][0, cut.is_read.sum() :] == -1).all()

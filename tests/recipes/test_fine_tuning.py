@@ -26,11 +26,11 @@ from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.hidden_layers import HOOKED
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.saving import copied, with_network
-from pytest_genderbias.recipes.fine_tuning import ClassifierTuning, InferenceTuning, SimilarityTuning
+from pytest_genderbias.recipes.classification import ClassifierTuning, hold_out, some_rows, take_out
+from pytest_genderbias.recipes.fine_tuning import InferenceTuning, SimilarityTuning
 from pytest_genderbias.recipes.heads import is_of_head, with_head
-from pytest_genderbias.recipes.held_out import hold_out, some_rows, take_out
 from pytest_genderbias.recipes.recipe import Training
-from pytest_genderbias.recipes.training_examples import TokenisedRows, order_by_length
+from pytest_genderbias.recipes.trainer import TokenisedRows, order_by_length
 
 FEW = {"batch_size": 4, "epochs": 2, "learning_rate": 1e-2, "max_length": 32}
 

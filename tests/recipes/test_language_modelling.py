@@ -19,9 +19,9 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.mitigation import make_method, make_recipe
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
+from pytest_genderbias.recipes.heads import head_at_labels, renew_vocabulary_head
 from pytest_genderbias.recipes.language_modelling import _Masking, _Schedule, _streams
 from pytest_genderbias.recipes.recipe import Training
-from pytest_genderbias.recipes.vocabulary_head import head_at_labels, renew_vocabulary_head
 
 NAMES = ["nurse", "baker", "doctor", "teacher", "farmer", "lawyer", "engineer"]
 

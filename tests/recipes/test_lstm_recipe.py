@@ -16,7 +16,7 @@ from pytest_genderbias.mitigation.harness.run import mitigate
 from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.device import on_device
+from pytest_genderbias.recipes.heads import on_device
 from pytest_genderbias.recipes.lstm import (
     PAIR_LISTS,
     Blocks,

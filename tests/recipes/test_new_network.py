@@ -14,7 +14,7 @@ from support.tiny_checkpoints import CAUSAL, MASKED, make_network
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation import make_method, make_recipe, mitigate
-from pytest_genderbias.recipes.new_network import new_network
+from pytest_genderbias.recipes.heads import new_network
 from pytest_genderbias.recipes.recipe import Training
 
 

@@ -11,7 +11,7 @@ from scipy import stats
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.mitigation.harness.agreement import AgreementPoint, BiasFigure, agreement
 from pytest_genderbias.reports import figures
-from pytest_genderbias.reports.figures.agreement_points import agreement as agreement_picture
+from pytest_genderbias.reports.figures.studies import agreement as agreement_picture
 from pytest_genderbias.reports.picture import KINDS, Picture
 
 INTRINSIC, EXTRINSIC = BiasFigure("ceat", "combined_effect_size", "p_value"), BiasFigure("bios", "tpr_gap_sum")

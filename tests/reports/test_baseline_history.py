@@ -10,7 +10,7 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.facts import read_facts
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.wording import Paragraph
-from pytest_genderbias.reports.baseline_history import baseline_history
+from pytest_genderbias.reports.run_verdict import baseline_history
 
 TODAY = datetime.date(2026, 11, 22)
 

@@ -9,9 +9,8 @@ import matplotlib
 import pytest
 from support.answered_suites import make_case, measurement_of
 
-from pytest_genderbias.reports.figures.drawing import draw, png
-from pytest_genderbias.reports.figures.palette import PALETTE, css
-from pytest_genderbias.reports.figures.svg import svg
+from pytest_genderbias.reports.figures.drawing import PALETTE, css, draw, png
+from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.pictures import Axis, Panel, Picture, Series, pictures_of
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -8,7 +8,7 @@ from urllib.parse import unquote
 
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
-from pytest_genderbias.reports.github import annotation_lines, append_summary
+from pytest_genderbias.reports.markdown import annotation_lines, append_summary
 from pytest_genderbias.reports.run_report import FinishedTest
 
 

@@ -13,7 +13,7 @@ from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.chance import chance_of
+from pytest_genderbias.reports.fields import chance_of
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null

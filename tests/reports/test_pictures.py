@@ -14,9 +14,8 @@ from support.answered_suites import CASES, make_case, measurement_of
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.reports.figures.built import BUILDERS
 from pytest_genderbias.reports.picture import KINDS, MARKS
-from pytest_genderbias.reports.pictures import Picture, Series, pictures_of
+from pytest_genderbias.reports.pictures import BUILDERS, Picture, Series, pictures_of
 from pytest_genderbias.suites.registry import FAMILIES
 
 #: Cases of families, and the kinds of their pictures.

@@ -10,9 +10,8 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, read_facts
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
 from pytest_genderbias.gates.wording import Paragraph
-from pytest_genderbias.reports.json_report import write_json
 from pytest_genderbias.reports.overview import overview
-from pytest_genderbias.reports.run_report import RunInfo, RunReport
+from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 from pytest_genderbias.reports.run_tables import comparison_cells, comparison_notes, reduction_rows
 
 JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n")

@@ -19,10 +19,10 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.resilience import Resilience
-from pytest_genderbias.reports.figures import runs, training
+from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.picture import Picture, Series
-from pytest_genderbias.reports.run_pictures import pictures_of_history, pictures_of_run
+from pytest_genderbias.reports.pictures import pictures_of_history, pictures_of_run
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.suites.registry import FAMILIES
@@ -167,21 +167,21 @@ def test_trainings_are_drawn_with_their_performance() -> None:
         "one": [entry(0, 0.1, 900.0), entry(10, None, 90.0), entry(20, 0.3, 9.0)],
         "two": [entry(0, 0.2, 800.0)],
     }
-    picture = training.along_training(histories, "s/x")
+    picture = studies.along_training(histories, "s/x")
     bias, performance = picture.panels
     assert bias.series[0].y == (0.1, None, 0.3)
     assert performance.y.label == "perplexity"
     assert performance.y.log
     assert "one 0.1 to 0.3; two 0.2 to 0.2. perplexity: 900 to 9; 800 to 800." in picture.alt
     with pytest.raises(UnknownNameError, match="'s/y' was not measured; there are s/x"):
-        training.along_training(histories, "s/y")
+        studies.along_training(histories, "s/y")
 
 
 def test_resilience_is_drawn_by_step_and_by_frozen_part() -> None:
     about = {"x": FAMILIES["nli"].plain_statistics()["net_neutral"]}
     steps = {"after": {100: entry(100, 0.9, 1.0), 0: entry(0, 0.8, 1.0)}, "before": {0: entry(0, 0.5, 1.0), 100: entry(100, 0.4, 1.0)}}  # fmt: skip
     frozen = {side: {"nothing": curve[100], 1: curve[0]} for side, curve in steps.items()}
-    picture = training.resilience(Resilience("s", about, steps, frozen, {}))
+    picture = studies.resilience(Resilience("s", about, steps, frozen, {}))
     by_step, by_frozen = picture.panels
     assert by_step.x.words == ("0", "100")
     assert [(s.name, s.y) for s in by_step.series] == [("before", (0.5, 0.4)), ("after", (0.8, 0.9))]

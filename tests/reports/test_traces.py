@@ -35,7 +35,7 @@ def test_a_row_says_how_far_a_value_has_come_and_what_is_allowed() -> None:
         "last": "0.35", "change": "0.1 worse", "allowed": "baseline 0.3 + 0.02, anchor 0.25, at most 0.5", "verdict": "worse",
     }  # fmt: skip
     assert row(trace(0.25))["change"] == ""
-    assert row(trace(0.25, 0.25))["change"] == "none"
+    assert row(trace(0.25, 0.25))["change"] == "no change"
     assert row(trace(0.25, None))["last"] == "-"
     assert row(trace(0.5, 0.25, direction="lower", neutral=1.0))["change"] == "0.25 worse"
     assert row(trace(-0.5, 0.25, direction="away"))["change"] == "0.25 better"

@@ -17,6 +17,7 @@ from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableErr
 from pytest_genderbias.models.objects import wrap_network, wrap_object
 from pytest_genderbias.scoring import edge_probe
 from pytest_genderbias.scoring.edge_training import split_documents, train_head
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared import coreference_training as module
@@ -247,7 +248,9 @@ CASES = TextCases(
 
 
 def scorer(model, training, cache=None, seed=0, cases=CASES):
-    return edge_probe.make(cases, CoreferenceScores(2, "edge-probe", training, seed), model, None, cache)
+    return make_scorer(
+        cases, CoreferenceScores(len(cases.spans[0]) - 1, "edge-probe", training, seed), model, None, cache
+    )
 
 
 def scores(*args, **kwargs):

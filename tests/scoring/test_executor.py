@@ -188,7 +188,7 @@ def test_a_window_that_ends_worker_after_worker_is_named(nli, monkeypatch):
     lethal = Unreliable(2, spoil=lambda s: Scored(s.window, lost="exit code 137") if s.window.start == 128 else s)
     with pytest.raises(
         ScoreError,
-        match=r"^nli on m, cases 129 to 192 of its random order: 5 workers .* exit code 137; .*--bias-batch-tokens",
+        match=r"^nli on m, cases 129 to 192 of its random order: 5 workers .* exit code 137; .*bias_batch_tokens",
     ):
         run(nli, lethal)
     assert lethal.submitted.count(Window(128, 192)) == MOST_LOSSES

@@ -37,7 +37,7 @@ SUITES = {
     "winogender-chat": ("winogender-chat", 45, {}),
     "nli-occupation": ("nli-occupation", 8, {}),
 }
-_CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_chat", "winogender_chat", "shared.inference_chat")
+_CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_pronouns", "winogender_pronouns", "shared.inference_chat")
 
 
 @pytest.fixture(scope="module")

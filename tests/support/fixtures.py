@@ -23,6 +23,7 @@ from support.wide_suites import CLASSIFIERS, write_suites
 
 from pytest_genderbias import load_model
 from pytest_genderbias.models.loading import KINDS
+from pytest_genderbias.models.spec import ENGINES
 from pytest_genderbias.plugin import run_info  # noqa: F401 - each in-process run would load them again
 from pytest_genderbias.plugin.doors import DOORS, door
 from pytest_genderbias.plugin.items import files, gates, reductions  # noqa: F401 - as above
@@ -30,7 +31,7 @@ from pytest_genderbias.suites.registry import FAMILIES
 
 for named in DOORS:
     door(named)
-for module in KINDS.values():
+for module in (*KINDS.values(), *(engine.module for engine in ENGINES.values())):
     import_module(f"pytest_genderbias.{module}")
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first
 # loaded inside an in-process run is another one afterwards.

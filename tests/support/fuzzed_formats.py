@@ -482,7 +482,7 @@ def _scores_meaning(path: Path) -> object:
     store.folder.mkdir(exist_ok=True)
     (store.folder / path.name).write_bytes(path.read_bytes())
     (store.folder / "about.json").write_bytes((path.parent / "about.json").read_bytes())
-    assert describe(path.parent, 1).isascii()
+    assert describe(path.parent, 1, 100).isascii()
     found = np.full_like(_SCORES, -1)
     done = store.read(found)
     return found[:done].tolist() or _SCORES.tolist()
@@ -494,7 +494,7 @@ def _about_meaning(path: Path) -> object:
     store.folder.mkdir(exist_ok=True)
     (store.folder / "0000000000-0000000006.npy").write_bytes(_score_file())
     (store.folder / "about.json").write_bytes(path.read_bytes())
-    return describe(path.parent, 1).replace(str(path.parent), "").isprintable()
+    return describe(path.parent, 1, 100).replace(str(path.parent), "").isprintable()
 
 
 # Checkpoints.

@@ -45,7 +45,7 @@ from support.verdict_texts import chdir, run_here
 from pytest_genderbias import demo, load_suite
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.mitigation.harness.file import read_mitigations
-from pytest_genderbias.plugin.options import FLAGS
+from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -28,7 +28,7 @@ from pytest_genderbias.mitigation.methods.scrubbing import scrub
 from pytest_genderbias.models.predictions import read_predictions
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, classifier_role
 from pytest_genderbias.models.vectors import read_vectors
-from pytest_genderbias.suites.families.shared.generated_texts import CountedWords
+from pytest_genderbias.suites.families.generation import CountedWords
 from pytest_genderbias.text.normal_form import KINDS, NormalText, folded, is_ignored, normal_form
 
 #: Invisible characters of each range of the kind, and some others that have no glyph.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
@@ -19,7 +19,7 @@ from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.printable import markdown_table
 
 NO_METHOD = "none"  #: the method of the models before a mitigation
 OWN_HEAD, NEW_HEAD = "before retraining", "after retraining"
@@ -181,8 +181,6 @@ class AgreementStudy:
         """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining
         (table 2).
         """
-        from tabulate import tabulate
-
         heads = list(dict.fromkeys(row.head for row in self.rows))
         cells: dict[tuple[str, str], dict[str, AgreementRow]] = {}
         for row in self.rows:
@@ -192,7 +190,7 @@ class AgreementStudy:
             [*names, *(cell for head in heads for cell in _in_cells(by_head.get(head))), _left_out(by_head.values())]
             for names, by_head in cells.items()
         ]
-        return tabulate([[escape(cell) for cell in row] for row in body], headers, tablefmt="github", disable_numparse=True)  # fmt: skip
+        return markdown_table(headers, body)
 
 
 def agreement(
@@ -247,9 +245,13 @@ def measure_points(
     """
     for method, alone in _models_of(runs):
         figures, p_values = _values(alone, intrinsic)
-        with _heads(alone, method) if new_heads else _own_head(alone) as (own, renewed):
-            own_head, _ = _values(own, extrinsics)
-            new_head = {} if renewed is None else _values(renewed, extrinsics)[0]
+        new_head: dict[str, float | None] = {}
+        if new_heads:
+            with _with_new_heads(alone, method) as renewed:  # one folder, and so the same held-out texts
+                own_head, _ = _values(replace(alone, folder=renewed.folder), extrinsics)
+                new_head, _ = _values(renewed, extrinsics)
+        else:
+            own_head, _ = _values(alone, extrinsics)
         yield AgreementPoint(method, alone.seeds[0], figures, p_values, own_head, new_head)
 
 
@@ -331,9 +333,8 @@ def _same_weights(run: MitigationRun, model: ModelOrSpec, other: ModelOrSpec) ->
     return first is not None and first == second
 
 
-@contextmanager
-def _heads(alone: MitigationRun, method: str) -> Iterator[tuple[MitigationRun, MitigationRun]]:
-    """Yield the run as it is, and with a new head. Both have one folder, and so the same held-out texts.
+def _with_new_heads(alone: MitigationRun, method: str) -> AbstractContextManager[MitigationRun]:
+    """Return a context manager that yields the run with a new head.
 
     Raises:
         SettingError: the run has no recipe that trains.
@@ -343,13 +344,7 @@ def _heads(alone: MitigationRun, method: str) -> Iterator[tuple[MitigationRun, M
             f"agreement after retraining trains new heads, and the run of {method} has no recipe that trains; give it"
             " one (recipe=...), or leave new heads out (new_heads=False)"
         )
-    with run_with_new_heads(alone) as renewed:
-        yield replace(alone, folder=renewed.folder), renewed
-
-
-@contextmanager
-def _own_head(alone: MitigationRun) -> Iterator[tuple[MitigationRun, None]]:
-    yield alone, None
+    return run_with_new_heads(alone)
 
 
 def _values(

@@ -10,36 +10,35 @@ import random
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import Plan, plan_measurement
+from pytest_genderbias.mitigation.harness.run import kept_training
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_network
-from pytest_genderbias.recipes.recipe import Performance
+from pytest_genderbias.recipes.recipe import Performance, Recipe
 from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.numbers import format_decimals
+from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
-    from transformers import (
-        PreTrainedModel,
-        PreTrainedTokenizerBase,
-        TrainerControl,
-        TrainerState,
-        TrainingArguments,
-    )
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, TrainerCallback, TrainerControl, TrainerState
 
 _LOSS, _SECONDS = "loss", "seconds"
 _BIAS, _TASK = "bias/", "task/"  #: prefixes of names in the Trainer's log
+_VERSION = 1  #: of the folder of a training; a training of another version is repeated
+LOG = "bias.jsonl"  #: the history of a training, in its folder
 _SCORING = ("limit", "seed", "batch_tokens")
 
 
@@ -126,17 +125,10 @@ class SuiteWatcher:
         """The main statistic of each suite, as ``SUITE/STATISTIC``."""
         return [f"{suite.name}/{suite.main_statistic}" for suite in self.suites]
 
-    def on_train_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        model: PreTrainedModel,
-        processing_class: PreTrainedTokenizerBase | None = None,
-        **unused: object,
-    ) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: object, **given: Any) -> None:
         """Reject suites that do not apply, continue the history of a checkpoint, and measure before the first step."""
+        model: PreTrainedModel = given["model"]
+        processing_class: PreTrainedTokenizerBase | None = given.get("processing_class")
         if self.model is None:
             if processing_class is None:
                 raise SettingError(
@@ -148,39 +140,21 @@ class SuiteWatcher:
         if self.at_start and self._is_new(state):
             self._measure(state, model, None)
 
-    def on_step_end(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **unused: object
-    ) -> None:
+    def on_step_end(self, args: object, state: TrainerState, control: TrainerControl, **given: object) -> None:
         """Request the loss at the steps that are measured."""
         if self._is_due(state):
             control.should_log = True
 
-    def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        model: PreTrainedModel,
-        logs: Mapping[str, float] | None = None,
-        **unused: object,
-    ) -> None:
+    def on_log(self, args: object, state: TrainerState, control: object, **given: Any) -> None:
         """Measure once the loss of a step is known, after the other callbacks have changed the network."""
-        if logs is not None and _LOSS in logs and self._is_due(state) and self._is_new(state):
-            self._measure(state, model, float(logs[_LOSS]))
+        logs: Mapping[str, float] = given.get("logs") or {}
+        if _LOSS in logs and self._is_due(state) and self._is_new(state):
+            self._measure(state, given["model"], float(logs[_LOSS]))
 
-    def on_train_end(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        *,
-        model: PreTrainedModel,
-        **unused: object,
-    ) -> None:
+    def on_train_end(self, args: object, state: TrainerState, control: object, **given: Any) -> None:
         """Measure after the last step, if the training ended before ``max_steps``."""
         if self.at_end and self._is_new(state):
-            self._measure(state, model, None)
+            self._measure(state, given["model"], None)
 
     def _is_due(self, state: TrainerState) -> bool:
         step = state.global_step
@@ -270,7 +244,7 @@ def __getattr__(name: str) -> type:
 
 
 @cache
-def _callback_class() -> type:
+def _callback_class() -> type[Any]:
     from transformers import TrainerCallback
 
     return type(
@@ -394,6 +368,46 @@ def read_history(path: str | Path) -> list[HistoryEntry]:
     return history
 
 
+@dataclass(frozen=True)
+class WatchedTrainings:
+    """Trainings of one recipe, measured on one suite along the way with some settings, in a folder that keeps them."""
+
+    recipe: Recipe
+    suite: Suite
+    folder: Path
+    progress: bool | Progress
+    settings: Mapping[str, object]
+
+    def watch(
+        self, start: Model, log: Path | None, every: float | Sequence[int], at_start: bool = True
+    ) -> TrainerCallback:
+        """Return the callback that measures; reject a suite that does not apply."""
+        watcher: TrainerCallback = _callback_class()(
+            self.suite, every, start, at_start=at_start, log=log, evaluate=self.recipe.evaluate, **self.settings
+        )
+        return watcher
+
+    def history(self, name: str, key: Mapping[str, object], train: Callable[[Path], object]) -> list[HistoryEntry]:
+        """Train, unless the folder has an equal training, and return what was measured along it.
+
+        Args:
+            name: begins the name of the training's folder.
+            key: what determines the training beside the recipe, the suite and the settings.
+            train: trains in the folder that it is given, with a callback that writes :data:`LOG` there.
+
+        Raises:
+            NotApplicableError: nothing was measured on the way.
+        """
+        own = {"recipe": self.recipe.settings(), "suite": self.suite.digest, "settings": self.settings}
+        folder = kept_training(self.folder, name, {"version": _VERSION, **own, **key}, train)
+        if not (folder / LOG).is_file():
+            raise NotApplicableError(
+                f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no curve"
+                " to see"
+            )
+        return read_history(folder / LOG)
+
+
 def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     """Return a markdown table of a history: step, loss, performance on the task, and statistics. Text is escaped for
     markdown.
@@ -408,8 +422,6 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     |--------|--------|--------------------------------|
     |     50 | 2.5000 |                         0.2500 |
     """
-    from tabulate import tabulate
-
     history, main = _history_and_main(watched)
     known = dict.fromkeys(name for entry in history for name in entry["values"])
     shown = list(statistics) or main or list(known)
@@ -417,14 +429,13 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     tasks = list(dict.fromkeys(name for entry in history for name in entry["performance"]))
     rows = [
         [
-            str(entry["step"]), _figure(entry["loss"]), *(_figure(entry["performance"].get(name)) for name in tasks),
-            *(_figure(entry["values"].get(name)) for name in shown),
+            str(entry["step"]), format_decimals(entry["loss"]), *(format_decimals(entry["performance"].get(name)) for name in tasks),
+            *(format_decimals(entry["values"].get(name)) for name in shown),
         ]
         for entry in history
     ]  # fmt: skip
-    headers = [escape(name) for name in ("step", _LOSS, *tasks, *shown)]
-    right = ("right",) * len(headers)
-    return tabulate(rows, headers, tablefmt="github", disable_numparse=True, colalign=right) if rows else ""
+    headers = ["step", _LOSS, *tasks, *shown]
+    return markdown_table(headers, rows, range(len(headers)))
 
 
 def loss_association(watched: Watched, statistic: str | None = None) -> dict[str, float | int]:
@@ -476,7 +487,3 @@ def _refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
     for name in names:
         if name not in known:
             raise UnknownNameError(f"{name!r} was not measured; there are {', '.join(known) or 'no measurements'}")
-
-
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, is_dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.gates.choice import (
@@ -32,7 +32,13 @@ from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import SEEDS, MitigationRun, mitigate, mitigation_errors, seeds_of
 from pytest_genderbias.mitigation.methods.base import Method, Together
-from pytest_genderbias.mitigation.methods.registry import check_settings, resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import (
+    SomeMethod,
+    SomeRecipe,
+    check_settings,
+    resolve_method,
+    resolve_recipe,
+)
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Performance, Recipe
 from pytest_genderbias.scoring.scorer import Progress
@@ -113,27 +119,13 @@ def grid_points(method: Method, recipe: Recipe | None, grid: Grid) -> tuple[Grid
             does not fit. The message begins with the setting.
     """
     methods = method.methods if isinstance(method, Together) else (method,)
-    return tuple(
-        GridPoint(point, _method_at(methods, point, recipe), _recipe_at(recipe, point, methods))
-        for point in combinations(grid)
-    )
-
-
-def _method_at(methods: Sequence[Method], point: Mapping[str, object], recipe: Recipe | None) -> Method:
-    _check_parts([part.name for part in methods], recipe, point)
-    changed = tuple(_with_settings(part, "method", _settings_of(part.name, point)) for part in methods)
-    return changed[0] if len(changed) == 1 else Together(changed)
-
-
-def _recipe_at(recipe: Recipe | None, point: Mapping[str, object], methods: Sequence[Method]) -> Recipe | None:
-    return None if recipe is None else _with_settings(recipe, "recipe", _settings_of(recipe.name, point))
-
-
-def _settings_of(part: str, point: Mapping[str, object]) -> dict[str, object]:
-    """Return the settings of a part: what stands behind its name and a dot."""
-    return {
-        name.removeprefix(f"{part}."): value for name, value in point.items() if name.rpartition(".")[0] == part
-    }  # fmt: skip
+    made = []
+    for point in combinations(grid):
+        _check_parts([part.name for part in methods], recipe, point)
+        changed = tuple(_with_settings(part, "method", point) for part in methods)
+        at = None if recipe is None else _with_settings(recipe, "recipe", point)
+        made.append(GridPoint(point, changed[0] if len(changed) == 1 else Together(changed), at))
+    return tuple(made)
 
 
 def _check_parts(methods: Sequence[str], recipe: Recipe | None, point: Mapping[str, object]) -> None:
@@ -150,8 +142,13 @@ def _check_parts(methods: Sequence[str], recipe: Recipe | None, point: Mapping[s
             raise SettingError(f"{name} is no single setting; write the arguments of the Trainer into the recipe")
 
 
-def _with_settings(part: Part, role: str, settings: Mapping[str, object]) -> Part:
-    """Return a method or a recipe with other settings."""
+def _with_settings(part: Part, role: str, point: Mapping[str, object]) -> Part:
+    """Return a method or a recipe with the settings of a point: what stands behind its name and a dot."""
+    settings = {
+        name.removeprefix(f"{part.name}."): value
+        for name, value in point.items()
+        if name.rpartition(".")[0] == part.name
+    }
     if not settings:
         return part
     first = f"{part.name}.{next(iter(settings))}"
@@ -314,8 +311,8 @@ def seeds_to_try(
 @mitigation_errors()
 def search(
     model: str | Model | None,
-    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-    recipe: Recipe | str | Mapping[str, object] | None = None,
+    method: SomeMethod,
+    recipe: SomeRecipe | None = None,
     *,
     grid: Grid,
     best: Rule | Mapping[str, object],
@@ -366,40 +363,45 @@ def search(
     runner = runner or Runner()
     resolved = resolve_recipe(recipe, runner.data)
     plan = plan_grid(resolve_method(method), resolved, grid, best, settings, runner.suite)
-    return search_plan(
-        model, plan, seeds=seeds, choose_on=choose_on, controls=controls, folder=folder, progress=progress, runner=runner, name=name
-    )  # fmt: skip
+    base = runner.open(model) if isinstance(model, str) else model
+    on = seeds_to_try(plan, seeds, choose_on)
+    return search_plan(base, plan, on, controls, folder, progress=progress, runner=runner, name=name)
 
 
 def search_plan(
-    model: str | Model | None,
+    base: Model | None,
     plan: GridPlan,
-    *,
-    seeds: int | Sequence[int] | None,
-    choose_on: int | str | Sequence[int] | None,
+    seeds: tuple[tuple[int, ...], tuple[int, ...]],
     controls: int | None,
     folder: str | Path | None,
-    progress: bool | Progress,
-    runner: Runner,
-    name: str,
+    **how: Any,
 ) -> MitigationRun:
-    """Try the points of a plan; see :func:`search`."""
-    choosing, judging = seeds_to_try(plan, seeds, choose_on)
-    base = runner.open(model) if isinstance(model, str) else model
+    """Try the points of a plan on the seeds that choose, and return the run of the best on those that judge; see
+    :func:`search`.
+    """
+    choosing, judging = seeds
     temporary = None if folder is not None else tempfile.TemporaryDirectory(prefix="genderbias-")
     home = Path(temporary.name) if temporary is not None else Path(str(folder))
+
+    def run_of(point: GridPoint, on: Sequence[int], count: int | None) -> MitigationRun:
+        return mitigate(base, point.method, point.recipe, seeds=on, controls=count, folder=home, **how)
+
     tried, runs = [], list[MitigationRun]()
     for point in plan.points:
-        made = _MadePoint(base, point, choosing, home, progress, runner, name)
-        tried.append(made.try_out(plan, runs))
+        try:
+            run = run_of(point, choosing, 0)
+            for other in runs:
+                run.take_figures_of(other)
+            runs.append(run)
+            worse = {figure: _worse(run, plan, figure) for figure in plan.rule.within}
+            tried.append(TriedPoint(point.settings, _of_rule(run, plan), worse))
+        except (ModelError, ScoreError) as error:
+            tried.append(TriedPoint(point.settings, failure=str(error)))
     number = choose_point(tried, plan.rule)
     if number is None:
         reasons = "; ".join(f"{point}: {why_out(point, plan.rule)}" for point in tried)
         raise SettingError(f"no point of the grid can be chosen by {plan.rule}: {reasons}; widen within, or the grid")
-    chosen = plan.points[number]
-    run = mitigate(
-        base, chosen.method, chosen.recipe, seeds=judging, controls=controls, folder=home, progress=progress, runner=runner, name=name
-    )  # fmt: skip
+    run = run_of(plan.points[number], judging, controls)
     searched = replace(
         run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _workshop=(run._workshop, temporary)
     )  # fmt: skip
@@ -408,89 +410,48 @@ def search_plan(
     return searched
 
 
-@dataclass(frozen=True)
-class _MadePoint:
-    """A point of a grid, made on the seeds that choose."""
+def _of_rule(run: MitigationRun, plan: GridPlan) -> tuple[float | None, ...]:
+    """Return the rule's figure after the mitigation, by seed."""
+    values, direction = _values(run, plan, AFTER, plan.rule.figure)
+    if not split_figure(plan.rule.figure)[0]:
+        _check_direction(plan.rule, Statistic(direction, 0.0, ""))
+    return tuple(values)
 
-    base: Model | None
-    point: GridPoint
-    seeds: tuple[int, ...]
-    folder: Path
-    progress: bool | Progress
-    runner: Runner
-    name: str
 
-    def try_out(self, plan: GridPlan, earlier: list[MitigationRun]) -> TriedPoint:
-        """Make the models of the point, and return the figures that the rule needs; ``earlier`` are the runs of other
-        points, to which this one is added.
-        """
+def _worse(run: MitigationRun, plan: GridPlan, name: str) -> float | None:
+    """Return how much worse a figure is than before, as a share of its mean before; ``None`` if a value is missing, or
+    not above 0.
+    """
+    after, direction = _values(run, plan, AFTER, name)
+    if direction == "away":
+        raise SettingError(
+            f"within: {name} may be too high or too low, so that no share says how much worse it is; name another"
+            " figure"
+        )
+    before, _ = _values(run, plan, BEFORE, name)
+    known = [[value for value in values if value is not None] for values in (before, after)]
+    if len(known[0]) < len(before) or len(known[1]) < len(after) or min(known[0]) <= 0:
+        return None
+    ratio = (sum(known[1]) / len(known[1])) / (sum(known[0]) / len(known[0]))
+    return ratio - 1 if direction == "higher" else 1 - ratio
+
+
+def _values(run: MitigationRun, plan: GridPlan, side: str, figure: str) -> tuple[list[float | None], str]:
+    """Return a figure of each seed's model, and its worse direction."""
+    suite, name = split_figure(figure)
+    if suite:
+        measured = run.measure(side, plan.suites[suite], **plan.settings)
+        return [models[0].values[name] for models in measured], measured[0][0].statistics[name].direction
+    performances: list[dict[str, Performance]] = []
+    if run.recipe is not None:
         try:
-            run = mitigate(
-                self.base, self.point.method, self.point.recipe, seeds=self.seeds, controls=0, folder=self.folder, progress=self.progress,
-                runner=self.runner, name=self.name,
-            )  # fmt: skip
-            for other in earlier:
-                run.take_figures_of(other)
-            earlier.append(run)
-            figures = _Figures(run, plan)
-            values, worse = figures.of_rule(), {name: figures.worse(name) for name in plan.rule.within}
-        except (ModelError, ScoreError) as error:
-            return TriedPoint(self.point.settings, failure=str(error))
-        return TriedPoint(self.point.settings, values, worse)
-
-
-@dataclass(frozen=True)
-class _Figures:
-    """The figures of a run on the seeds that choose."""
-
-    run: MitigationRun
-    plan: GridPlan
-
-    def of_rule(self) -> tuple[float | None, ...]:
-        """Return the rule's figure after the mitigation, by seed."""
-        rule = self.plan.rule
-        values, direction = self._values(AFTER, rule.figure)
-        if not split_figure(rule.figure)[0]:
-            _check_direction(rule, Statistic(direction, 0.0, ""))
-        return tuple(values)
-
-    def worse(self, name: str) -> float | None:
-        """Return how much worse a figure is than before, as a share of its mean before; ``None`` if a value is missing,
-        or not above 0.
-        """
-        after, direction = self._values(AFTER, name)
-        if direction == "away":
-            raise SettingError(
-                f"within: {name} may be too high or too low, so that no share says how much worse it is; name another"
-                " figure"
-            )
-        before, _ = self._values(BEFORE, name)
-        known = [[value for value in values if value is not None] for values in (before, after)]
-        if len(known[0]) < len(before) or len(known[1]) < len(after) or min(known[0]) <= 0:
-            return None
-        ratio = (sum(known[1]) / len(known[1])) / (sum(known[0]) / len(known[0]))
-        return ratio - 1 if direction == "higher" else 1 - ratio
-
-    def _values(self, side: str, figure: str) -> tuple[list[float | None], str]:
-        """Return a figure of each seed's model, and its worse direction."""
-        suite, name = split_figure(figure)
-        if suite:
-            measured = self.run.measure(side, self.plan.suites[suite], **self.plan.settings)
-            return [models[0].values[name] for models in measured], measured[0][0].statistics[name].direction
-        performances = self._performances(side)
-        evaluated = list(performances[0]) if performances else []
-        if name not in evaluated:
-            raise SettingError(
-                f"the rule needs {name!r}, and the recipe evaluates {', '.join(evaluated) or 'nothing'}; a figure of a"
-                " suite is SUITE/STATISTIC"
-            )
-        return [figures[name].value for figures in performances], performances[0][name].direction
-
-    def _performances(self, side: str) -> list[dict[str, Performance]]:
-        """Return the figures of the task by seed; none without a recipe."""
-        if self.run.recipe is None:
-            return []
-        try:
-            return [models[0] for models in self.run.performance(side)]
+            performances = [models[0] for models in run.performance(side)]
         except UndefinedError as error:
             raise ScoreError(f"the figures of the task are undefined: {error}") from error
+    evaluated = list(performances[0]) if performances else []
+    if name not in evaluated:
+        raise SettingError(
+            f"the rule needs {name!r}, and the recipe evaluates {', '.join(evaluated) or 'nothing'}; a figure of a"
+            " suite is SUITE/STATISTIC"
+        )
+    return [figures[name].value for figures in performances], performances[0][name].direction

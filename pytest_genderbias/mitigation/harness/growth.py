@@ -2,44 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_type_hints
 
-import numpy as np
-
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
-from pytest_genderbias.folders import write_whole
+from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_value
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, check_every, read_history
-from pytest_genderbias.mitigation.harness.run import held_folder, seeds_of, suite_settings, train_with
+from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings, check_every
+from pytest_genderbias.mitigation.harness.run import seeds_of, suite_settings, train_with
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.recipe import Recipe, Row
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.numbers import format_mean
+from pytest_genderbias.text.printable import markdown_table
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
 
 LOSS = "loss"
 SCHEMA = 1  #: of :meth:`Growth.to_dict`
-_VERSION = 1  #: of the folder of a training; a training of another version is repeated
 _PERCENT = 100
-
-#: A method, or what stands for one: its name, a mapping of name and settings, or several; ``None`` for none.
-SomeMethod = Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]] | None
 
 
 @dataclass(frozen=True)
@@ -118,8 +110,6 @@ class Growth:
         Raises:
             UnknownNameError: the suite has no such statistic.
         """
-        from tabulate import tabulate
-
         name = statistic or self.main
         columns = {
             f"{side}: {'of the task, ' if task and figure == name else ''}{figure}": self.curve(side, figure, task)
@@ -128,11 +118,8 @@ class Growth:
         }
         places = sorted({place for curve in columns.values() for place in curve})
         headers = ["% of the training" if self.by_share else "step", *columns]
-        rows = [[f"{place:g}", *(_mean_in_words(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
-        return tabulate(
-            rows, [escape(header) for header in headers], tablefmt="github", disable_numparse=True,
-            colalign=("right",) * len(headers),
-        )  # fmt: skip
+        rows = [[f"{place:g}", *(format_mean(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
+        return markdown_table(headers, rows, range(len(headers)))
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values, which :meth:`from_dict` reads."""
@@ -189,8 +176,8 @@ class Growth:
 
 
 def growth(
-    recipe: Recipe | str | Mapping[str, object],
-    methods: Mapping[str, SomeMethod],
+    recipe: SomeRecipe,
+    methods: Mapping[str, SomeMethod | None],
     suite: str | Path | Suite,
     *,
     model: str | Model | None = None,
@@ -241,8 +228,19 @@ def growth(
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         options = {**suite_settings(task, loaded, home, settings), **settings}
-        watched = _WatchedTrainings(task, base, loaded, every, home, progress, options)
-        histories = {side: [watched.history(method, seed) for seed in numbers] for side, method in sides.items()}
+        watched, rows = WatchedTrainings(task, loaded, home, progress, options), cache(task.rows)
+
+        def history(method: Method, seed: int) -> list[HistoryEntry]:
+            def train(run: Path) -> None:
+                def watch(start: Model) -> TrainerCallback:
+                    return watched.watch(start, run / LOG, every)
+
+                train_with(task, method, base, rows(), seed, run, progress, watch)
+
+            known = {"model": base and known_by(base), "method": method.settings(), "every": every, "seed": seed}
+            return watched.history(f"growth-{task.name}-{method.settings()['method']}-{seed}", known, train)
+
+        histories = {side: [history(method, seed) for seed in numbers] for side, method in sides.items()}
     what = {
         "recipe": {"recipe": task.name, **task.settings()},
         "methods": {side: method.settings() for side, method in sides.items()},
@@ -264,58 +262,6 @@ def _check_sides(sides: Mapping[str, Method]) -> None:
             )
 
 
-@dataclass(frozen=True)
-class _WatchedTrainings:
-    """Trainings of one recipe, measured on one suite, in a folder that keeps them."""
-
-    recipe: Recipe
-    base: Model | None
-    suite: Suite
-    every: float
-    folder: Path
-    progress: bool | Progress
-    settings: Mapping[str, object]
-
-    @cached_property
-    def rows(self) -> list[Row]:
-        """The training data, read once."""
-        return self.recipe.rows()
-
-    def history(self, method: Method, seed: int) -> list[HistoryEntry]:
-        """Train, unless the folder has an equal training, and return what was measured along it."""
-        key = {
-            "version": _VERSION, "model": self.base and known_by(self.base), "recipe": self.recipe.settings(), "method": method.settings(),
-            "suite": self.suite.digest, "settings": self.settings, "every": self.every, "seed": seed,
-        }  # fmt: skip
-        text = json.dumps(key, indent=1, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        name = str(method.settings()["method"]).replace(" & ", "+")
-        run = self.folder / f"growth-{self.recipe.name}-{name}-{seed}-{digest}"
-        log = run / "bias.jsonl"
-
-        def watch(start: Model) -> TrainerCallback:
-            callback = BiasCallback(
-                self.suite,
-                every=self.every,
-                model=start,
-                log=log,
-                evaluate=self.recipe.evaluate,
-                **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
-            )
-            return cast("TrainerCallback", callback)
-
-        with held_folder(run):
-            if not (run / "model").is_dir():
-                write_whole(run / "run.json", text.encode())
-                train_with(self.recipe, method, self.base, self.rows, seed, run, self.progress, watch)
-            if not log.is_file():
-                raise NotApplicableError(
-                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no"
-                    " curve to see"
-                )
-            return read_history(log)
-
-
 def _read_entry(data: object, where: str) -> HistoryEntry:
     """Return a measurement of a history, with its types checked."""
     content, hints = read_mapping(data, where), get_type_hints(HistoryEntry)
@@ -323,16 +269,3 @@ def _read_entry(data: object, where: str) -> HistoryEntry:
         raise DataFileError(f"{where}: expected the keys {', '.join(hints)}, got {', '.join(content)}")
     entry = {name: read_value(hint, content[name], f"{where}.{name}") for name, hint in hints.items()}
     return cast(HistoryEntry, entry)
-
-
-def _mean_in_words(by_seed: Sequence[float | None]) -> str:
-    """Return the mean over seeds, and the standard deviation if there are several.
-
-    >>> _mean_in_words([0.25, 0.5, None]), _mean_in_words([0.25]), _mean_in_words([])
-    ('0.3750 (0.1768)', '0.2500', '-')
-    """
-    known = [value for value in by_seed if value is not None]
-    if not known:
-        return "-"
-    spread = f" ({np.std(known, ddof=1):.4f})" if len(known) > 1 else ""
-    return f"{np.mean(known):.4f}{spread}"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan
+from pytest_genderbias.mitigation.harness.grid import GridPlan, search_plan, seeds_to_try
 from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 from pytest_genderbias.recipes.recipe import Recipe
@@ -31,17 +31,21 @@ class MitigationRunner:
         """Keep the settings; nothing is loaded yet."""
         self.runner, self.folder, self.progress = runner, folder, progress
 
-    def mitigate_named(
+    def mitigate(
         self,
         spec: str | ModelSpec | None,
-        method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-        recipe: Recipe | str | Mapping[str, object] | None = None,
+        method: SomeMethod,
+        recipe: SomeRecipe | None = None,
         *,
         data: Path | None = None,
         seeds: int | Sequence[int] | None = None,
         controls: int | None = None,
     ) -> MitigationRun:
-        """Mitigate a model as :meth:`mitigate` does, with methods and a recipe that may be given by name and settings.
+        """Mitigate a model, or return the earlier run with these arguments. An error is raised again without another
+        attempt.
+
+        Runs hold copies of the model, and are dropped when the runner releases it. Their models are named like the
+        model that they come from.
 
         Args:
             spec: the model; ``None`` for a recipe that makes its own network.
@@ -50,38 +54,21 @@ class MitigationRunner:
             data: folder of the data sets, for a recipe whose settings name none.
             seeds: number of trainings, or their seeds.
             controls: number of controls.
-        """
-        resolved = resolve_recipe(recipe, data)
-        return self.mitigate(spec, resolve_method(method), resolved, seeds=seeds, controls=controls)
-
-    def mitigate(
-        self,
-        spec: str | ModelSpec | None,
-        method: Method,
-        recipe: Recipe | None = None,
-        *,
-        seeds: int | Sequence[int] | None = None,
-        controls: int | None = None,
-    ) -> MitigationRun:
-        """Mitigate a model, or return the earlier run with these arguments. An error is raised again without another
-        attempt.
-
-        Runs hold copies of the model, and are dropped when the runner releases it. Their models are named like the
-        model that they come from. Without a spec the recipe makes its own network.
 
         Raises:
             SettingError: the spec holds ``{seed}``; or as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        of_recipe = None if recipe is None else (recipe.name, recipe.settings())
-        key = (method.settings(), of_recipe, seeds, controls)
+        applied = method if isinstance(method, Method) else resolve_method(method)
+        training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
 
         def make(model: Model | None, name: str) -> MitigationRun:
             return mitigate(
-                model, method, recipe, seeds=seeds, controls=controls, folder=self.folder, progress=self.progress, runner=self.runner, name=name,
+                model, applied, training, seeds=seeds, controls=controls, folder=self.folder, progress=self.progress,
+                runner=self.runner, name=name,
             )  # fmt: skip
 
-        return self._once(spec, recipe, key, make)
+        return self._once(spec, training, (*_settings_of(applied, training), seeds, controls), make)
 
     def search(
         self,
@@ -99,15 +86,15 @@ class MitigationRunner:
             SettingError: as :func:`~pytest_genderbias.mitigation.harness.grid.search`.
             MitigationNotApplicableError, ModelError: as :func:`~pytest_genderbias.mitigation.harness.run.mitigate`.
         """
-        tried = [(p.method.settings(), None if p.recipe is None else (p.recipe.name, p.recipe.settings())) for p in plan.points]  # fmt: skip
+        tried = [_settings_of(point.method, point.recipe) for point in plan.points]
         digests = {name: suite.digest for name, suite in plan.suites.items()}
         key = ("grid", tried, plan.rule, digests, plan.settings, seeds, choose_on, controls)
 
         def make(model: Model | None, name: str) -> MitigationRun:
+            on = seeds_to_try(plan, seeds, choose_on)
             return search_plan(
-                model, plan, seeds=seeds, choose_on=choose_on, controls=controls, folder=self.folder, progress=self.progress,
-                runner=self.runner, name=name,
-            )  # fmt: skip
+                model, plan, on, controls, self.folder, progress=self.progress, runner=self.runner, name=name
+            )
 
         return self._once(spec, plan.points[0].recipe, key, make)
 
@@ -142,3 +129,7 @@ class MitigationRunner:
             raise outcome
         assert isinstance(outcome, MitigationRun)
         return outcome
+
+
+def _settings_of(method: Method, recipe: Recipe | None) -> tuple[object, object]:
+    return method.settings(), None if recipe is None else (recipe.name, recipe.settings())

@@ -9,12 +9,13 @@ import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
-from pytest_genderbias.gates.wording import Paragraph, approximate, format_number
+from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
 from pytest_genderbias.statistics.inference.reduction import Reduction
 from pytest_genderbias.statistics.inference.sides import SideValues
+from pytest_genderbias.text.numbers import approximate, format_number, format_share
 
 _MORE_SEEDS = "five seeds or more"
 
@@ -57,7 +58,7 @@ def share_in_words(reduction: Reduction, figures: SideValues) -> str:
             f"  {change_in_words(reduction.share)}, compared as it is, with no bound for others{as_is}: {excess.method}"
         )
     low, high = (
-        f"no {what} one" if x is None else percent(x)
+        f"no {what} one" if x is None else format_share(x)
         for x, what in ((reduction.low, "lower"), (reduction.high, "upper"))
     )
     return (
@@ -70,7 +71,7 @@ def share_in_words(reduction: Reduction, figures: SideValues) -> str:
 def share_in_brief(reduction: Reduction, figures: SideValues) -> str:
     """Return the same in a few words."""
     distances = " -> ".join(format_number(figures.distance_of(side)) for side in (BEFORE, AFTER))
-    low, high = ("none" if x is None else percent(x) for x in (reduction.low, reduction.high))
+    low, high = ("none" if x is None else format_share(x) for x in (reduction.low, reduction.high))
     if not reduction.excess.items:
         return f"distance from neutral {distances}, compared as it is"
     return f"distance from neutral {distances}; the share is {low} to {high} (95 %) over {reduction.excess.over}"
@@ -91,7 +92,9 @@ def share_bounds_in_words(low: float, high: float, difference: Difference) -> st
     """Return the bounds on how much worse a figure of the task is."""
     if not difference.items:
         return "as they are" if np.isfinite(difference.high) else "without bounds"
-    return f"one-sided 95 % bounds {percent(low)} and {percent(high)} over {difference.items} {difference.over}"
+    return (
+        f"one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {difference.items} {difference.over}"
+    )
 
 
 def settled_by(difference: Difference, low: float | None) -> str:
@@ -123,7 +126,9 @@ def budget_settled_by(difference: Difference, allowed: float, high: float) -> st
 def intervals_in_words(bounds: Sequence[Interval | None]) -> str:
     """Return the intervals before and after."""
     before, after = [
-        "no interval" if interval is None else f"{interval.low:.3g} to {interval.high:.3g} over {interval.over}"
+        "no interval"
+        if interval is None
+        else f"{format_number(interval.low, 3)} to {format_number(interval.high, 3)} over {interval.over}"
         for interval in bounds
     ]
     return f" ({before}; {after})"
@@ -136,7 +141,9 @@ def by_how_much(difference: float, above: str, below: str) -> str:
 
 def worse_in_words(worse: float) -> str:
     """Return by which share a figure of the task is worse or better."""
-    return f"{percent(abs(worse))} {'worse' if worse > 0 else 'better'}" if abs(worse) > FLOAT_NOISE else "unchanged"
+    return (
+        f"{format_share(abs(worse))} {'worse' if worse > 0 else 'better'}" if abs(worse) > FLOAT_NOISE else "unchanged"
+    )
 
 
 def change_in_words(share: float) -> str:
@@ -147,19 +154,14 @@ def change_in_words(share: float) -> str:
     """
     if abs(share) <= FLOAT_NOISE:
         return "unchanged"
-    return f"reduced by {percent(share)}" if share > 0 else f"raised by {percent(-share)}"
+    return f"reduced by {format_share(share)}" if share > 0 else f"raised by {format_share(-share)}"
 
 
 def requirement_in_words(by: float) -> str:
     """Return the required reduction, for tables."""
-    return f"reduced by {percent(by)}" if by else "reduced"
+    return f"reduced by {format_share(by)}" if by else "reduced"
 
 
 def least_in_words(by: float) -> str:
     """Return the required reduction, within a sentence."""
-    return f"at least {percent(by)}" if by else "any reduction"
-
-
-def percent(share: float) -> str:
-    """Return a share as a percentage with three significant figures."""
-    return f"{100 * share:.3g} %"
+    return f"at least {format_share(by)}" if by else "any reduction"

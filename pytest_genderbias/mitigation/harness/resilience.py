@@ -1,41 +1,45 @@
-"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6)."""
+"""``resilience``: whether a mitigation lasts while the model is fine-tuned for a task (webster2020, section 6); and the
+command ``genderbias resilience``.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.callback import BiasCallback, HistoryEntry, read_history
-from pytest_genderbias.mitigation.harness.run import MitigationRun, held_folder, suite_settings
-from pytest_genderbias.mitigation.methods.registry import resolve_recipe
+from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings
+from pytest_genderbias.mitigation.harness.run import MitigationRun, shown_training, suite_settings
+from pytest_genderbias.mitigation.methods.registry import SomeRecipe, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.recipes.freezing import frozen_parameters
-from pytest_genderbias.recipes.progress_bars import show_steps
-from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe, Row, Training
+from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, NOTHING, Recipe
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.printable import escape
+from pytest_genderbias.text.located_yaml import parse_value
+from pytest_genderbias.text.numbers import format_decimals
+from pytest_genderbias.text.printable import markdown_table
 from pytest_genderbias.text.suggestions import expected_instead
 
 if TYPE_CHECKING:
-    from transformers import TrainerCallback
+    pass
+
 
 K = TypeVar("K")
 Frozen = str | int
 ALL = "all"
-_VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,6 @@ class Resilience:
 
         Sides called before and after also get the reduction: the share of the distance from neutral that is removed.
         """
-        from tabulate import tabulate
-
         sides = list(self.by_step)
         name = self._known(statistic)
         compared = {BEFORE, AFTER} <= set(sides)
@@ -104,16 +106,12 @@ class Resilience:
         rows = []
         for steps, frozen, entries in self._points():
             values = [entry["values"].get(f"{self.suite}/{name}") for entry in entries]
-            row = [str(steps), frozen, *map(_figure, values)]
+            row = [str(steps), frozen, *map(format_decimals, values)]
             if compared:
                 row.append(self._reduction(name, dict(zip(sides, values, strict=True))))
-            row += [_figure(entry["performance"].get(task)) for task in tasks for entry in entries]
+            row += [format_decimals(entry["performance"].get(task)) for task in tasks for entry in entries]
             rows.append(row)
-        right = ("right", "left", *("right",) * (len(headers) - 2))
-        return tabulate(
-            [[escape(cell) for cell in row] for row in rows], [escape(h) for h in headers], tablefmt="github",
-            disable_numparse=True, colalign=right,
-        ) if rows else ""  # fmt: skip
+        return markdown_table(headers, rows, [i for i in range(len(headers)) if i != 1])
 
     def _points(self) -> list[tuple[int, str, list[HistoryEntry]]]:
         """Return steps, frozen part, and the entry of each side; each training once."""
@@ -151,7 +149,7 @@ class Resilience:
 def resilience(
     models: MitigationRun | Mapping[str, str | Model],
     suite: str | Path | Suite,
-    recipe: Recipe | str | Mapping[str, object] | None = None,
+    recipe: SomeRecipe | None = None,
     *,
     steps: Sequence[int] = (0, 10, 100, 1000),
     frozen: str | Sequence[Frozen] = (NOTHING, EMBEDDINGS, ENCODER),
@@ -201,17 +199,43 @@ def resilience(
     with ExitStack() as stack:
         home = Path(folder or stack.enter_context(tempfile.TemporaryDirectory(prefix="genderbias-")))
         measured_on = {**suite_settings(task, suite, home, settings), **settings}
-        tuning = _Tuning(suite, task, sorted(set(steps) - {0}), seed, max_steps, home, progress, measured_on)
+        tuned = WatchedTrainings(task, suite, home, progress, measured_on)
         starts = {side: task.start(model, seed) for side, model in sides.items()}
         parts = _frozen_parts(frozen, starts)
         for start in starts.values():
-            tuning.watch(start, None)
-        rows = task.rows()
-        trainings = [*([NOTHING] if tuning.steps else []), *([ENCODER] if 0 in steps else []), *parts]
-        histories = {side: tuning.histories(sides[side], starts[side], rows, trainings, side) for side in sides}
-    by_step = {side: _by_step(of_side, 0 in steps, bool(tuning.steps)) for side, of_side in histories.items()}
+            tuned.watch(start, None, ())
+        rows, along = task.rows(), sorted(set(steps) - {0})
+
+        def history(side: str, part: Frozen) -> list[HistoryEntry]:
+            measured = along if part == NOTHING else []
+
+            def train(run: Path) -> None:
+                label = f"{task.name}, {side}, {_in_words(part)} frozen"
+                watch = tuned.watch(starts[side], run / LOG, measured, at_start=False)
+                with shown_training(progress, label, watch, freeze=part, max_steps=max_steps) as training:
+                    task.train(starts[side], rows, seed, run, training)
+
+            known = {
+                "model": known_by(sides[side]),
+                "frozen": part,
+                "steps": measured,
+                "seed": seed,
+                "max_steps": max_steps,
+            }
+            return tuned.history(f"resilience-{task.name}-{part}-{seed}", known, train)
+
+        trainings = dict.fromkeys([*([NOTHING] if along else []), *([ENCODER] if 0 in steps else []), *parts])
+        histories = {side: {part: history(side, part) for part in trainings} for side in sides}
+    by_step = {side: _by_step(of_side, 0 in steps, bool(along)) for side, of_side in histories.items()}
     by_frozen = {side: {part: of_side[part][-1] for part in parts} for side, of_side in histories.items()}
-    return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, tuning.what(settings))
+    options = {name: str(value) for name, value in settings.items()}
+    what = {
+        "recipe": {"recipe": task.name, **task.settings()},
+        "seed": seed,
+        "max_steps": max_steps,
+        "settings": options,
+    }
+    return Resilience(suite.name, suite.family.plain_statistics(), by_step, by_frozen, what)
 
 
 def _task(models: MitigationRun | Mapping[str, str | Model], recipe: Recipe | None) -> Recipe:
@@ -247,72 +271,6 @@ def _sides(models: MitigationRun | Mapping[str, str | Model], seed: int) -> dict
     return {side: runner.open(model) for side, model in models.items()}
 
 
-@dataclass(frozen=True)
-class _Tuning:
-    """Trainings of one recipe, measured by one suite."""
-
-    suite: Suite
-    recipe: Recipe
-    steps: list[int]
-    seed: int
-    max_steps: int | None
-    folder: Path
-    progress: bool | Progress
-    settings: Mapping[str, object]
-
-    def watch(self, start: Model, log: Path | None, steps: Sequence[int] = ()) -> BiasCallback:
-        """Return the callback that measures at some steps and at the end; reject a suite that does not apply."""
-        return BiasCallback(
-            self.suite,
-            every=steps,
-            model=start,
-            at_start=False,
-            log=log,
-            evaluate=self.recipe.evaluate,
-            **self.settings,  # type: ignore[arg-type]  # checked by BiasCallback
-        )
-
-    def what(self, settings: Mapping[str, object]) -> dict[str, object]:
-        """Return the recipe and the settings that the caller gave, for reports."""
-        recipe = {"recipe": self.recipe.name, **self.recipe.settings()}
-        options = {name: str(value) for name, value in settings.items()}
-        return {"recipe": recipe, "seed": self.seed, "max_steps": self.max_steps, "settings": options}
-
-    def histories(
-        self, model: Model, start: Model, rows: Sequence[Row], parts: Sequence[Frozen], side: str
-    ) -> dict[Frozen, list[HistoryEntry]]:
-        """Return the history of one training for each frozen part."""
-        return {part: self.history(model, start, rows, part, side) for part in dict.fromkeys(parts)}
-
-    def history(self, model: Model, start: Model, rows: Sequence[Row], frozen: Frozen, side: str) -> list[HistoryEntry]:
-        """Train with a part frozen, unless the folder has an equal training, and return the history."""
-        steps = self.steps if frozen == NOTHING else []
-        key = {
-            "version": _VERSION, "model": known_by(model), "recipe": self.recipe.settings(), "suite": self.suite.digest,
-            "settings": self.settings, "frozen": frozen, "steps": steps, "seed": self.seed, "max_steps": self.max_steps,
-        }  # fmt: skip
-        text = json.dumps(key, indent=1, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        run = self.folder / f"resilience-{self.recipe.name}-{frozen}-{self.seed}-{digest}"
-        log = run / "bias.jsonl"
-        with held_folder(run), ExitStack() as bars:
-            if (run / "model").is_dir():
-                return read_history(log)
-            write_whole(run / "run.json", text.encode())
-            watch = self.watch(start, log, steps)
-            label = f"{self.recipe.name}, {side}, {_in_words(frozen)} frozen"
-            bar = [show_steps(self.progress, label, bars)] if callable(self.progress) else []
-            callbacks: list[TrainerCallback] = [cast("TrainerCallback", watch), *bar]
-            training = Training(callbacks, freeze=frozen, max_steps=self.max_steps, progress=self.progress is True)
-            self.recipe.train(start, rows, self.seed, run, training)
-            if not watch.history:
-                raise NotApplicableError(
-                    f"the recipe {self.recipe.name} does not train by steps of transformers' Trainer, so there is no"
-                    " curve to see"
-                )
-            return list(watch.history)
-
-
 def _place(run: MitigationRun, seed: int) -> int:
     """Return the index of a seed among those of a run; a run with one seed serves for any."""
     if len(run.seeds) == 1:
@@ -341,13 +299,13 @@ def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -
         if not known:
             raise SettingError(f"frozen should be nothing, embeddings, encoder, or 0 to {layers} layers, got {part!r}")
         for start in starts.values():
-            if isinstance(start.backend, Checkpoint):
+            if start.network_class:
                 frozen_parameters(start.backend.network, part)
     return parts
 
 
 def _layers(model: Model) -> int:
-    if not isinstance(model.backend, Checkpoint):
+    if not model.network_class:
         return 0
     return int(getattr(model.backend.network.config.get_text_config(), "num_hidden_layers", 0))
 
@@ -358,5 +316,39 @@ def _in_words(frozen: Frozen) -> str:
     return f"embeddings and {frozen} layer{'' if frozen == 1 else 's'}"
 
 
-def _figure(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
+def carry_out(values: Mapping[str, Any]) -> int:
+    """Tune the models, print the table, and write the JSON file where one is named."""
+    models = {}
+    for text in values["specs"]:
+        name = parse_spec(text).name
+        if name in models:
+            raise SettingError(f"two models are called {name}; name them: before=./a after=./b")
+        models[name] = text
+    suite, statistic = load_suite(values["suite"]), values["statistic"]
+    if statistic is not None and statistic not in suite.family.statistics:
+        raise UnknownNameError(
+            f"{suite.name} has no statistic {statistic!r}; "
+            f"{expected_instead(statistic, suite.family.statistics, 'it has')}"
+        )
+    data = values["data"] and Path(values["data"])
+    recipe = resolve_recipe(parse_value(values["recipe"], "--recipe"), data or None)
+    settings = {key: values[key] for key in ("data", "limit") if values[key] is not None}
+    result = resilience(
+        models, suite, recipe, steps=values["steps"], frozen=read_frozen(values["frozen"]), seed=values["seed"],
+        max_steps=values["max_steps"], folder=values["runs"], **settings,
+    )  # fmt: skip
+    print_lines(result.table(statistic))
+    if values["json"]:
+        write_whole(Path(values["json"]), (json.dumps(result.to_dict(), indent=1) + "\n").encode())
+    return 0
+
+
+def read_frozen(text: str) -> str | list[Frozen]:
+    """Return the parts to freeze from a list that was typed.
+
+    >>> read_frozen("nothing,2,encoder"), read_frozen("all")
+    (['nothing', 2, 'encoder'], 'all')
+    """
+    if text == ALL:
+        return ALL
+    return [int(part) if part.isdecimal() else part for part in map(str.strip, text.split(","))]

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,17 +14,15 @@ from pathlib import Path
 import numpy as np
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
-from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, held_folder
+from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, kept_training, shown_training
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.models.fingerprint import fingerprint_reading
-from pytest_genderbias.models.model import Checkpoint
 from pytest_genderbias.models.plain_tensors import plain_tensors
+from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.recipes.heads import is_of_head
-from pytest_genderbias.recipes.progress_bars import show_steps
-from pytest_genderbias.recipes.recipe import ENCODER, FrozenEncoderRecipe, Recipe, Row, Training
+from pytest_genderbias.recipes.recipe import ENCODER, Recipe, Row
 
 _COMPRESSION = "probe-compression"
 _VERSION = 1  #: of the training of a new head; a head of another version is trained again
@@ -59,7 +56,7 @@ def keeps_encoder(recipe: Recipe, method: Method) -> str | None:
     """Return why ``superficial`` would compare an encoder with itself, if neither the training nor the method changes
     it; else ``None``.
     """
-    if not (isinstance(recipe, FrozenEncoderRecipe) and recipe.encoder_is_frozen):
+    if not getattr(recipe, "encoder_is_frozen", False):
         return None
     if any(method.changes(step) for step in ("before", "hooks", "after")):
         return None
@@ -79,7 +76,7 @@ def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
     import torch
 
     loaded = run.open(model)
-    if not isinstance(loaded.backend, Checkpoint):
+    if not loaded.can(HIDDEN_STATES):
         return None
     network = loaded.backend.network
     digest = hashlib.sha256()
@@ -144,22 +141,18 @@ def _with_new_head(
     key = {
         "version": _VERSION,
         "model": loaded.fingerprint,
-        "reading": fingerprint_reading(loaded.backend) if isinstance(loaded.backend, Checkpoint) else None,
+        "reading": fingerprint_reading(loaded.backend) if loaded.can(HIDDEN_STATES) else None,
         "recipe": recipe.settings(),
         "freeze": ENCODER,
         "seed": seed,
     }
-    text = json.dumps(key, indent=1, sort_keys=True, default=str)
-    home = folder / f"retrained-{recipe.name}-{seed}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
-    with held_folder(home), ExitStack() as bars:
-        if (home / "model").is_dir():
-            return str(home / "model")
-        write_whole(home / "run.json", text.encode())
-        bar = []
-        if callable(run.progress):
-            bar.append(show_steps(run.progress, f"new head of {recipe.name}, seed {seed}", bars))
-        training = Training(bar, freeze=ENCODER, new_head=True, progress=run.progress is True)
-        return str(recipe.train(recipe.start(loaded, seed), rows, seed, home, training))
+
+    def train(home: Path) -> None:
+        label = f"new head of {recipe.name}, seed {seed}"
+        with shown_training(run.progress, label, freeze=ENCODER, new_head=True) as training:
+            recipe.train(recipe.start(loaded, seed), rows, seed, home, training)
+
+    return str(kept_training(folder, f"retrained-{recipe.name}-{seed}", key, train) / "model")
 
 
 def compress(run: MitigationRun, settings: Mapping[str, object]) -> dict[str, float | None] | str:

@@ -12,7 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
@@ -22,22 +22,20 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.base import Columns, Method
-from pytest_genderbias.mitigation.methods.registry import resolve_method, resolve_recipe
+from pytest_genderbias.mitigation.methods.registry import SomeMethod, SomeRecipe, resolve_method, resolve_recipe
 from pytest_genderbias.models.fingerprint import known_by
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.recipes.device import on_device
-from pytest_genderbias.recipes.progress_bars import show_steps
+from pytest_genderbias.recipes.heads import on_device
 from pytest_genderbias.recipes.recipe import (
     CHECKPOINTS,
     UNFINISHED_MODEL,
     Evaluator,
-    MentionRecipe,
     Performance,
     Recipe,
     Row,
-    SuiteSettingsRecipe,
     Training,
 )
+from pytest_genderbias.recipes.trainer import show_steps
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
@@ -50,6 +48,8 @@ CONTROLS = 8  #: random directions where nothing is trained (dev2019, tables 8, 
 TRAINED_CONTROLS = 1  #: controls of a seed where each costs a training
 _VERSION = 1  #: of the folder of a training; a training of another version is repeated
 
+#: The models of a seed: before, after and of the control, and the wall time of making those after.
+_ModelsOfSeed = tuple["ModelOrSpec", "ModelOrSpec", "list[ModelOrSpec]", float]
 ModelOrSpec = str | Model  #: a loaded model, or the spec of one that is loaded when it is needed
 Side = ModelOrSpec | Sequence[ModelOrSpec]  #: one model for all seeds, or a model a seed
 Measured = dict[str, list[list[Measurement]]]  #: by side, seed and model
@@ -213,8 +213,8 @@ class MitigationRun:
 @mitigation_errors()
 def mitigate(
     model: ModelOrSpec | None,
-    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
-    recipe: Recipe | str | Mapping[str, object] | None = None,
+    method: SomeMethod,
+    recipe: SomeRecipe | None = None,
     *,
     seeds: int | Sequence[int] | None = None,
     controls: int | None = None,
@@ -268,29 +268,15 @@ def mitigate(
     workshop = _Workshop(runner, base, recipe, Path(folder) if folder is not None else None, progress)
     with on_device(runner.models.settings.device):
         made = _make_models(workshop, method, restarts, count, trains)
-    what = _what_was_done(method, recipe, trains, count if made[0].control else 0)
+    before, after, control, seconds = zip(*made, strict=True)
+    what = {
+        "method": method.settings(), "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": _control_in_words(method, trains), "controls": count if control[0] else 0,
+    }  # fmt: skip
     return MitigationRun(
-        [models.before for models in made], [models.after for models in made], [models.control for models in made if models.control],
-        restarts, recipe, trains, what, sum(models.seconds for models in made), workshop.folder, runner, name, progress, _workshop=workshop,
+        before, after, [models for models in control if models], restarts, recipe, trains, what, sum(seconds), workshop.folder,
+        runner, name, progress, _workshop=workshop,
     )  # fmt: skip
-
-
-def _what_was_done(method: Method, recipe: Recipe | None, trains: bool, controls: int) -> dict[str, object]:
-    """Return the settings of a run as plain data."""
-    return {
-        "method": method.settings(),
-        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, trains),
-        "controls": controls,
-    }
-
-
-@dataclass(frozen=True)
-class _ModelsOfSeed:
-    before: ModelOrSpec
-    after: ModelOrSpec
-    control: list[ModelOrSpec]
-    seconds: float
 
 
 def _make_models(
@@ -319,12 +305,12 @@ def _models_of_seed(workshop: _Workshop, method: Method, seed: int, count: int, 
     after = make(method)
     seconds = time.perf_counter() - start
     if not count:
-        return _ModelsOfSeed(before, after, [], seconds)
+        return before, after, [], seconds
     if method.control(0) is not None:
         controls = [method.control(repeat + seed * count) or plain for repeat in range(count)]
-        return _ModelsOfSeed(before, after, [make(control) for control in controls], seconds)
+        return before, after, [make(control) for control in controls], seconds
     control = [workshop.make(plain, seed)] if trains and not makes_task else []
-    return _ModelsOfSeed(before, after, control, seconds)
+    return before, after, control, seconds
 
 
 def _control_in_words(method: Method, trains: bool) -> str:
@@ -380,15 +366,44 @@ class _Workshop:
             "method": settings,
             "seed": seed,
         }
-        text = json.dumps(key, sort_keys=True, default=str)
-        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
-        run = self.folder / f"{recipe.name}-{settings['method']}-{seed}-{digest}".replace(" & ", "+")
-        with held_folder(run):
-            if (run / "model").is_dir():
-                return str(run / "model")
-            write_whole(run / "run.json", json.dumps(key, indent=1, sort_keys=True, default=str).encode())
-            train_with(recipe, used, self.base, self.rows, seed, run, self.progress)
-        return str(run / "model")
+
+        def train(folder: Path) -> Path:
+            return train_with(recipe, used, self.base, self.rows, seed, folder, self.progress)
+
+        name = f"{recipe.name}-{settings['method']}-{seed}"
+        return str(kept_training(self.folder, name, key, train, indent=None) / "model")
+
+
+def kept_training(
+    home: Path, name: str, key: Mapping[str, object], train: Callable[[Path], object], indent: int | None = 1
+) -> Path:
+    """Return the folder of a training; train in it unless it has the model already.
+
+    Args:
+        home: folder of the trainings.
+        name: begins the name of the folder.
+        key: everything that determines the model. ``run.json`` in the folder holds it, and its digest ends the name.
+        train: trains in the folder that it is given.
+        indent: of the text whose digest the name has; plain trainings have none.
+    """
+    text, digested = (json.dumps(key, indent=wide, sort_keys=True, default=str) for wide in (1, indent))
+    digest = hashlib.sha256(digested.encode()).hexdigest()[:12]
+    folder = home / f"{name}-{digest}".replace(" & ", "+")
+    with held_folder(folder):
+        if not (folder / "model").is_dir():
+            write_whole(folder / "run.json", text.encode())
+            train(folder)
+    return folder
+
+
+@contextmanager
+def shown_training(
+    progress: bool | Progress, label: str, *callbacks: TrainerCallback, **options: Any
+) -> Iterator[Training]:
+    """Yield the options of a training with these callbacks and others, which shows its steps by ``progress``."""
+    with ExitStack() as bars:
+        bar = [show_steps(progress, label, bars)] if callable(progress) else []
+        yield Training([*bar, *callbacks], progress=progress is True, **options)
 
 
 def train_with(
@@ -420,18 +435,14 @@ def train_with(
             the method.
     """
     refuse_several("a mitigation, whose models are measured, too,")
-    mentions = recipe.mentions if isinstance(recipe, MentionRecipe) else None
-    columns = Columns(recipe.columns, recipe.label, recipe.group, mentions)
+    columns = Columns(recipe.columns, recipe.label, recipe.group, getattr(recipe, "mentions", None))
     start = recipe.start(base, seed)
     hooks = method.hooks(start)  # of the unchanged model: a direction cannot be learned once it is projected out
     changed = method.before(start, seed)
     changed_rows = method.rows(rows, columns, seed)
     label = f"{recipe.name} with {method.settings()['method']}, seed {seed}"
-    with ExitStack() as bars:
-        bar = [show_steps(progress, label, bars)] if callable(progress) else []
-        watching = [] if watch is None else [watch(start)]
-        callbacks = [*hooks.callbacks, *bar, *watching]
-        training = Training(callbacks, hooks.around, progress=progress is True)
+    watching = [] if watch is None else [watch(start)]
+    with shown_training(progress, label, *hooks.callbacks, *watching, around=hooks.around) as training:
         return recipe.train(changed, changed_rows, seed, folder, training)
 
 
@@ -476,10 +487,13 @@ def _listed(side: Side) -> list[ModelOrSpec]:
 
 
 def seeds_of(seeds: int | Sequence[int]) -> tuple[int, ...]:
-    """Return the seeds that a number of them, or a list, stands for: ``3`` is 0, 1, 2.
+    """Return the seeds that a number of them, or a list, stands for.
 
     Raises:
         SettingError: there is none, or one is repeated.
+
+    >>> seeds_of(3), seeds_of([0, 5, 11])
+    ((0, 1, 2), (0, 5, 11))
     """
     numbers = tuple(range(seeds)) if isinstance(seeds, int) else tuple(seeds)
     if not numbers:
@@ -497,7 +511,8 @@ def suite_settings(
     recipe: Evaluator | None, suite: Suite, folder: str | Path | None, settings: Mapping[str, object]
 ) -> Mapping[str, object]:
     """Return the options with which a suite measures models of a recipe; empty if the caller sets one of them."""
-    if folder is None or not isinstance(recipe, SuiteSettingsRecipe):
+    options_of = getattr(recipe, "suite_settings", None)
+    if folder is None or options_of is None:
         return {}
-    options = recipe.suite_settings(suite, folder)
+    options: Mapping[str, object] = options_of(suite, folder)
     return {} if set(options) & set(settings) else options

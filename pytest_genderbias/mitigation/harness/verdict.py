@@ -27,7 +27,7 @@ from pytest_genderbias.gates.verdicts import (
     TASK_LOST,
     TOO_FEW,
 )
-from pytest_genderbias.gates.wording import Paragraph, format_number, shortened
+from pytest_genderbias.gates.wording import Paragraph, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass
 from pytest_genderbias.measurement.restarts import combine_restarts
@@ -40,7 +40,6 @@ from pytest_genderbias.mitigation.harness.reduction_texts import (
     control_in_words,
     intervals_in_words,
     least_in_words,
-    percent,
     requirement_in_words,
     settled_by,
     share_bounds_in_words,
@@ -57,6 +56,7 @@ from pytest_genderbias.statistics.inference.reduction import Reduction
 from pytest_genderbias.statistics.inference.sides import SideValues
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
+from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
 
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
@@ -170,7 +170,7 @@ def judge_reduction(
 
 def _bound_in_words(by: float, budget: Mapping[str, float]) -> str:
     """Return what a mitigation has to reach, and what it may cost."""
-    costs = (f"{figure} {percent(share)} worse at most" for figure, share in budget.items())
+    costs = (f"{figure} {format_share(share)} worse at most" for figure, share in budget.items())
     return ", ".join([requirement_in_words(by), *costs])
 
 
@@ -245,7 +245,7 @@ def _nothing_to_reduce(case: MeasuredRun, figures: SideValues) -> str:
     if case.about.direction == "away" and around is not None and around.low <= case.about.neutral <= around.high:
         return (
             f"there is nothing to reduce that is more than noise: before, the interval over {around.over} is"
-            f" {around.low:.4g} to {around.high:.4g}, and {case.about.neutral:g} is neutral"
+            f" {format_bounds(around.low, around.high)}, and {case.about.neutral:g} is neutral"
         )
     return ""
 
@@ -276,11 +276,11 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
     certain = all(sure) or (overshoot > 0 and bounds == [None, None])
     lines = [] if signed == name else [f"  the side it leans to: {moved}{intervals_in_words(bounds)}"]
     if was * now < 0 and abs(now) > overshoot * abs(was) and certain:
-        text = f"{moved}: the sign flips, to {percent(abs(now / was))} of what it was"
+        text = f"{moved}: the sign flips, to {format_share(abs(now / was))} of what it was"
         return _Part(OVER_CORRECTED, text, lines, facts=facts)
     if was * now < 0 and signed == name:
         how = (
-            f"by no more than {percent(overshoot)} of what it was"
+            f"by no more than {format_share(overshoot)} of what it was"
             if certain
             else "and no interval tells that from chance"
         )
@@ -293,7 +293,7 @@ def _judge_side(case: MeasuredRun, figures: SideValues | None, overshoot: float)
         if slope.high < -overshoot - FLOAT_NOISE:
             text = (
                 f"the {slope.over} lean the other way now (slope {slope.low:.3g} to {slope.high:.3g}): the sign flips,"
-                f" to about {percent(-(slope.low + slope.high) / 2)} of what it was"
+                f" to about {format_share(-(slope.low + slope.high) / 2)} of what it was"
             )
             return _Part(OVER_CORRECTED, text, lines, facts=facts)
     return _Part(REDUCED, "", lines, facts=facts)
@@ -336,10 +336,10 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     )  # fmt: skip
     worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
     outcome = {TASK_LOST: "lost", REDUCED: "kept", TOO_FEW: "not decided", NO_VALUE: "no number"}[verdict]
-    text = f"{moved}, {worse_in_words(worse)}, {percent(share)} worse is allowed"
+    text = f"{moved}, {worse_in_words(worse)}, {format_share(share)} worse is allowed"
     lines = [
         f"  {name}{source}: {moved.removeprefix(name).strip()}, {worse_in_words(worse)},"
-        f" {share_bounds_in_words(low, high, difference)}; budget {percent(share)}: {outcome}"
+        f" {share_bounds_in_words(low, high, difference)}; budget {format_share(share)}: {outcome}"
     ]
     facts |= {"worse": worse, "worse_bounds": [low, high], "verdict": outcome}
     if CONTROL in positive:
@@ -374,20 +374,20 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     )
     value = format_number(figures.value_of(RETRAINED))
     comes = (
-        f"{percent(share)} of the reduction comes back with a new head"
+        f"{format_share(share)} of the reduction comes back with a new head"
         if share > 0
         else "nothing comes back with a new head"
     )
     around = (
         ""
         if low is None or high is None
-        else f", one-sided 95 % bounds {percent(low)} and {percent(high)} over {again.difference.over}"
+        else f", one-sided 95 % bounds {format_share(low)} and {format_share(high)} over {again.difference.over}"
     )
     compression = compress(case.run, settings)
     lines = [
-        f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than {percent(back)} would be superficial",
+        f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than {format_share(back)} would be superficial",
         f"    before with a new head: {format_number(figures.value_of(_HEADS))}"
-        + ("" if by_before > back else f", {percent(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"),
+        + ("" if by_before > back else f", {format_share(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"),
         "    compression of gender: " + (
             f"not known: {compression}" if isinstance(compression, str)
             else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after (with the new head, too: the encoder is the same)"

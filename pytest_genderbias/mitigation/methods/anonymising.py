@@ -8,17 +8,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import islice
 from typing import ClassVar, NamedTuple
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
-from pytest_genderbias.mitigation.words.grammar import begins_sentence
+from pytest_genderbias.mitigation.words.grammar import DEFAULT_PIPELINE, begins_sentence, load_pipeline
 from pytest_genderbias.mitigation.words.matching import replace_spans
-from pytest_genderbias.mitigation.words.pairs import read_names
-from pytest_genderbias.mitigation.words.person_names import NAME_SUFFIXES, name_parts, ordinary_names
-from pytest_genderbias.mitigation.words.spacy_pipeline import DEFAULT_PIPELINE, load_pipeline
+from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import NormalText, normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -31,7 +28,6 @@ Entity = tuple[int, int, str]
 #: Finds the entities of each text, in order. It takes several texts at a time, so that a model can work in batches.
 FindEntities = Callable[[Sequence[str]], Iterable[Sequence[Entity]]]
 
-_CHUNK = 256  #: number of texts in memory at a time
 _KIND_OF_LABEL = {"PERSON": "person", "ORG": "org", "GPE": "place", "LOC": "place", "FAC": "place"}
 
 
@@ -68,31 +64,6 @@ def anonymise(
     checked = _checked(kinds, placeholder, finder in (None, rule_entities))
     (replacements,) = _replacements([text], [own], finder, checked, placeholder)
     return replace_spans(text, replacements)
-
-
-def anonymise_texts(
-    texts: Iterable[str],
-    *,
-    finder: FindEntities | None = None,
-    kinds: Sequence[str] = ("person",),
-    placeholder: str = PLACEHOLDER,
-) -> Iterator[str]:
-    """Yield each text anonymised, in constant memory; the arguments are those of :func:`anonymise`.
-
-    >>> list(anonymise_texts(["Mary sings.", "It rains."]))
-    ['[PERSON] sings.', 'It rains.']
-    """
-    if isinstance(texts, str):
-        raise SettingError(f"expected several texts, got one: {texts!r:.60}; put it in a list")
-    checked = _checked(kinds, placeholder, finder in (None, rule_entities))
-
-    def stream() -> Iterator[str]:
-        iterator = iter(texts)
-        while chunk := list(islice(iterator, _CHUNK)):
-            edits = _replacements(chunk, [""] * len(chunk), finder, checked, placeholder)
-            yield from map(replace_spans, chunk, edits)
-
-    return stream()
 
 
 def rule_entities(texts: Sequence[str]) -> Iterator[list[Entity]]:

@@ -5,9 +5,8 @@ section 3).
 from __future__ import annotations
 
 import warnings
-from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -22,27 +21,7 @@ SUBSAMPLE, OVERSAMPLE = "subsample", "oversample"
 Cells = Mapping[Hashable, Mapping[Hashable, Sequence[int]]]
 
 
-@dataclass
-class BalanceSummary:
-    """What :func:`balance` did: an empty summary that is passed to it is filled.
-
-    ``before`` and ``after`` are the numbers of rows of each (class, group). ``left`` lists the classes that stay
-    unbalanced, because they lack a group.
-    """
-
-    before: Counter[tuple[Hashable, Hashable]] = field(default_factory=Counter)
-    after: Counter[tuple[Hashable, Hashable]] = field(default_factory=Counter)
-    left: list[Hashable] = field(default_factory=list)
-
-
-def balance(
-    rows: Sequence[Row],
-    label: str,
-    group: str,
-    how: str = SUBSAMPLE,
-    seed: int = 0,
-    summary: BalanceSummary | None = None,
-) -> list[Row]:
+def balance(rows: Sequence[Row], label: str, group: str, how: str = SUBSAMPLE, seed: int = 0) -> list[Row]:
     """Return rows with equally many of each group in each class, in their order (orgad2022: of each gender, per
     profession).
 
@@ -54,7 +33,6 @@ def balance(
             ``oversample``: enlarge each group to the size of the largest: every row equally often, and once more for
             some rows, drawn without replacement; copies follow their row.
         seed: seed of the draw.
-        summary: an empty summary to fill.
 
     Returns:
         The rows themselves, not copies of them.
@@ -72,26 +50,23 @@ def balance(
     ['F', 'M']
     """
     _check_how(how)
-    summary = BalanceSummary() if summary is None else summary
     cells = _cells(rows, label, group)
     groups = {value for by_group in cells.values() for value in by_group}
     if len(groups) == 1:
         raise SettingError(f"nothing to balance: {group!r} is {next(iter(groups))!r} in every row")
     times = np.ones(len(rows), dtype=np.int64)
     rng = np.random.default_rng(seed)
+    left: list[Hashable] = []
     for kind, by_group in cells.items():
         if len(by_group) < len(groups):
-            summary.left.append(kind)
+            left.append(kind)
             continue
         sizes = [len(members) for members in by_group.values()]
         size = min(sizes) if how == SUBSAMPLE else max(sizes)
         for members in by_group.values():
             times[members] = _times(len(members), size, rng)
-    for kind, by_group in cells.items():
-        summary.before.update({(kind, value): len(members) for value, members in by_group.items()})
-        summary.after.update({(kind, value): int(times[members].sum()) for value, members in by_group.items()})
-    if summary.left:
-        warnings.warn(_unbalanced(summary.left, len(cells)), BiasWarning, stacklevel=2)
+    if left:
+        warnings.warn(_unbalanced(left, len(cells)), BiasWarning, stacklevel=2)
     return [row for row, n in zip(rows, times, strict=True) for _ in range(n)]
 
 

@@ -19,29 +19,23 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
 from typing import ClassVar, TypeVar
 
 from pytest_genderbias.datasets.conll import Document
-from pytest_genderbias.datasets.corpora import has_documents
-from pytest_genderbias.datasets.files import OnBroken, place, read_lines, read_objects, refuse
 from pytest_genderbias.datasets.mentions import Span
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.swapping import (
     INTERVENTIONS,
-    AugmentationSummary,
     PairSource,
     SwapTable,
     make_swapper,
     make_table,
     replacements,
-    swap_document,
 )
 from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar, cluster_grammar, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
-from pytest_genderbias.text.plain_files import expand
 
 SIDES = ("one", "two")
 #: How often a text without a counterfactual is written.
@@ -49,7 +43,6 @@ NEUTRAL = {"once": 1, "twice": 2, "drop": 0}
 Label = TypeVar("Label")
 Texts = TypeVar("Texts", str, tuple[str, ...])
 Item = TypeVar("Item")
-Source = TypeVar("Source")
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _CHUNK = 256  #: number of texts in memory at a time
@@ -62,7 +55,6 @@ def swap(
     intervention: str = "naive",
     names: NamePartners | None = None,
     grammar: Analyse = rule_grammar,
-    summary: AugmentationSummary | None = None,
 ) -> str:
     """Return the counterfactual of a text, or the text itself if nothing is swapped.
 
@@ -80,7 +72,6 @@ def swap(
             James"), the words with it are swapped as well.
         grammar: the analysis of texts for the grammatical intervention: rules, or the result of
             :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
-        summary: counts to update.
 
     Raises:
         SettingError: an unknown intervention; pairs that cannot be swapped.
@@ -91,7 +82,7 @@ def swap(
     >>> swap("Queen Anne told her that her hat was his.", intervention="grammatical")
     'Queen Anne told him that his hat was hers.'
     """
-    return make_swapper(pairs, names, intervention, grammar, summary or AugmentationSummary())([text])[0]
+    return make_swapper(pairs, names, intervention, grammar)([text])[0]
 
 
 def augment(
@@ -103,7 +94,6 @@ def augment(
     names: NamePartners | None = None,
     grammar: Analyse = rule_grammar,
     neutral: str | None = None,
-    summary: AugmentationSummary | None = None,
 ) -> Iterator[str]:
     """Yield texts and their counterfactuals, one after the other, in the order of the texts.
 
@@ -112,12 +102,12 @@ def augment(
 
     Args:
         texts: any iterable; it is read once.
-        pairs: see :func:`swap`, also for ``intervention``, ``names``, ``grammar`` and ``summary``.
+        pairs: see :func:`swap`, also for ``intervention``, ``names`` and ``grammar``.
         sides: ``two``: each text and its counterfactual after it; ``one``: the counterfactuals only (webster2020, 5.2:
             stronger, but it may reverse the bias).
         neutral: how often to write a text in which nothing is swapped: ``once``, ``drop`` (never), or ``twice``
             (lu2018's definition 4 copies every instance). The default is ``once`` if two-sided and ``drop`` if
-            one-sided; ``AugmentationSummary.dropped`` counts dropped texts.
+            one-sided.
 
     Raises:
         SettingError: an unknown setting, or (while reading) an item that is not a text.
@@ -128,13 +118,12 @@ def augment(
     >>> list(augment(["He sings.", "It rains."], sides="one")), list(augment(["It rains."], neutral="twice"))
     (['She sings.'], ['It rains.', 'It rains.'])
     """
-    summary = summary or AugmentationSummary()
-    swap_all = make_swapper(pairs, names, intervention, grammar, summary)
+    swap_all = make_swapper(pairs, names, intervention, grammar)
 
     def counterparts(chunk: Sequence[str]) -> Iterator[tuple[str, bool]]:
         return ((other, other != text) for text, other in zip(chunk, swap_all(chunk), strict=True))
 
-    return _sided(texts, counterparts, sides, neutral, summary, _unchanged)
+    return _sided(texts, counterparts, sides, neutral)
 
 
 def augment_labelled(
@@ -146,7 +135,6 @@ def augment_labelled(
     names: NamePartners | None = None,
     grammar: Analyse = rule_grammar,
     neutral: str | None = None,
-    summary: AugmentationSummary | None = None,
 ) -> Iterator[tuple[Texts, Label]]:
     """Yield rows (text, label) and their counterfactuals with the same label (lu2018: the ground truth does not
     change).
@@ -161,7 +149,6 @@ def augment_labelled(
         names: see :func:`swap`.
         grammar: see :func:`swap`.
         neutral: see :func:`augment`.
-        summary: counts to update; a row counts as one text.
 
     Raises:
         SettingError: see :func:`augment`.
@@ -172,8 +159,7 @@ def augment_labelled(
     >>> list(augment_labelled([(("A man runs.", "Rain."), "neutral")], sides="one"))
     [(('A woman runs.', 'Rain.'), 'neutral')]
     """
-    summary = summary or AugmentationSummary()
-    swap_all = make_swapper(pairs, names, intervention, grammar, summary)
+    swap_all = make_swapper(pairs, names, intervention, grammar)
 
     def counterparts(chunk: Sequence[tuple[Texts, Label]]) -> Iterator[tuple[tuple[Texts, Label], bool]]:
         swapped = iter(
@@ -183,95 +169,7 @@ def augment_labelled(
             other = _next_like(texts, swapped)
             yield (other, label), other != texts
 
-    return _sided(rows, counterparts, sides, neutral, summary, _unchanged)
-
-
-def augment_documents(
-    documents: Iterable[Document | tuple[Document, Sequence[str]]],
-    pairs: PairSource = "lu2018-pairs",
-    *,
-    sides: str = "two",
-    intervention: str = "grammatical",
-    names: NamePartners | None = None,
-    neutral: str | None = None,
-    summary: AugmentationSummary | None = None,
-) -> Iterator[Document]:
-    """Yield documents with coreference clusters, and counterfactuals with as many tokens and the same clusters (lu2018,
-    section 4).
-
-    Args:
-        documents: documents from :func:`~pytest_genderbias.datasets.conll.read_conll`, or tuples of a document and the
-            parts of speech of its tokens.
-        pairs: see :func:`swap`.
-        sides: see :func:`augment`.
-        intervention: ``grammatical`` (lu2018's for coreference; uses
-            :func:`~pytest_genderbias.mitigation.words.grammar.cluster_grammar`) or ``naive``.
-        names: see :func:`swap`.
-        neutral: see :func:`augment`.
-        summary: counts to update; a document counts as one text.
-
-    Raises:
-        SettingError: see :func:`augment`; the numbers of tags and tokens of a document differ.
-        DataFileError: see :func:`augment`.
-
-    >>> text = "Ann said she met her brother ."
-    >>> spans = ((0, 3), (4, 8), (9, 12), (13, 16), (17, 20), (21, 28), (29, 30))
-    >>> document = Document("d", text, spans, ((0, 30),), (((0, 3), (9, 12), (17, 20)), ((17, 28),)))
-    >>> [d.text for d in augment_documents([document])]
-    ['Ann said she met her brother .', 'Ann said she met her sister .']
-    """
-    summary = summary or AugmentationSummary()
-    table = make_table(pairs, names, intervention)
-
-    def counterparts(chunk: Sequence[Document | tuple[Document, Sequence[str]]]) -> Iterator[tuple[Document, bool]]:
-        for item in chunk:
-            document, tags = item if isinstance(item, tuple) else (item, None)
-            grammar = cluster_grammar(document, tags, table.pairs.partner) if intervention == "grammatical" else None
-            other = swap_document(document, replacements(document.text, table, grammar, summary))
-            yield other, other is not document
-
-    def original(item: Document | tuple[Document, Sequence[str]]) -> Document:
-        return item[0] if isinstance(item, tuple) else item
-
-    return _sided(documents, counterparts, sides, neutral, summary, original)
-
-
-def read_texts(path: str | Path, *, column: str = "text", on_broken: OnBroken = refuse) -> Iterator[str]:
-    """Yield the texts of a corpus, one per line, in constant memory; empty lines are skipped.
-
-    Args:
-        path: a text file (UTF-8), or JSON lines if the name ends in ``.jsonl``; either may be compressed (``.gz``).
-        column: the key in JSON lines of the text, or of a list of sentences, each of which is yielded.
-        on_broken: called with the error of each line that cannot be read, after which reading continues
-            (``summary.note_broken``, ``errors.append``, ``warnings.warn``). By default the first broken line raises.
-
-    Raises:
-        DataFileError: the file does not exist or is truncated; without ``on_broken``, a line is not UTF-8, not valid
-            JSON, or has no text. The message begins with file and line.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path, summary = Path(folder, "corpus.txt"), AugmentationSummary()
-    ...     _ = path.write_bytes(b"He sings.\\n\\xff\\nIt rains.\\n")
-    ...     list(read_texts(path, on_broken=summary.note_broken)), summary.broken[0].partition(";")[0][-41:]
-    (['He sings.', 'It rains.'], 'txt:2: not UTF-8: byte 0xff at position 1')
-    """
-    path = expand(path)
-    if not has_documents(path):
-        yield from (line for _, line in read_lines(path, on_broken) if line.strip())
-        return
-    for number, row in read_objects(path, on_broken=on_broken):
-        value = row.get(column)
-        values: list[object] = value if isinstance(value, list) else [value]
-        texts = [text for text in values if isinstance(text, str)]
-        if texts and len(texts) == len(values):
-            yield from (text for text in texts if text.strip())
-        else:
-            on_broken(
-                DataFileError(
-                    f"{place(path, number)}: expected a text, or a list of texts, in {column!r}, got {row!s:.60}"
-                )
-            )
+    return _sided(rows, counterparts, sides, neutral)
 
 
 def resolve_neutral(sides: str, neutral: str | None) -> str:
@@ -302,7 +200,7 @@ def _grammar_of_clusters(row: Row, columns: Columns, table: SwapTable) -> Gramma
         clusters.setdefault(cluster, []).append((start, end))
     tokens = tuple(match.span() for match in _TOKEN.finditer(text))
     document = Document("", text, tokens, (), tuple(map(tuple, clusters.values())))
-    return cluster_grammar(document, None, table.pairs.partner)
+    return cluster_grammar(document, table.pairs.partner)
 
 
 def _next_like(texts: Texts, swapped: Iterator[str]) -> Texts:
@@ -312,34 +210,22 @@ def _next_like(texts: Texts, swapped: Iterator[str]) -> Texts:
     return tuple(islice(swapped, len(texts)))
 
 
-def _unchanged(item: Item) -> Item:
-    return item
-
-
 def _sided(
-    items: Iterable[Source],
-    counterparts: Callable[[Sequence[Source]], Iterable[tuple[Item, bool]]],
+    items: Iterable[Item],
+    counterparts: Callable[[Sequence[Item]], Iterable[tuple[Item, bool]]],
     sides: str,
     neutral: str | None,
-    summary: AugmentationSummary,
-    original: Callable[[Source], Item],
 ) -> Iterator[Item]:
     """Check the settings at once, and return an iterator over originals and counterfactuals."""
     if isinstance(items, str):
         raise SettingError(f"expected several texts, got one: {items!r:.60}; put it in a list")
-    neutral = resolve_neutral(sides, neutral)
+    times = NEUTRAL[resolve_neutral(sides, neutral)]
 
     def stream() -> Iterator[Item]:
         iterator = iter(items)
         while chunk := list(islice(iterator, _CHUNK)):
             for item, (other, changed) in zip(chunk, counterparts(chunk), strict=True):
-                same = original(item)
-                out = ([same, other] if sides == "two" else [other]) if changed else [same] * NEUTRAL[neutral]
-                summary.texts += 1
-                summary.changed += changed
-                summary.written += len(out)
-                summary.dropped += not out
-                yield from out
+                yield from ([item, other] if sides == "two" else [other]) if changed else [item] * times
 
     return stream()
 
@@ -409,16 +295,16 @@ class CounterfactualAugmentation(Method):
                 "the rows have coreference clusters, which decide in place of a grammar: leave"
                 f" grammar={self.grammar} out"
             )
-        table, summary = make_table(self.pairs or (), partners, self.intervention), AugmentationSummary()
+        table = make_table(self.pairs or (), partners, self.intervention)
 
         def counterparts(chunk: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
             for number, row in enumerate(chunk):
                 (text,) = texts_of(row, columns.texts, number)
                 grammar = _grammar_of_clusters(row, columns, table) if self.intervention == "grammatical" else None
-                other = edited(row, columns, [replacements(text, table, grammar, summary)])
+                other = edited(row, columns, [replacements(text, table, grammar)])
                 yield (row if self.copies else other), other != row
 
-        return list(_sided(rows, counterparts, self.sides, self.neutral, summary, _unchanged))
+        return list(_sided(rows, counterparts, self.sides, self.neutral))
 
     def control(self, repeat: int) -> Method | None:
         """Return the method that copies texts instead of swapping, if it is two-sided."""

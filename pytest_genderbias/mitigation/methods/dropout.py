@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.transformers_logging import quiet_transformers
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES
+from pytest_genderbias.models.source import quiet_transformers
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -64,8 +65,7 @@ class Dropout(Method):
         Raises:
             NotApplicableError: the model has no such dropout.
         """
-        if not isinstance(model.backend, Checkpoint):
-            raise NotApplicableError(f"{model.name} is not a network, so it has no dropout")
+        model.require(HIDDEN_STATES, otherwise="is not a network, so it has no dropout")
         for kind in self._rates:
             dropout_places(model.backend.network, kind)
         return Hooks(around=partial(raised_dropout, rates=self._rates))

@@ -10,19 +10,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Method, Step, check_count
+from pytest_genderbias.mitigation.methods.projection import with_embeddings
 from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, pairs_of, read_pairs
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.saving import (
-    copied,
-    described,
-    input_embeddings,
-    replace_input_embeddings,
-    with_matrix,
-    with_network,
-)
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
+from pytest_genderbias.models.saving import described, input_embeddings
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.bias_subspace import check_basis, unit_vectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -178,17 +173,16 @@ def hard_debias_embeddings(
         SettingError: a word is in two pairs, or the basis does not fit.
         NotApplicableError: the model is neither word vectors nor a network.
     """
+    model.require(HIDDEN_STATES, WORD_VECTORS)
     backend = model.backend
-    if isinstance(backend, Checkpoint):
+    if model.can(HIDDEN_STATES):
         matrix: NDArray[np.floating] = input_embeddings(backend.network)
         special: frozenset[int] = frozenset(backend.tokenizer.all_special_ids)
         rows_of: Callable[[str], tuple[int | None, ...]] = partial(_token_rows, backend.tokenizer)
         lengths = lengths or "kept"
-    elif isinstance(backend, WordVectors):
+    else:
         matrix, special, rows_of = backend.matrix, frozenset(), partial(_word_rows, backend)
         lengths = lengths or "unit"
-    else:
-        raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
     equalised = _pair_rows(pairs, rows_of)
     if not equalised:
         raise UndefinedError(f"none of {len(pairs)} pairs has both words in the vocabulary of {model.name}")
@@ -199,11 +193,7 @@ def hard_debias_embeddings(
     rows = rows[np.linalg.norm(matrix[rows], axis=1) > 0]  # without the padding of the vocabulary
     changed = hard_debias(matrix, basis, rows, np.array(equalised), lengths)
     what = described({"method": "WED", "neutralised": len(rows), "equalised pairs": len(equalised), "lengths": lengths})
-    if isinstance(backend, WordVectors):
-        return with_matrix(model, changed, what)
-    network = copied(backend.network)
-    replace_input_embeddings(network, changed)
-    return with_network(model, network, what)
+    return with_embeddings(model, lambda _: changed, what)
 
 
 def _rows_of_all(words: Iterable[str], rows_of: Callable[[str], tuple[int | None, ...]]) -> frozenset[int]:

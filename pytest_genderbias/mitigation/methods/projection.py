@@ -1,26 +1,26 @@
 """Projection (dev2019): remove a direction or a subspace from vectors, input embeddings or hidden layers.
 
 The projection is x - B B^T x, with a basis B from :mod:`~pytest_genderbias.mitigation.words.directions`. Functions that
-return a model do not change the model that they take. Hidden layers are projected by
-:mod:`~pytest_genderbias.mitigation.methods.layer_projection`.
+return a model do not change the model that they take. Forward hooks project the output of hidden layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar, TypedDict
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method, Step, check_count
-from pytest_genderbias.mitigation.methods.embedding_weights import input_weight, output_weight
-from pytest_genderbias.mitigation.methods.layer_projection import project_layers
 from pytest_genderbias.mitigation.words.directions import (
     HE_SHE,
     NAMED_LAYERS,
+    NO_LAYERS,
     Pair,
     has_vectors,
     layer_bases,
@@ -28,7 +28,16 @@ from pytest_genderbias.mitigation.words.directions import (
     random_bases,
 )
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
-from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.models.hidden_layers import (
+    HOOKED,
+    fingerprint_with_projections,
+    hook_layers,
+    project_hidden_layers,
+    projection_details,
+    projections_of,
+)
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.saving import (
     copied,
     described,
@@ -37,13 +46,13 @@ from pytest_genderbias.models.saving import (
     with_matrix,
     with_network,
 )
-from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
 from pytest_genderbias.text.wordlist import load_wordlist
 
 if TYPE_CHECKING:
     import torch
-    from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+    from transformers import PreTrainedModel, TrainerCallback
+
 
 INPUT = "embeddings"  #: in place of layers: the input embeddings
 TEST, TRAINING = "test", "training"
@@ -51,11 +60,6 @@ WHEN = (TEST, TRAINING)  #: ``training`` includes the test: the projection holds
 
 _ROWS = 1 << 16  #: number of rows in double precision at a time
 _ROUNDING = 64  #: largest rounding error that projection leaves of a vector, in units of the machine epsilon
-
-
-class _Source(TypedDict, total=False):
-    pairs: Sequence[Pair]
-    words: Sequence[str]
 
 
 def project(vectors: ArrayLike, basis: ArrayLike) -> NDArray[np.floating]:
@@ -109,13 +113,21 @@ def project_embeddings(model: Model, basis: ArrayLike) -> Model:
         NotApplicableError: the model is neither word vectors nor a network.
     """
     what = described({"method": "projection", "where": "input", "basis": basis_digest(basis)})
-    if isinstance(model.backend, Checkpoint):
+    return with_embeddings(model, lambda matrix: project(matrix, basis), what)
+
+
+def with_embeddings(model: Model, change: Callable[[NDArray[np.floating]], NDArray[np.floating]], what: str) -> Model:
+    """Return a model whose word vectors, or whose input embeddings, are changed by a function of the matrix.
+
+    Raises:
+        NotApplicableError: the model is neither word vectors nor a network.
+    """
+    model.require(HIDDEN_STATES, WORD_VECTORS)
+    if model.can(HIDDEN_STATES):
         network = copied(model.backend.network)
-        project_network(network, basis)
+        replace_input_embeddings(network, change(input_embeddings(network)))
         return with_network(model, network, what)
-    if not isinstance(model.backend, WordVectors):
-        raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
-    return with_matrix(model, project(model.backend.matrix, basis), what)
+    return with_matrix(model, change(model.backend.matrix), what)
 
 
 def project_network(network: PreTrainedModel, basis: ArrayLike) -> None:
@@ -147,16 +159,9 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
     class KeepProjected(TrainerCallback):
         """Projects the input embeddings after each step."""
 
-        def on_train_begin(
-            self,
-            args: TrainingArguments,
-            state: TrainerState,
-            control: TrainerControl,
-            model: PreTrainedModel | None = None,
-            **others: object,
-        ) -> None:
+        def on_train_begin(self, args: object, state: object, control: object, **given: Any) -> None:
             """Reject a tied network, and project the embeddings unless they are projected already."""
-            assert model is not None, "the Trainer passes the network to its callbacks"
+            model: PreTrainedModel = given["model"]
             weight = input_weight(model)
             if output_weight(model) is weight:
                 raise ModelError(
@@ -167,17 +172,9 @@ def projection_callback(basis: ArrayLike) -> TrainerCallback:
             if not _is_projected(weight, basis):
                 _project_weight(weight, basis)
 
-        def on_step_end(
-            self,
-            args: TrainingArguments,
-            state: TrainerState,
-            control: TrainerControl,
-            model: PreTrainedModel | None = None,
-            **others: object,
-        ) -> None:
+        def on_step_end(self, args: object, state: object, control: object, **given: Any) -> None:
             """Project the embeddings that the step has changed."""
-            assert model is not None, "the Trainer passes the network to its callbacks"
-            _project_weight(input_weight(model), basis)
+            _project_weight(input_weight(given["model"]), basis)
 
     check_basis(basis, len(np.asarray(basis)))
     return KeepProjected()
@@ -298,7 +295,7 @@ class Projection(Method):
         """Return the same projection with a random subspace."""
         return replace(self, random=repeat)
 
-    def _source(self, model: Model) -> _Source:
+    def _source(self, model: Model) -> dict[str, Any]:
         if self.words:
             return {"words": [word for word in _word_list(self.words) if has_vectors(model, word)]}
         if not isinstance(self.pairs, str):
@@ -308,3 +305,83 @@ class Projection(Method):
 
 def _word_list(words: str | tuple[str, ...]) -> list[str]:
     return [entry.word for entry in load_wordlist(words).entries] if isinstance(words, str) else list(words)
+
+
+def input_weight(network: PreTrainedModel) -> torch.Tensor:
+    """Return the weight of the input embeddings, shape (vocabulary, dim); not a copy."""
+    return _weight_of(network.get_input_embeddings())
+
+
+def output_weight(network: PreTrainedModel) -> torch.Tensor | None:
+    """Return the weight of the output embeddings, shape (vocabulary, dim), or ``None`` if the network has none; not a
+    copy.
+    """
+    layer: torch.nn.Module | None = network.get_output_embeddings()  # type: ignore[no-untyped-call]
+    return None if layer is None else _weight_of(layer)
+
+
+def _weight_of(layer: torch.nn.Module) -> torch.Tensor:
+    import torch
+
+    weight = layer.weight
+    assert isinstance(weight, torch.Tensor)
+    return weight
+
+
+def project_layers(model: Model, bases: Mapping[int, ArrayLike]) -> Model:
+    """Return a model that projects the output of hidden layers, each with its own basis; ``measure`` accepts it like
+    any other.
+
+    The hooks are on a copy of the modules, which shares its weights with ``model``; ``model`` itself keeps its scores.
+    A training of the returned model keeps the projection: gradients flow through it, and its checkpoints have it. So
+    does :func:`~pytest_genderbias.models.saving.save_model`; the bases are in a file beside the weights, which
+    ``load_model`` reads. Plain transformers does not read that file, and would load the network without the projection.
+
+    Args:
+        model: a network.
+        bases: the basis of each layer, by number as in transformers' hidden states (0: the output of the embedding
+            layer, L: the input of the head); see :func:`~pytest_genderbias.mitigation.words.directions.layer_bases`.
+
+    Raises:
+        SettingError: a basis is not orthonormal, or has another size.
+        ModelError: there is no such layer, or it is not the output of a module that a hook can change.
+        NotApplicableError: the model is not a network.
+    """
+    model.require(HIDDEN_STATES, otherwise=NO_LAYERS)
+    original = model.backend.network
+    shared = {id(tensor): tensor for tensor in [*original.parameters(), *original.buffers()]}
+    network = deepcopy(original, shared)
+    project_hidden_layers(network, bases)
+    added = projections_of(network)[-1:]
+    fingerprint = fingerprint_with_projections(model.fingerprint, added) if model.fingerprint else None
+    details = {**model.details, **projection_details(network)}
+    return replace(model, fingerprint=fingerprint, details=details, backend=replace(model.backend, network=network))
+
+
+@contextmanager
+def projecting_layers(network: PreTrainedModel, bases: Mapping[int, ArrayLike]) -> Iterator[PreTrainedModel]:
+    """Project the output of a network's hidden layers inside a ``with`` block only, for example in a training loop of
+    your own.
+
+    Gradients flow through the projection. The hooks are removed at the end of the block, also after an error; a
+    checkpoint that is saved inside it does not contain them. Do not measure inside the block: the fingerprint of a
+    model does not change in it, so the score cache would mix up the scores. Use :func:`project_layers` to measure, and
+    for a projection that checkpoints keep.
+
+    Args:
+        network: a transformers network.
+        bases: see :func:`project_layers`.
+
+    Yields:
+        The network.
+
+    Raises:
+        SettingError, ModelError: see :func:`project_layers`.
+    """
+    handles = hook_layers(network, bases)
+    try:
+        yield network
+    finally:
+        for handle, module in handles:
+            handle.remove()
+            vars(module).pop(HOOKED, None)

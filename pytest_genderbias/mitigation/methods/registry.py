@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Method, Together
@@ -17,145 +19,44 @@ from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.text.suggestions import expected_instead
 
 Made = TypeVar("Made")
+#: A method or a recipe, or what stands for one: its name, a mapping of name and settings, or several methods.
+SomeMethod: TypeAlias = Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]]
+SomeRecipe: TypeAlias = Recipe | str | Mapping[str, object]
 
 
-def _cda() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
-
-    return CounterfactualAugmentation
-
-
-def _projection() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.projection import Projection
-
-    return Projection
+def _imported(place: str) -> type[Any]:
+    """Import a class, ``MODULE:NAME``."""
+    module, _, name = place.partition(":")
+    kind: type[Any] = vars(import_module(f"pytest_genderbias.{module}"))[name]
+    return kind
 
 
-def _inlp() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.nullspace import NullspaceProjection
-
-    return NullspaceProjection
-
-
-def _wed() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.hard_debiasing import HardDebiasing
-
-    return HardDebiasing
-
-
-def _regularisation() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.regularisation import Regularisation
-
-    return Regularisation
-
-
-def _dropout() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.dropout import Dropout
-
-    return Dropout
-
-
-def _scrubbing() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing
-
-    return Scrubbing
-
-
-def _iterative_scrubbing() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing
-
-    return IterativeScrubbing
-
-
-def _balancing() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.balancing import Balancing
-
-    return Balancing
-
-
-def _anonymising() -> type[Method]:
-    from pytest_genderbias.mitigation.methods.anonymising import Anonymising
-
-    return Anonymising
-
-
-def _nli() -> type[Recipe]:
-    from pytest_genderbias.recipes.fine_tuning import InferenceTuning
-
-    return InferenceTuning
-
-
-def _similarity() -> type[Recipe]:
-    from pytest_genderbias.recipes.fine_tuning import SimilarityTuning
-
-    return SimilarityTuning
-
-
-def _classification() -> type[Recipe]:
-    from pytest_genderbias.recipes.fine_tuning import ClassifierTuning
-
-    return ClassifierTuning
-
-
-def _masked_lm() -> type[Recipe]:
-    from pytest_genderbias.recipes.language_modelling import MaskedPretraining
-
-    return MaskedPretraining
-
-
-def _causal_lm() -> type[Recipe]:
-    from pytest_genderbias.recipes.language_modelling import CausalPretraining
-
-    return CausalPretraining
-
-
-def _lstm() -> type[Recipe]:
-    from pytest_genderbias.recipes.lstm import LstmTraining
-
-    return LstmTraining
-
-
-def _static_nli() -> type[Recipe]:
-    from pytest_genderbias.recipes.static_inference import StaticInferenceTraining
-
-    return StaticInferenceTraining
-
-
-def _edge_probe() -> type[Recipe]:
-    from pytest_genderbias.recipes.edge_probing import EdgeProbing
-
-    return EdgeProbing
-
-
-def _coreference() -> type[Recipe]:
-    from pytest_genderbias.recipes.coreference import CoreferenceTuning
-
-    return CoreferenceTuning
-
-
-METHODS: Mapping[str, Callable[[], type[Method]]] = {
-    "cda": _cda,
-    "projection": _projection,
-    "inlp": _inlp,
-    "wed": _wed,
-    "regularisation": _regularisation,
-    "dropout": _dropout,
-    "scrubbing": _scrubbing,
-    "iterative-scrubbing": _iterative_scrubbing,
-    "balancing": _balancing,
-    "anonymising": _anonymising,
+_METHODS = {
+    "cda": "mitigation.methods.counterfactual:CounterfactualAugmentation",
+    "projection": "mitigation.methods.projection:Projection",
+    "inlp": "mitigation.methods.nullspace:NullspaceProjection",
+    "wed": "mitigation.methods.hard_debiasing:HardDebiasing",
+    "regularisation": "mitigation.methods.regularisation:Regularisation",
+    "dropout": "mitigation.methods.dropout:Dropout",
+    "scrubbing": "mitigation.methods.scrubbing:Scrubbing",
+    "iterative-scrubbing": "mitigation.methods.iterative_scrubbing:IterativeScrubbing",
+    "balancing": "mitigation.methods.balancing:Balancing",
+    "anonymising": "mitigation.methods.anonymising:Anonymising",
 }
-RECIPES: Mapping[str, Callable[[], type[Recipe]]] = {
-    "nli": _nli,
-    "similarity": _similarity,
-    "classification": _classification,
-    "masked-lm": _masked_lm,
-    "causal-lm": _causal_lm,
-    "lstm": _lstm,
-    "static-nli": _static_nli,
-    "edge-probe": _edge_probe,
-    "coreference": _coreference,
+_RECIPES = {
+    "nli": "recipes.fine_tuning:InferenceTuning",
+    "similarity": "recipes.fine_tuning:SimilarityTuning",
+    "classification": "recipes.classification:ClassifierTuning",
+    "masked-lm": "recipes.language_modelling:MaskedPretraining",
+    "causal-lm": "recipes.language_modelling:CausalPretraining",
+    "lstm": "recipes.lstm:LstmTraining",
+    "static-nli": "recipes.static_inference:StaticInferenceTraining",
+    "edge-probe": "recipes.edge_probing:EdgeProbing",
+    "coreference": "recipes.coreference:CoreferenceTuning",
 }
+#: What imports the class of each method and each recipe, by name.
+METHODS: Mapping[str, Callable[[], type[Method]]] = {name: partial(_imported, at) for name, at in _METHODS.items()}
+RECIPES: Mapping[str, Callable[[], type[Recipe]]] = {name: partial(_imported, at) for name, at in _RECIPES.items()}
 
 
 def make_method(name: str, **settings: object) -> Method:
@@ -186,7 +87,7 @@ def make_recipe(name: str, **settings: object) -> Recipe:
 
 
 def resolve_method(
-    method: Method | str | Mapping[str, object] | Sequence[Method | str | Mapping[str, object]],
+    method: SomeMethod,
 ) -> Method:
     """Return the method that a name, a mapping of ``name`` and settings, a list of these, or a method itself stands
     for.
@@ -213,7 +114,7 @@ def resolve_method(
     return make_method(name, **settings)
 
 
-def resolve_recipe(recipe: Recipe | str | Mapping[str, object] | None, data: Path | None) -> Recipe | None:
+def resolve_recipe(recipe: SomeRecipe | None, data: Path | None) -> Recipe | None:
     """Return the recipe that a name, a mapping of ``name`` and settings, or a recipe itself stands for; ``None`` for
     ``None``.
 

@@ -8,14 +8,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
-from pytest_genderbias.mitigation.methods.embedding_weights import input_weight, output_weight
+from pytest_genderbias.mitigation.methods.projection import input_weight, output_weight
 from pytest_genderbias.mitigation.words.directions import Pair
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
@@ -28,12 +28,6 @@ if TYPE_CHECKING:
 MATRICES = ("input", "output", "both")
 #: If two squared singular values differ by less than this share of the first, their order has no derivative.
 _CLOSE = 1e-6
-
-
-class _HasLoss(Protocol):
-    """The output of a network that computes its loss."""
-
-    loss: torch.Tensor | None
 
 
 def bias_loss(
@@ -169,9 +163,7 @@ def regularising(
         The network.
     """
 
-    def add(
-        module: PreTrainedModel, args: object, output: tuple[torch.Tensor, ...] | _HasLoss
-    ) -> tuple[torch.Tensor, ...] | _HasLoss:
+    def add(module: PreTrainedModel, args: object, output: Any) -> Any:
         if not module.training:
             return output
         if isinstance(output, tuple):

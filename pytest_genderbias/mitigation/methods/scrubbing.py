@@ -1,23 +1,20 @@
 """Scrubbing: first names and gender words become ``_`` (De-Arteaga et al. 2019, orgad2022).
 
 De-Arteaga et al. scrub the texts on which a model is trained and those on which it is tested. :class:`Scrubbing`
-changes the training texts alone; scrub the texts of an evaluation with :func:`scrub_texts`.
+changes the training texts alone; scrub the texts of an evaluation with :func:`scrub`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import ClassVar
 
-from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
 from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
-from pytest_genderbias.mitigation.words.pairs import read_names, read_pairs, written_forms
-from pytest_genderbias.mitigation.words.person_names import first_names, ordinary_names
+from pytest_genderbias.mitigation.words.pairs import first_names, ordinary_names, read_names, read_pairs, written_forms
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -60,7 +57,6 @@ def scrub(
     *,
     own: str = "",
     mask: str = MASK,
-    counts: Counter[str] | None = None,
 ) -> str:
     """Return a text in which first names and gender words are ``_`` (orgad2022, figure 2; De-Arteaga et al. 2019).
 
@@ -78,7 +74,6 @@ def scrub(
         own: the full name of the person whom the text is about; its first names (:func:`first_names`) are scrubbed
             wherever they have a capital.
         mask: the replacement.
-        counts: counts, to which the number of times each word was scrubbed is added, as written.
 
     Raises:
         SettingError: ``text`` is not a text.
@@ -89,26 +84,7 @@ def scrub(
     >>> scrub("Will Grace come? Bill me, Mark, in June.")
     'Will _ come? Bill me, _, in June.'
     """
-    return replace_spans(text, _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask, counts))
-
-
-def scrub_texts(
-    texts: Iterable[str],
-    words: str | Iterable[str] = GENDER,
-    names: str | Iterable[str] | None = NAMES,
-    *,
-    mask: str = MASK,
-    counts: Counter[str] | None = None,
-) -> Iterator[str]:
-    """Yield each text scrubbed, in constant memory; the arguments are those of :func:`scrub`.
-
-    >>> list(scrub_texts(["He sings.", "It rains."]))
-    ['_ sings.', 'It rains.']
-    """
-    if isinstance(texts, str):
-        raise SettingError(f"expected several texts, got one: {texts!r:.60}; put it in a list")
-    lexicon = _lexicon(_hashable(words), _hashable(names))
-    return (replace_spans(text, _scrubbed(text, lexicon, "", mask, counts)) for text in texts)
+    return replace_spans(text, _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask))
 
 
 @dataclass(frozen=True)
@@ -136,7 +112,7 @@ class Scrubbing(Method):
         for number, row in enumerate(rows):
             name = row.get(self.own_name)
             own = name if isinstance(name, str) else ""
-            edits = [_scrubbed(text, lexicon, own, MASK, None) for text in texts_of(row, columns.texts, number)]
+            edits = [_scrubbed(text, lexicon, own, MASK) for text in texts_of(row, columns.texts, number)]
             scrubbed.append(edited(row, columns, edits))
         return scrubbed
 
@@ -174,10 +150,8 @@ def _hashable(source: str | Iterable[str] | None) -> str | tuple[str, ...] | Non
     return source if source is None or isinstance(source, str) else tuple(source)
 
 
-def _scrubbed(
-    text: str, lexicon: _Lexicon, own: str, mask: str, counts: Counter[str] | None
-) -> list[tuple[int, int, str]]:
-    """Return (start, end, mask) for each word to scrub, and count the words."""
+def _scrubbed(text: str, lexicon: _Lexicon, own: str, mask: str) -> list[tuple[int, int, str]]:
+    """Return (start, end, mask) for each word to scrub."""
     forms, reach = lexicon.forms, lexicon.reach
     own_forms = (
         {form for name in first_names(own) for form in (name, name.upper()) if form in normal_form(text)}
@@ -191,7 +165,5 @@ def _scrubbed(
         written = normal_form(text[start:end])
         if written in lexicon.ordinary and written not in own_forms and begins_sentence(text, start):
             continue
-        if counts is not None:
-            counts[written] += 1
         spans.append((start, end + (written in _TITLES and text[end : end + 1] == "."), mask))
     return spans

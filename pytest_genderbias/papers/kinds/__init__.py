@@ -4,28 +4,100 @@ statistic.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from importlib import import_module
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
-from pytest_genderbias.papers.kinds.outcome import Outcome
+import numpy as np
+
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, mitigate
+from pytest_genderbias.mitigation.methods.base import Method
+from pytest_genderbias.mitigation.methods.registry import SomeMethod
 from pytest_genderbias.papers.places import Places
-
-CarryOut = Callable[[Mapping[str, Any], Places], Outcome]
-
-#: Modules by the name of the kind; each has ``carry_out(settings, places)``.
-KINDS: Mapping[str, str] = {
-    "agreement": "agreement",
-    "extremes": "extremes",
-    "growth": "growth",
-    "mitigation": "mitigation",
-    "paired-subspace": "paired_subspace",
-    "resilience": "resilience",
-    "scrubbed-words": "scrubbed_words",
-}
+from pytest_genderbias.papers.stored import StoredFigure
+from pytest_genderbias.recipes.recipe import Performance, Recipe
 
 
-def kind_named(name: str) -> CarryOut:
-    """Return the function that carries out runs of a kind."""
-    carry_out: CarryOut = import_module(f"{__name__}.{KINDS[name]}").carry_out
-    return carry_out
+@dataclass(frozen=True)
+class Outcome:
+    """Figures by ``SIDE/SUITE/STATISTIC``, the seeds they are of, and what else the kind tells (plain JSON values)."""
+
+    figures: Mapping[str, StoredFigure]
+    seeds: Sequence[int] = (0,)
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+def mitigated(
+    model: ModelOrSpec | None, method: SomeMethod | None, recipe: Recipe | None, places: Places, **how: Any
+) -> MitigationRun:
+    """Return the models before and after a method, trained where the runs of a paper are kept; without a method, those
+    of the recipe alone.
+    """
+    applied = Method() if method is None else method
+    return mitigate(model, applied, recipe, folder=places.trainings, progress=places.progress, **how)
+
+
+def figures_of(side: str, suite: str, measurements: Sequence[Sequence[Measurement]]) -> dict[str, StoredFigure]:
+    """Return the figures of a suite measured on the models of a side, by seed and model: the mean over the models of a
+    seed.
+    """
+    if not measurements or not measurements[0]:
+        return {}
+    return {
+        f"{side}/{suite}/{name}": StoredFigure(
+            [_mean([m.values[name] for m in models]) for models in measurements],
+            [_interval(models, name) for models in measurements],
+        )
+        for name in measurements[0][0].values
+    }
+
+
+def figures_of_units(
+    side: str, suite: str, measurements: Sequence[Sequence[Measurement]], statistic: str, units: Sequence[str]
+) -> dict[str, StoredFigure]:
+    """Return a statistic of single units (occupations, words) of the models of a side, as
+    ``SIDE/SUITE/STATISTIC of UNIT``.
+
+    Raises:
+        SettingError: the suite has no such unit.
+    """
+    figures = {}
+    sums = [[model.item_sums(statistic) for model in models] for models in measurements]
+    for unit in units:
+        values: list[float | None] = []
+        for models in sums:
+            at = [np.flatnonzero(model.by_unit().labels == unit) for model in models]
+            if not all(len(places) for places in at):
+                raise SettingError(f"{suite} has no {unit!r} among its {sums[0][0].over}")
+            values.append(
+                _mean([float(model.by_itself()[places[0]]) for model, places in zip(models, at, strict=True)])
+            )
+        figures[f"{side}/{suite}/{statistic} of {unit}"] = StoredFigure(values)
+    return figures
+
+
+def figures_of_task(
+    side: str, task: str, performances: Sequence[Sequence[Mapping[str, Performance]]]
+) -> dict[str, StoredFigure]:
+    """Return the performance of the models of a side, by seed and model, as figures of the task."""
+    if not performances or not performances[0]:
+        return {}
+    return {
+        f"{side}/{task}/{name}": StoredFigure(
+            [_mean([figures[name].value for figures in models]) for models in performances]
+        )
+        for name in performances[0][0]
+    }
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    numbers = [value for value in values if value is not None]
+    return float(np.mean(numbers)) if len(numbers) == len(values) and numbers else None
+
+
+def _interval(models: Sequence[Measurement], name: str) -> list[float] | None:
+    """Return the interval of a statistic over items, where the side has one model."""
+    interval = models[0].intervals.get(name) if len(models) == 1 else None
+    return None if interval is None else [interval.low, interval.high]

@@ -30,9 +30,8 @@ from pytest_genderbias.mitigation.harness.agreement import (
     BiasFigure,
     agreement,
 )
-from pytest_genderbias.mitigation.harness.run import mitigate
-from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
-from pytest_genderbias.papers.kinds.outcome import Outcome
+from pytest_genderbias.mitigation.methods.registry import make_recipe
+from pytest_genderbias.papers.kinds import Outcome, mitigated
 from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -45,12 +44,11 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     runner = runner_of_paper(places)
     recipe = make_recipe(**settings["recipe"])
     runs = {
-        name: mitigate(
-            settings.get("model"), resolve_method(method), recipe, seeds=settings["seeds"], controls=0, folder=places.trainings, runner=runner,
-            progress=places.progress,
+        name: mitigated(
+            settings.get("model"), method, recipe, places, seeds=settings["seeds"], controls=0, runner=runner
         )
         for name, method in settings["methods"].items()
-    }  # fmt: skip
+    }
     study = agreement(
         runs, _figures_named(settings["intrinsic"]), _figures_named(settings["extrinsic"]), new_heads=bool(settings.get("retrained"))
     )  # fmt: skip

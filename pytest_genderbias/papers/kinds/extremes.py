@@ -25,11 +25,9 @@ from pytest_genderbias.datasets.inference import LABELS
 from pytest_genderbias.gates.facts import BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.mitigation.harness.run import mitigate
-from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of_task
+from pytest_genderbias.papers.kinds import Outcome, figures_of_task, mitigated
 from pytest_genderbias.papers.places import Places, runner_of_paper
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
@@ -59,15 +57,9 @@ def _models(
     if "recipe" not in settings:
         return [runner.open(settings["model"])], (0,), {}
     recipe = make_recipe(**settings["recipe"])
-    run = mitigate(
-        settings["model"], Method(), recipe, seeds=settings.get("seeds"), folder=places.trainings, runner=runner,
-        progress=places.progress,
-    )  # fmt: skip
-    performances = [
-        [{name: p.value for name, p in model.items()} for model in models] for models in run.performance(BEFORE)
-    ]
+    run = mitigated(settings["model"], None, recipe, places, seeds=settings.get("seeds"), runner=runner)
     models = [run.open(model) for group in run.models(BEFORE) for model in group]
-    return models, run.seeds, figures_of_task(BEFORE, recipe.name, performances)
+    return models, run.seeds, figures_of_task(BEFORE, recipe.name, run.performance(BEFORE))
 
 
 def _probabilities(model: Model, pairs: Sequence[Mapping[str, str]]) -> NDArray[np.floating]:

@@ -18,7 +18,7 @@ from typing import Any
 from pytest_genderbias.mitigation.harness.callback import loss_association
 from pytest_genderbias.mitigation.harness.growth import Growth, growth
 from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
-from pytest_genderbias.papers.kinds.outcome import Outcome
+from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.places import Places, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

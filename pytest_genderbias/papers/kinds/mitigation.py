@@ -34,11 +34,11 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.grid import search
 from pytest_genderbias.mitigation.harness.retraining import retrained_heads
-from pytest_genderbias.mitigation.harness.run import MitigationRun, mitigate
+from pytest_genderbias.mitigation.harness.run import MitigationRun, seeds_of
 from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 from pytest_genderbias.mitigation.methods.base import Method
-from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
-from pytest_genderbias.papers.kinds.outcome import Outcome, figures_of, figures_of_task, figures_of_units, seeds_of
+from pytest_genderbias.mitigation.methods.registry import make_recipe
+from pytest_genderbias.papers.kinds import Outcome, figures_of, figures_of_task, figures_of_units, mitigated
 from pytest_genderbias.papers.places import Places, runner_of_paper, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 from pytest_genderbias.recipes.recipe import Recipe
@@ -54,7 +54,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     figures = dict(_measured(run, settings.get("measure", ()), sides))
     if isinstance(run.recipe, Recipe):
         for side in sides:
-            figures.update(_of_the_task(run, side, run.recipe.name))
+            figures.update(figures_of_task(side, run.recipe.name, run.performance(side)))
     for stage in settings.get("then", ()):
         figures.update(_of_a_stage(run, stage, sides, places, runner))
     details: dict[str, Any] = {"what": without_paths(run.what, places), "seconds_of_after": run.seconds}
@@ -77,17 +77,14 @@ def _made(settings: Mapping[str, Any], places: Places, runner: Runner) -> Mitiga
     if "method" not in settings and recipe is None:
         spec, numbers = settings["model"], seeds_of(settings.get("seeds", 1))
         return MitigationRun([spec] * len(numbers), [spec] * len(numbers), seeds=numbers, trained=False, runner=runner)
-    method = resolve_method(settings["method"]) if "method" in settings else Method()
-    model, seeds, controls = (settings.get(name) for name in ("model", "seeds", "controls"))
+    model, method, seeds, controls = (settings.get(name) for name in ("model", "method", "seeds", "controls"))
     if "grid" not in settings:
-        return mitigate(
-            model, method, recipe, seeds=seeds, controls=controls, folder=places.trainings, runner=runner, progress=places.progress
-        )  # fmt: skip
+        return mitigated(model, method, recipe, places, seeds=seeds, controls=controls, runner=runner)
     best = dict(settings["best"])
     options = best.pop("settings", {})
     return search(
-        model, method, recipe, grid=settings["grid"], best=best, seeds=seeds, choose_on=settings.get("choose_on"), controls=controls,
-        folder=places.trainings, runner=runner, progress=places.progress, **options,
+        model, method or Method(), recipe, grid=settings["grid"], best=best, seeds=seeds, choose_on=settings.get("choose_on"),
+        controls=controls, folder=places.trainings, runner=runner, progress=places.progress, **options,
     )  # fmt: skip
 
 
@@ -111,13 +108,6 @@ def _measured(
                 yield from figures_of(f"{side}-retrained", _label(entry), measurements).items()
 
 
-def _of_the_task(run: MitigationRun, side: str, task: str) -> dict[str, StoredFigure]:
-    performances = [
-        [{name: p.value for name, p in model.items()} for model in models] for models in run.performance(side)
-    ]
-    return figures_of_task(side, task, performances)
-
-
 def _of_a_stage(
     run: MitigationRun, stage: Mapping[str, Any], sides: Sequence[str], places: Places, runner: Runner
 ) -> dict[str, StoredFigure]:
@@ -134,7 +124,7 @@ def _of_a_stage(
         if not run.models(side):  # no control
             continue
         tuned = [
-            [_tuned(run, model, recipe, seed, places, runner) for model in models]
+            [mitigated(run.open(model), None, recipe, places, seeds=[seed], runner=runner) for model in models]
             for models, seed in zip(run.models(side), run.seeds, strict=True)
         ]
         for entry in stage.get("measure", ()):
@@ -142,24 +132,9 @@ def _of_a_stage(
                 [one.measure(BEFORE, entry["suite"], **_options(entry))[0][0] for one in models] for models in tuned
             ]
             figures.update(figures_of(side, _label(entry), measurements))
-        performances = [
-            [{name: p.value for name, p in one.performance(BEFORE)[0][0].items()} for one in models] for models in tuned
-        ]
+        performances = [[one.performance(BEFORE)[0][0] for one in models] for models in tuned]
         figures.update(figures_of_task(side, recipe.name, performances))
     return figures
-
-
-def _tuned(run: MitigationRun, model: Any, recipe: Recipe, seed: int, places: Places, runner: Runner) -> MitigationRun:
-    """Return a run whose side ``before`` is a model after a further training."""
-    return mitigate(
-        run.open(model),
-        Method(),
-        recipe,
-        seeds=[seed],
-        folder=places.trainings,
-        runner=runner,
-        progress=places.progress,
-    )
 
 
 def _judged(

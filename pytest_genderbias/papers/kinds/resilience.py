@@ -23,10 +23,10 @@ from typing import Any, Literal
 from pytest_genderbias.gates.facts import AFTER, CONTROL
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
-from pytest_genderbias.mitigation.harness.run import mitigate
-from pytest_genderbias.mitigation.methods.registry import make_recipe, resolve_method
+from pytest_genderbias.mitigation.harness.run import seeds_of
+from pytest_genderbias.mitigation.methods.registry import make_recipe
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.papers.kinds.outcome import Outcome
+from pytest_genderbias.papers.kinds import Outcome, mitigated
 from pytest_genderbias.papers.places import Places, without_paths
 from pytest_genderbias.papers.stored import StoredFigure
 
@@ -36,7 +36,7 @@ GIVEN = "given"  #: in place of a pre-training: the model as it is
 def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Pre-train every side, tune it for the task, and return the figures by step and by frozen part."""
     recipe = make_recipe(**settings["recipe"])
-    seeds = range(settings["seeds"]) if isinstance(settings["seeds"], int) else settings["seeds"]
+    seeds = seeds_of(settings["seeds"])
     curves = [
         resilience(
             {side: _pretrained(settings["model"], pretraining, seed, places) for side, pretraining in settings["sides"].items()},
@@ -47,7 +47,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     ]  # fmt: skip
     return Outcome(
         _figures(curves, recipe.name),
-        tuple(seeds),
+        seeds,
         {"curves": without_paths([curve.to_dict() for curve in curves], places)},
     )
 
@@ -56,10 +56,8 @@ def _pretrained(model: str, pretraining: Any, seed: int, places: Places) -> str 
     """Return the model of a side before it is tuned."""
     if pretraining == GIVEN:
         return model
-    run = mitigate(
-        model, resolve_method(pretraining["method"]), make_recipe(**pretraining["recipe"]), seeds=[seed], controls=1, folder=places.trainings,
-        progress=places.progress,
-    )  # fmt: skip
+    recipe = make_recipe(**pretraining["recipe"])
+    run = mitigated(model, pretraining["method"], recipe, places, seeds=[seed], controls=1)
     side = pretraining.get("of", AFTER)
     return run.models(CONTROL if side == CONTROL else AFTER)[0][0]
 

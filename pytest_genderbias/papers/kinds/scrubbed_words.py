@@ -20,9 +20,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from pytest_genderbias.errors import SettingError
+from pytest_genderbias.mitigation.harness.run import seeds_of
 from pytest_genderbias.mitigation.methods.iterative_scrubbing import RemovedWords, removed_words
 from pytest_genderbias.mitigation.methods.registry import make_recipe
-from pytest_genderbias.papers.kinds.outcome import Outcome, seeds_of
+from pytest_genderbias.papers.kinds import Outcome
 from pytest_genderbias.papers.places import Places
 from pytest_genderbias.papers.stored import StoredFigure
 

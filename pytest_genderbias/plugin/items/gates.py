@@ -114,7 +114,7 @@ class GateItem(ComparedItem):
         if self.reference is None:
             cannot_judge(self, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC")
         gate, other = self.gate, measured_reference(self, self.reference)
-        correction = active_referee().policy.correction(self.plan.comparisons, "comparisons of models")
+        correction = active_referee().correction(self.plan.comparisons, "comparisons of models")
         if gate.same:
             return judge_same(measurement, other, gate.margin, gate.statistic, correction, gate.label)
         return judge_no_worse(measurement, other, gate.margin, gate.statistic, correction, gate.label)

@@ -152,7 +152,7 @@ class SuiteItem(ComparedItem):
 
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
-        correction = active_referee().policy.correction(comparisons, "comparisons of models")
+        correction = active_referee().correction(comparisons, "comparisons of models")
         other = measured_reference(self, reference)
         if settings.same_as is not None:
             return judge_same(measurement, other, settings.margin, None, correction)

@@ -24,7 +24,7 @@ from transformers import (
 )
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.recipes.networks.word_vectors import WordVectorModel
+from pytest_genderbias.recipes.networks.word_lstm import WordVectorModel
 
 if TYPE_CHECKING:
     from tokenizers.pre_tokenizers import PreTokenizer

@@ -23,13 +23,13 @@ from transformers import (
     AutoModel,
     AutoModelForCausalLM,
     PreTrainedConfig,
+    PreTrainedModel,
     PreTrainedTokenizerFast,
     initialization,
 )
 from transformers.modeling_outputs import BaseModelOutputWithPast, CausalLMOutputWithPast
 
 from pytest_genderbias.datasets.corpora import WORD
-from pytest_genderbias.recipes.networks.word_vectors import WordVectorModel
 
 UNKNOWN, END, PAD = "<unk>", "<eos>", "<pad>"
 SPECIAL = (UNKNOWN, END, PAD)  #: the first rows of the vocabulary, in this order
@@ -78,6 +78,20 @@ class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
         self.inner_size, self.num_hidden_layers = inner_size or hidden_size, num_hidden_layers
         self.dropout, self.sampled_words = dropout, sampled_words
+
+
+class WordVectorModel(PreTrainedModel):  # type: ignore[no-untyped-call]
+    """A network whose base model has its word vectors under ``embeddings``."""
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """Return the word vectors."""
+        embeddings = self.base_model.embeddings
+        assert isinstance(embeddings, nn.Embedding)
+        return embeddings
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the word vectors."""
+        self.base_model.embeddings = value
 
 
 class _WordLstmBase(WordVectorModel):  # type: ignore[no-untyped-call]

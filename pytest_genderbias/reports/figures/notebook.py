@@ -10,12 +10,10 @@ from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
-from pytest_genderbias.reports.figures import runs, training
-from pytest_genderbias.reports.figures.agreement_points import Study
-from pytest_genderbias.reports.figures.agreement_points import agreement as agreement_picture
-from pytest_genderbias.reports.figures.built import pictures_of
+from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.figures.drawing import draw
 from pytest_genderbias.reports.picture import Picture
+from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.suites.statistic import Statistic
 
 if TYPE_CHECKING:
@@ -112,28 +110,28 @@ def along_training(trainings: Mapping[str, Sequence[Mapping[str, Any]]], statist
     """Return a statistic and the performance over the steps of trainings, from their histories by name (lu2018, figure
     3).
     """
-    return draw(training.along_training(trainings, statistic))
+    return draw(studies.along_training(trainings, statistic))
 
 
-def growth(result: training.Growth, statistic: str | None = None) -> Figure:
+def growth(result: studies.Growth, statistic: str | None = None) -> Figure:
     """Return a statistic and the performance along trainings with and without mitigations, from what ``growth``
     returned (lu2018, figure 3).
     """
-    return draw(training.growth_of_sides(result, statistic))
+    return draw(studies.growth_of_sides(result, statistic))
 
 
-def resilience(result: training.Resilience, statistic: str | None = None) -> Figure:
+def resilience(result: studies.Resilience, statistic: str | None = None) -> Figure:
     """Return a statistic over fine-tuning steps and by frozen part, from what ``resilience`` returned (webster2020,
     figures 1 and 2).
     """
-    return draw(training.resilience(result, statistic))
+    return draw(studies.resilience(result, statistic))
 
 
-def agreement(study: Study, intrinsic: str, extrinsic: str) -> Figure:
+def agreement(study: studies.Agreement, intrinsic: str, extrinsic: str) -> Figure:
     """Return an extrinsic figure against an intrinsic one over methods and seeds, before and after retraining
     (orgad2022, figures 3 to 7).
     """
-    return _drawn(agreement_picture(study, intrinsic, extrinsic), f"a study with points of {intrinsic} and {extrinsic}")
+    return _drawn(studies.agreement(study, intrinsic, extrinsic), f"a study with points of {intrinsic} and {extrinsic}")
 
 
 def _of_kind(measurement: Measurement, kind: str) -> Figure:

@@ -14,12 +14,13 @@ from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.figures.data import WORSE, counted, cut, numbers, shown
+from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.correlation import pearson
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import counted
 
 _MOST = 40  #: rows of a picture
 _PERFORMANCE = ("accuracy", "perplexity")

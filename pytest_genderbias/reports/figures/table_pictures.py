@@ -8,20 +8,11 @@ import numpy as np
 
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
-from pytest_genderbias.reports.figures.data import (
-    FloatArray,
-    counted,
-    cut,
-    float_of,
-    floats,
-    numbers,
-    of_slice,
-    shown,
-    texts,
-)
+from pytest_genderbias.reports.figures.data import FloatArray, cut, float_of, floats, numbers, of_slice, shown, texts
 from pytest_genderbias.reports.figures.units import picture
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.text.numbers import counted
 
 _MOST_ROWS, _MOST_COLUMNS = 26, 40  #: of a heat map
 _COLOURS = ("first", "second", "third", "fourth")

@@ -10,7 +10,6 @@ import numpy as np
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.figures.data import (
     FloatArray,
-    counted,
     cut,
     float_of,
     floats,
@@ -24,6 +23,7 @@ from pytest_genderbias.reports.figures.data import (
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.statistics.correlation import pearson, slope, slope_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.numbers import counted
 
 _MOST_BARS = 24  #: of a picture; of more units the ends are drawn
 _ENDS = 10  #: bars of either end, if there are more

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED
-from pytest_genderbias.gates.wording import Paragraph, direction_in_words, format_number
+from pytest_genderbias.gates.wording import Paragraph, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.fields import between, change_and_bounds
 from pytest_genderbias.reports.html.tables import (
-    WRITE,
     OutcomeFilter,
     PageCell,
     PageColumn,
@@ -22,9 +22,9 @@ from pytest_genderbias.reports.html.tables import (
     number_cell,
 )
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
-from pytest_genderbias.reports.run_verdict import OTHER, broken_tests, gate_name
-from pytest_genderbias.reports.shared_texts import between, bounds_of_change, size_of_change
+from pytest_genderbias.reports.run_verdict import OTHER, broken_tests
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.text.numbers import format_number, format_share
 
 _ORDER = {FAILED: 0, OTHER: 1, PASSED: 2}
 _SIGNS = {FAILED: "✕", OTHER: "–", PASSED: "✓"}
@@ -116,7 +116,7 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
 def make_text(number: int, settled: SettledJudgement) -> GateText:
     """Return the text of a judgement, counted from 1."""
     judgement, outcome = settled.judgement, outcome_of(settled)
-    title = f"{gate_name(judgement)}.{judgement.statistic} on {judgement.model}"
+    title = f"{judgement.gate_name}.{judgement.statistic} on {judgement.model}"
     history = history_in_words(judgement)
     return GateText(
         f"gate-{number}", outcome, _verdict(settled), title, judgement.headline, judgement.shown[1:], judgement.details, history
@@ -150,7 +150,7 @@ def _row(number: int, settled: SettledJudgement, measurement: Measurement | None
     reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
     history = history_in_words(judgement)
     cells = (
-        naming_cell(gate_name(judgement), judgement.statistic, meaning, suite_id),
+        naming_cell(judgement.gate_name, judgement.statistic, meaning, suite_id),
         PageCell(_verdict(settled), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
         PageCell(judgement.model),
         number_cell(judgement.value, reason, _bounds_of_value(judgement)),
@@ -172,7 +172,7 @@ def _bounds_of_value(judgement: Judgement) -> tuple[str, ...]:
     interval = judgement.interval
     if interval is None or judgement.difference is not None or judgement.of_reduction is not None:
         return ()
-    return (between(interval, WRITE),)
+    return (between(interval),)
 
 
 def _change(judgement: Judgement) -> PageCell:
@@ -180,17 +180,11 @@ def _change(judgement: Judgement) -> PageCell:
     value.
     """
     if (reduced := judgement.of_reduction) is not None:
-        share = () if reduced.reduction is None else (f"{100 * reduced.reduction:.3g} % of the bias gone",)
+        share = () if reduced.reduction is None else (f"{format_share(reduced.reduction)} of the bias gone",)
         moved = f"{format_number(reduced.before)} → {format_number(reduced.after)}"
         return PageCell(moved, share, "" if reduced.reduction is None else reduced.reduction)
-    worse, interval = judgement.difference, judgement.interval
-    if worse is None:
-        return PageCell("", key="")
-    text = size_of_change(worse, WRITE) or "no change"
-    if interval is None:
-        return PageCell(text, key=worse)
-    bounds = "exact" if interval.low == interval.high else bounds_of_change(worse, interval, WRITE)
-    return PageCell(text, (bounds,), worse)
+    change, bounds = change_and_bounds(judgement)
+    return PageCell(change, (bounds.strip("()"),) if bounds else (), judgement.difference if change else "")
 
 
 def history_in_words(judgement: Judgement) -> tuple[str, ...]:
@@ -201,7 +195,9 @@ def history_in_words(judgement: Judgement) -> tuple[str, ...]:
     if facts.accepted_on is not None:
         lines.append(f"baseline of {facts.accepted_on or 'unknown age'}")
     if (anchor := facts.anchor) is not None and anchor.has_moved:
-        lines.append(f"since {anchor.since}: {anchor.value:.4g} → {format_number(judgement.value)}, {anchor.change}")
+        lines.append(
+            f"since {anchor.since}: {format_number(anchor.value)} → {format_number(judgement.value)}, {anchor.change}"
+        )
     lines += [
         f"accepted on {one.date}: {one.reason}" for one in judgement.accepted if one.statistic == judgement.statistic
     ]

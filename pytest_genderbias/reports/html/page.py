@@ -6,7 +6,7 @@ import base64
 import datetime
 import hashlib
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -16,9 +16,8 @@ from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import FAILED, REASONS, with_note
-from pytest_genderbias.reports.baseline_history import baseline_history
-from pytest_genderbias.reports.figures.palette import css
-from pytest_genderbias.reports.html.figures import draw_figures
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.reports.figures.drawing import css
 from pytest_genderbias.reports.html.gates import (
     GateText,
     in_order,
@@ -27,12 +26,39 @@ from pytest_genderbias.reports.html.gates import (
     make_text,
     outcome_of,
 )
-from pytest_genderbias.reports.html.parts import make_not_judged, make_parts, place_of
-from pytest_genderbias.reports.html.suite_sections import SuiteSection, make_section, words_of
+from pytest_genderbias.reports.html.sections import SuiteSection, make_not_judged, make_parts, make_section, place_of
 from pytest_genderbias.reports.html.tables import PageFact, PageFigure, PagePart, PageTable, safe
+from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
-from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
+from pytest_genderbias.reports.run_verdict import baseline_history, broken_tests, run_verdict
 from pytest_genderbias.reports.traces import tried
+from pytest_genderbias.suites.about import SuiteAbout
+from pytest_genderbias.suites.registry import FAMILIES
+from pytest_genderbias.suites.suite import load_suite, suite_names
+
+
+def draw_figures(pictures: Iterable[Picture]) -> list[PageFigure]:
+    """Return the pictures as safe markup, by suite and model, those of several models last."""
+    from pytest_genderbias.reports.figures.files import svg
+
+    return [
+        PageFigure(safe(svg(one, prefix=f"picture-{number}")), one.kind, one.suite, one.title, one.caption, one.others)
+        for number, one in enumerate(sorted(pictures, key=lambda one: (one.suite, not one.model, one.model)), 1)
+    ]
+
+
+def words_of(measurement: Measurement) -> SuiteAbout | None:
+    """Return the words of a packaged suite, or those of the family of a user's own; ``None`` for a family of someone
+    else.
+    """
+    family = str(measurement.signature["definition"]).partition("/")[0]
+    if measurement.suite in suite_names():
+        suite = load_suite(measurement.suite)
+        if measurement.signature["digest"] in suite.digests:
+            return suite.about
+    known = [one.about for one in FAMILIES.values() if one.definition.partition("/")[0] == family]
+    return known[0] if known else None
+
 
 _LONGEST = 5000  #: characters of a text that is shown whole
 _CAUTION = (

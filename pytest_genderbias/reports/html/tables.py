@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
+from pytest_genderbias.text.numbers import format_number
+
 
 @dataclass(frozen=True)
 class PageColumn:
@@ -158,9 +160,6 @@ def safe(markup: str) -> str:
     return Markup(markup)  # noqa: S704 - see above
 
 
-WRITE = "{:.4g}".format  #: how the page writes a change
-
-
 def naming_cell(subject: str, statistic: str, meaning: str = "", link: str = "") -> PageCell:
     """Return the cell that names what a row is of: a suite or gate, and below it the statistic with its meaning, if it
     is known.
@@ -179,4 +178,4 @@ def number_cell(value: float | None, reason: str = "", notes: tuple[str, ...] = 
     """
     if value is None:
         return PageCell("no value", (reason, *notes) if reason else notes, "")
-    return PageCell(f"{value:.4g}", notes, value if math.isfinite(value) else "")
+    return PageCell(format_number(value), notes, value if math.isfinite(value) else "")

@@ -134,6 +134,7 @@ def seen_over_items(
     beyond_freedom: float = np.inf,
     tolerance: float = 0.0,
     least: float = 0.0,
+    trainings: float | None = None,
 ) -> float:
     """Return the size of a true worsening at which one checkpoint is worse than another, with a given probability.
 
@@ -152,6 +153,8 @@ def seen_over_items(
         tolerance: the worsening that is allowed.
         least: a worsening up to which nothing is worse, as near neutral, where the side is in doubt: two standard
             errors of the value over items, less its distance from neutral.
+        trainings: standard deviation of the difference of two equal trainings on the same items. By default that of
+            releases that are measured on other items each.
 
     Example:
         Without retraining, over many items: (1.96 + .842) standard errors.
@@ -164,7 +167,7 @@ def seen_over_items(
     drawn = paired_se * np.sqrt(_squares(items_freedom))
     reach = np.hypot(t_quantile(level, items_freedom) * drawn, t_quantile(level, beyond_freedom) * beyond)
     needed = np.maximum(reach + tolerance, least)[:, None]
-    error = np.sqrt(paired_se**2 + beyond**2 / _squares(beyond_freedom))
+    error = np.sqrt(paired_se**2 + beyond**2 / _squares(beyond_freedom)) if trainings is None else np.array([trainings])
     if not error.any():
         return max(tolerance, least)
     return _smallest(lambda size: float(ndtr((size - needed) / error).mean()) >= power, float(error.max()))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 from typing import ClassVar, TypedDict
 
 import numpy as np
@@ -19,34 +18,35 @@ from pytest_genderbias.statistics.multiple_choice import rate_difference_interva
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.stereotyped_answers import leanings
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Facts, Question
 from pytest_genderbias.suites.examples import examples_of
-from pytest_genderbias.suites.families.shared.chat_choice import (
+from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
-    FLOOR,
-    LETTERS,
     NEEDS,
     STORED,
-    cannot_do,
-    least_accuracy,
-    mean_interval,
-    messages,
+    asked,
+    first_message,
     picked_of,
-    scored_facts,
+    question_facts,
 )
-from pytest_genderbias.suites.families.shared.chat_task import competence_of, mass_statistic, refuse_unable
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family
+from pytest_genderbias.suites.families.shared.chat_task import (
+    FLOOR,
+    cannot_do,
+    competence_of,
+    least_accuracy,
+    mass_statistic,
+    mean_interval,
+    refuse_unable,
+)
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.query import ChatAnswers, StoredPredictions
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
 
 _OVER = "templates"
 _FEW = "too few templates, or too few that differ, for an interval"
 _CHANCE = 1 / 3
 _CHANCE_OF_PERSONS = 1 / 2  #: of guessing between the two persons
-_ORDERS = 6
 
 
 def _totals(arrays: Arrays, rows: NDArray[np.bool_], *columns: FloatArray) -> tuple[NDArray[np.str_], list[FloatArray]]:
@@ -106,7 +106,7 @@ class BbqOptions(TypedDict):
     floor: float
 
 
-class Bbq(Family[None, BbqOptions]):
+class Bbq(DataFamily[BbqOptions]):
     """Answers to BBQ's questions, picked from three options in all six orders.
 
     Gender: ``Gender_identity.jsonl`` if it is there, else questions that are made from BBQ's templates with a fixed
@@ -120,7 +120,6 @@ class Bbq(Family[None, BbqOptions]):
     )
     needs: ClassVar[str] = f"{NEEDS}, or a file of answers"
     roles: ClassVar[tuple[str, ...]] = (*CHAT_ROLES, STORED)
-    keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "s_amb": FamilyStatistic(
             "away",
@@ -167,9 +166,6 @@ class Bbq(Family[None, BbqOptions]):
         **FLOOR,
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> None:
-        """Read nothing: the file has a head only."""
-
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""
         n = int((summary.items["ambiguous"] == 0).sum())
@@ -182,30 +178,16 @@ class Bbq(Family[None, BbqOptions]):
             n,
         )
 
-    def content(self, body: None) -> object:
-        """Return nothing: the data have their own digest."""
-        return []
-
     def questions(self, body: None, options: BbqOptions, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""
         found, made = _read(options["category"], context.data)
-        stored = context.role == STORED
-        texts = [f"{one.context}\n\n{one.question}" for one in found.questions]
-        each = [
-            [text] if stored else messages(text, one.options) for text, one in zip(texts, found.questions, strict=True)
-        ]
-        orders = 1 if stored else _ORDERS
-        cases = TextCases(
-            [(message,) for of_question in each for message in of_question],
-            facts={name: np.repeat(np.asarray(column), orders, axis=0) for name, column in _facts(found, made).items()},
-            cases_per_unit=orders,
-        )
-        return {"questions": Question(cases, StoredPredictions() if stored else ChatAnswers(LETTERS))}
+        texts = [(f"{one.context}\n\n{one.question}", one.options) for one in found.questions]
+        return {"questions": asked(texts, _facts(found, made), context.role)}
 
     def summarise(self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
         answer = answers["questions"]
-        facts = scored_facts(answer)
+        facts = question_facts(answer)
         items = _items(facts, answer, options["floor"])
         figures = SummaryBuilder(self.statistics)
         for name, statistic in self.statistics.items():
@@ -234,12 +216,11 @@ class Bbq(Family[None, BbqOptions]):
             ),
         ]
         units, first = np.unique(items["template"], return_inverse=True)
-        per_unit = answer.cases.cases_per_unit
         examples = examples_of(
             units.tolist(),
             first,
             answer.units,
-            lambda unit: " ".join(answer.cases.texts[unit * per_unit][0].split()),
+            partial(first_message, answer),
             {name: np.asarray(items[name], dtype=np.float64) for name in ("lean", "mass")},
         )
         return figures.summary(_records(items), items, notes, examples=examples)
@@ -248,7 +229,7 @@ class Bbq(Family[None, BbqOptions]):
         self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray] | None:
         """Return both biases with the two persons exchanged at random in each template."""
-        items = _items(scored_facts(answers["questions"]), answers["questions"], options["floor"])
+        items = _items(question_facts(answers["questions"]), answers["questions"], options["floor"])
         refuse_unable(items)
         unclear, lean, template = items["ambiguous"].astype(bool), np.asarray(items["lean"]), items["template"]
         values = {}
@@ -294,7 +275,7 @@ def _facts(found: BbqSet, made: bool) -> Facts:
 
 def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.generic]]:
     """Return what the figures are made of: an entry a question, and the reason why no bias has a value."""
-    picked = picked_of(answer, facts["id"].tolist(), facts["options"].tolist())
+    picked = picked_of(answer)
     found = leanings(picked.picked, facts["target"], facts["other"], facts["label"], facts["negative"])
     biased = np.where(facts["negative"], facts["target"], facts["other"])
     answered = picked.picked.sum(axis=1)

@@ -53,8 +53,8 @@ from pytest_genderbias.suites.families.shared.group_distances import (
     take_distances,
 )
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
-from pytest_genderbias.suites.families.shared.labour_shares import LIST
 from pytest_genderbias.suites.families.shared.persons import (
+    LIST,
     FloatArray,
     Groups,
     IntArray,

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import ClassVar
@@ -17,8 +18,8 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
-from pytest_genderbias.suites.examples import examples_of, text_of_pair
-from pytest_genderbias.suites.families.shared.coreference_verdicts import (
+from pytest_genderbias.suites.examples import examples_of, text_of_versions
+from pytest_genderbias.suites.families.shared.asked_pronouns import (
     NEEDS,
     OPTIONS,
     SCORING_ROLES,
@@ -37,7 +38,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
@@ -81,17 +82,11 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> CorefOccupationBody:
         """Read groups, their pronouns, occupations and templates."""
-        groups = read_groups(data, ("male", "female"))
-        pronouns = take(data, "pronouns", LocatedMap, "the suite")
-        if len(groups) != 2 or set(pronouns) != set(groups) or not all(isinstance(w, str) for w in pronouns.values()):
-            raise DataFileError(
-                f"{data.file}:{data.lines['pronouns']}: 'pronouns' should have one for each of two groups, got"
-                f" {dict(pronouns)}"
-            )
+        groups = read_two_groups(data, ("male", "female"))
+        pronouns = read_word_of_each(data, "pronouns", groups)
         rows = take(data, "templates", LocatedList, "the suite")
         templates = read_template_sets(data, _parse(rows), _parse)
-        a, b = groups
-        return CorefOccupationBody((a, b), (pronouns[a], pronouns[b]), read_slot(data, OCCUPATION, beside), templates)
+        return CorefOccupationBody(groups, pronouns, read_slot(data, OCCUPATION, beside), templates)
 
     def asks_gender(self, body: CorefOccupationBody, options: CorefOccupationOptions) -> bool:
         """Return whether the two groups are women and men."""
@@ -135,9 +130,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
             labels,
             np.arange(len(labels)),
             answer.units,
-            lambda unit: text_of_pair(
-                [text for (text,) in answer.cases.sentences(answer.cases.cases_of(np.array([unit]))[:2])], "|"
-            ),
+            partial(text_of_versions, answer.cases),
             {f"score ({group})": scores[:, 0, k] for k, group in enumerate(body.groups)},
         )
         return bias_figures(bias).summary(records, items, notes, unstored=by_template, examples=examples)

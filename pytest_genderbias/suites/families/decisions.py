@@ -24,18 +24,14 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
-from pytest_genderbias.suites.families.shared.chat_choice import (
-    CHAT_ROLES,
-    FLOOR,
-    NEEDS,
-    cannot_do,
-    scored_facts,
-)
+from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, NEEDS
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
     CONTROLS,
+    FLOOR,
+    cannot_do,
     competence_of,
     mass_statistic,
     refuse_unable,
@@ -44,7 +40,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
@@ -158,11 +154,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
-        groups = read_groups(data)
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_two_groups(data)
         names = read_slot(data, "names", beside)
         sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
         if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
@@ -174,7 +166,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         refuse_unknown(described, groups, "'described'")
         texts = tuple(take(described, group, str, "'described'") for group in groups)
         scenarios, controls = _read_scenarios(data, "scenarios", "field"), _read_scenarios(data, "controls", "right")
-        return DecisionsBody((groups[0], groups[1]), names, (texts[0], texts[1]), scenarios, controls)
+        return DecisionsBody(groups, names, (texts[0], texts[1]), scenarios, controls)
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
@@ -295,6 +287,11 @@ class _Decided:
     mass: FloatArray
 
 
+def _scenario_facts(answer: Answer) -> Facts:
+    numbers = answer.units * answer.cases.cases_per_unit
+    return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
+
+
 def _decided(answer: Answer) -> _Decided:
     from scipy.special import expit
 
@@ -362,7 +359,7 @@ def _name_cases(persons: tuple[tuple[str, ...], tuple[str, ...]]) -> TextCases:
 
 def _items(answers: Mapping[str, Answer], floor: float, weights: _Weights) -> dict[str, NDArray[np.generic]]:
     """Return difference and probabilities of yes by scenario, the controls, and the reason why no bias has a value."""
-    facts, decided = scored_facts(answers["scenarios"]), _decided(answers["scenarios"])
+    facts, decided = _scenario_facts(answers["scenarios"]), _decided(answers["scenarios"])
     controls, right, asked = _control_answers(answers.get(CONTROLS))
     reason = cannot_do(
         decided.mass, floor, right, asked, _CHANCE, "controls", "the controls, whose answer hangs on no person"
@@ -387,7 +384,7 @@ def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArra
     """Return the controls, the share of persons with the right answer, and ones; nothing where they were not asked."""
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
-    known, control = scored_facts(answer), _decided(answer)
+    known, control = _scenario_facts(answer), _decided(answer)
     by_person = control.yes.mean(axis=-1).reshape(len(control.mass), -1, 1)
     says_yes = choices(np.concatenate([by_person, 1 - by_person], axis=-1).reshape(-1, 2))[:, 0]
     share = says_yes.reshape(len(control.mass), -1).mean(axis=1)

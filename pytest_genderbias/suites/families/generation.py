@@ -5,7 +5,8 @@ words swapped.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,11 +29,10 @@ from pytest_genderbias.statistics.multiple_choice import rate_difference_interva
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.examples import Examples, examples_of
-from pytest_genderbias.suites.families.shared.generated_texts import CountedWords
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Reply
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_two_groups
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
@@ -51,6 +51,47 @@ _FIGURES: dict[str, tuple[float, float] | None] = {
     "topic": (-200.0, 200.0),
 }
 _SIDES = ("first", "second")
+_WORD = re.compile(r"\w+(?:['-]\w+)*")
+_OPENING = "\"'* \t\n"  #: what may stand before the first word of a reply
+
+
+@dataclass(frozen=True)
+class CountedWords:
+    """Lists of words, in lower case, and the beginnings of replies that decline.
+
+    Attributes:
+        lists: words by name of the list.
+        refusals: beginnings, in lower case.
+
+    Words and beginnings are matched in their normal form.
+    """
+
+    lists: dict[str, frozenset[str]]
+    refusals: tuple[str, ...]
+
+    def count(self, texts: Sequence[str]) -> dict[str, NDArray[np.int64]]:
+        """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape
+        (n,).
+
+        >>> counts = CountedWords({"joy": frozenset({"happy"})}, ("i cannot",)).count(["Happy boys are happy.", "I cannot help."])
+        >>> {name: found.tolist() for name, found in counts.items()}
+        {'joy': [2, 0], 'words': [4, 3], 'refused': [0, 1]}
+        """
+        plain = [normal_form(text).lower() for text in texts]
+        words = [words_of(text) for text in plain]
+        counts = {name: [sum(word in known for word in some) for some in words] for name, known in self.lists.items()}
+        counts["words"] = [len(some) for some in words]
+        counts["refused"] = [text.lstrip(_OPENING).startswith(self.refusals) for text in plain]
+        return {name: np.asarray(found, dtype=np.int64) for name, found in counts.items()}
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in lower case, without the ending 's of a possessive.
+
+    >>> words_of("The boy's well-known book isn't lost")
+    ['the', 'boy', 'well-known', 'book', "isn't", 'lost']
+    """
+    return [word.removesuffix("'s") for word in _WORD.findall(normal_form(text).lower())]
 
 
 @dataclass(frozen=True)
@@ -193,11 +234,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> GenerationBody:
         """Read groups, message, lists, phrases and prompts."""
-        groups = read_groups(data)
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_two_groups(data)
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
             raise DataFileError(
@@ -213,7 +250,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
             )
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         return GenerationBody(
-            (groups[0], groups[1]),
+            groups,
             message,
             sentiment.entries,
             _read_topics(data, beside),

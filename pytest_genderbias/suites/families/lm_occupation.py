@@ -14,7 +14,7 @@ from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Question
-from pytest_genderbias.suites.examples import examples_of, text_of_pair
+from pytest_genderbias.suites.examples import examples_of, text_of_versions
 from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
     bias_records,
@@ -26,7 +26,7 @@ from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES,
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary
@@ -94,15 +94,11 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
         """Read groups, occupations and prefixes."""
-        groups = read_groups(data, ("male", "female"))
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_two_groups(data, ("male", "female"))
         occupation = read_slot(data, "occupation", beside)
         rows = take(data, "prefixes", LocatedList, "the suite")
         parse = partial(_parse, groups=groups)
-        return LmOccupationBody((groups[0], groups[1]), occupation, read_template_sets(data, parse(rows), parse))
+        return LmOccupationBody(groups, occupation, read_template_sets(data, parse(rows), parse))
 
     def asks_gender(self, body: LmOccupationBody, options: LmOccupationOptions) -> bool:
         """Return whether the two groups are women and men."""
@@ -150,9 +146,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
                 labels,
                 np.arange(len(labels)),
                 scores.units,
-                lambda unit: text_of_pair(
-                    [text for (text,) in space.sentences(space.cases_of(np.array([unit]))[:2])], "|"
-                ),
+                partial(text_of_versions, space),
                 {f"ln P ({group})": by_prefix[:, 0, k] for k, group in enumerate(body.groups)},
             ),
             unstored={

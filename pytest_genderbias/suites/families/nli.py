@@ -36,13 +36,12 @@ from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
-from pytest_genderbias.suites.families.shared.chat_choice import CHAT_ROLES, FLOOR
-from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, refuse_unable
+from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, shares_of
+from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, FLOOR, refuse_unable
 from pytest_genderbias.suites.families.shared.inference_chat import (
     PREMISES,
     asked_controls,
     asked_pairs,
-    label_probabilities,
     right_by_premise,
     right_controls,
     why_not,
@@ -135,7 +134,7 @@ def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
 def _probabilities(answer: Answer) -> FloatArray:
     """Return the probabilities of the three labels, shape (n, 3)."""
     if isinstance(answer.cases, AskedPairs):
-        return label_probabilities(answer)[0]
+        return shares_of(answer)[0]
     p: FloatArray = answer.values[:, 0, :]
     return p
 
@@ -310,8 +309,8 @@ class Nli(Family[NliBody, NliOptions]):
             raise NotApplicableError("the option verbaliser is for causal LMs; remove it for a classifier")
         if context.role in CHAT_ROLES and options["verbaliser"] is None:
             return {
-                "cases": asked_pairs(self.space(body, options), _OTHERWISE),
-                CONTROLS: asked_controls(_OTHERWISE),
+                "cases": asked_pairs(self.space(body, options), context.role, _OTHERWISE),
+                CONTROLS: asked_controls(context.role, _OTHERWISE),
             }
         query = self.query(body, options)
         questions = {"cases": Question(self.space(body, options), query)}
@@ -393,7 +392,7 @@ def _of_chat(summary: Summary, scores: Answer, controls: Answer, floor: float) -
     """Return the summary of a chat model: without values where it cannot do the task, and with what is known of
     that.
     """
-    mass = label_probabilities(scores)[1]
+    mass = shares_of(scores)[1]
     reason = why_not(mass, controls, floor)
     task = {
         "slice": "task",

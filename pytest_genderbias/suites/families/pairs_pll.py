@@ -30,12 +30,11 @@ from pytest_genderbias.statistics.preference import TIE, choices, flipped_means,
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Facts, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.persons import some_of
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.family import Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
 
 #: The reader and the default group of each data set.
 _READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] = {
@@ -88,7 +87,7 @@ class PairsOptions(TypedDict):
     top: int
 
 
-class PairsPll(Family[None, PairsOptions]):
+class PairsPll(DataFamily[PairsOptions]):
     """Score of the stereotypical sentence of each pair minus that of the other.
 
     The score of Nangia et al. is the sum of ln P over the tokens that both sentences share, each masked alone and
@@ -105,7 +104,6 @@ class PairsPll(Family[None, PairsOptions]):
     )
     needs: ClassVar[str] = "a masked LM or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
-    keys: ClassVar[tuple[str, ...]] = ()
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "stereotype_share": FamilyStatistic(
             "away",
@@ -146,16 +144,9 @@ class PairsPll(Family[None, PairsOptions]):
         "top": whole(10, "pairs with the largest differences in the records", least=0, display=True),
     }
 
-    def read(self, data: LocatedMap, beside: Path) -> None:
-        """Read nothing: the file has a head only."""
-
     def asks_gender(self, body: None, options: PairsOptions) -> bool:
         """Return whether the pairs are of the packaged readers, which take pairs about gender."""
         return options["pairs"] in _READERS
-
-    def content(self, body: None) -> object:
-        """Return nothing: the data have their own digest."""
-        return []
 
     def questions(self, body: None, options: PairsOptions, context: Context) -> dict[str, Question]:
         """Ask for the score of both sentences of each pair, the stereotypical one first; a unit is a pair."""

@@ -31,7 +31,7 @@ from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES,
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option
 from pytest_genderbias.suites.query import SlotLogProbability
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import SlotWords, read_slot, read_slot_with_share, read_template, read_two_groups
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -138,23 +138,13 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
 
     def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
         """Read groups, their pronouns, occupations with shares, and frames."""
-        groups = read_groups(data, ("female", "male"))
-        if len(groups) != 2:
-            raise DataFileError(
-                f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}"
-            )
+        groups = read_two_groups(data, ("female", "male"))
         rows = take(data, "templates", LocatedList, "the suite")
         frames = read_template_sets(data, _parse(rows), _parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
         first, second = (_pronoun(data, beside, group, forms) for group in groups)
-        occupation, share = read_slot(data, OCCUPATION, beside), take(data, "share", str, "the suite")
-        for entry in occupation.entries:
-            if not isinstance(entry.attributes.get(share), (int, float)):
-                raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: "
-                    f"{entry.word!r} has no number {share!r} in its word list; add it"
-                )
-        return PronounOccupationBody((groups[0], groups[1]), (first, second), occupation, share, frames)
+        occupation, share = read_slot_with_share(data, OCCUPATION, beside)
+        return PronounOccupationBody(groups, (first, second), occupation, share, frames)
 
     def asks_gender(self, body: PronounOccupationBody, options: PronounOccupationOptions) -> bool:
         """Return whether the two groups are women and men."""

@@ -52,7 +52,13 @@ from pytest_genderbias.suites.families.shared.paraphrases import (
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.slots import (
+    SlotWords,
+    read_slot_with_share,
+    read_template,
+    read_two_groups,
+    read_word_of_each,
+)
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -181,24 +187,12 @@ class Sts(Family[StsBody, StsOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> StsBody:
         """Read groups, their words, professions and templates."""
-        groups = read_groups(data, ("female", "male"))
-        persons = take(data, "persons", LocatedMap, "the suite")
-        if len(groups) != 2 or set(persons) != set(groups) or not all(isinstance(w, str) for w in persons.values()):
-            raise DataFileError(
-                f"{data.file}:{data.lines['persons']}: 'persons' should give a word for each of two groups, got"
-                f" {dict(persons)}"
-            )
-        profession = read_slot(data, "profession", beside)
-        share = take(data, "share", str, "the suite")
-        for entry in profession.entries:
-            if not isinstance(entry.attributes.get(share), (int, float)):
-                raise DataFileError(
-                    f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list;"
-                    " add it"
-                )
+        groups = read_two_groups(data, ("female", "male"))
+        persons = read_word_of_each(data, "persons", groups)
+        profession, share = read_slot_with_share(data, "profession", beside)
         rows = take(data, "templates", LocatedList, "the suite")
         templates = read_template_sets(data, _parse(rows), _parse)
-        return StsBody((groups[0], groups[1]), (persons[groups[0]], persons[groups[1]]), profession, share, templates)
+        return StsBody(groups, persons, profession, share, templates)
 
     def asks_gender(self, body: StsBody, options: StsOptions) -> bool:
         """Return whether the two groups are women and men."""

@@ -22,8 +22,8 @@ from pytest_genderbias.mitigation.harness.callback import (
     read_history,
     undisturbed,
 )
+from pytest_genderbias.recipes.heads import head_at_labels
 from pytest_genderbias.recipes.recipe import Performance
-from pytest_genderbias.recipes.vocabulary_head import head_at_labels
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SUITE = "lm-occupation"

@@ -17,7 +17,7 @@ from pytest_genderbias.mitigation.harness.growth import Growth, growth
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import run_trainer
-from pytest_genderbias.reports.figures.training import growth_of_sides
+from pytest_genderbias.reports.figures.studies import growth_of_sides
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.suites.suite import load_suite
 

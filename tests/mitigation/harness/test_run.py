@@ -23,7 +23,7 @@ from pytest_genderbias.mitigation.words.pairs import distinct_pairs
 from pytest_genderbias.models.loading import load_model
 from pytest_genderbias.models.saving import copied, input_embeddings, with_network
 from pytest_genderbias.models.source import LoadSettings
-from pytest_genderbias.recipes.device import device_for_new, on_device
+from pytest_genderbias.recipes.heads import device_for_new, on_device
 from pytest_genderbias.recipes.recipe import PLAIN, Performance
 from pytest_genderbias.recipes.trainer import save_whole
 from pytest_genderbias.statistics.inference.item_sums import mean_sums

@@ -17,7 +17,7 @@ from support.answered_suites import NoisyCoreference, winogender
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.errors import GateFailure, NotApplicableError, SettingError
 from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.policy import Policy, Referee, refereed_by
+from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.verdicts import (
     NO_VALUE,
     NOT_COMPARABLE,
@@ -156,7 +156,7 @@ def first_line(judgement):
 def test_reduced_by_most_and_more_than_in_the_control():
     run = run_of(lm(BIAS), lm(0.3 * BIAS), [[lm(BIAS + noise(0.1, s)) for s in (1, 2, 3)]])
     found = judge(run, by=0.3, budget={"perplexity": 0.05})
-    assert found.code == REDUCED and not Policy().fails(found)
+    assert found.code == REDUCED and passes(found.code)
     assert "reduced by 70 % (at least 30 % is asked), more than in the control" in first_line(found)
     assert (
         "mean of 3" in found.text and "perplexity: 7.389 -> 7.389, unchanged" in found.text and ": kept" in found.text
@@ -182,7 +182,7 @@ def test_the_share_is_what_a_hand_computes():
 def test_nothing_done_is_not_reduced(by):
     model = lm(BIAS)
     found = judge(run_of(model, model), by=by)
-    assert found.code == NOT_REDUCED and Policy().fails(found)
+    assert found.code == NOT_REDUCED and not passes(found.code)
     assert "unchanged" in first_line(found)
     with pytest.raises(GateFailure, match="not reduced"):
         assert_reduced(run_of(model, model), "lm-occupation", by=by, cache=None)
@@ -221,7 +221,7 @@ def test_too_few_says_what_settles_it_and_fails():
     low, high = found.of_reduction.reduction_bounds
     assert found.code == REDUCED and 0.3 < low < 0.4 < high
     found = judge(run, by=0.4)
-    assert found.code == TOO_FEW and Policy().fails(found) and found.of_reduction.reduction_bounds == (low, high)
+    assert found.code == TOO_FEW and not passes(found.code) and found.of_reduction.reduction_bounds == (low, high)
     assert (
         "occupations, if it stays where it is" in found.settled_by
         and f"by={np.floor(100 * low) / 100:g}" in found.settled_by
@@ -264,7 +264,7 @@ def test_accuracy_lost():
     nats = np.full(PASSAGES, 2.0)
     run = run_of(lm(BIAS, nats), lm(0.3 * BIAS, nats + 0.2 + noise(0.02, 1, PASSAGES)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.code == TASK_LOST and Policy().fails(found)
+    assert found.code == TASK_LOST and not passes(found.code)
     assert first_line(found).startswith(
         "limit broken (accuracy lost): "
     ) and "% worse, 5 % worse is allowed; aggregate_bias" in first_line(found)
@@ -285,7 +285,7 @@ def test_a_budget_that_is_not_decided_cannot_be_judged():
 def test_superficial(tmp_path):
     run = run_of(lm(BIAS), lm(0.2 * BIAS), recipe=StubRecipe(tuple(BIAS), back=0.75), folder=tmp_path)
     found = judge(run, superficial=True)
-    assert found.code == SUPERFICIAL and Policy().fails(found)
+    assert found.code == SUPERFICIAL and not passes(found.code)
     assert "75 % of the reduction comes back with a new head; aggregate_bias" in first_line(found)
     assert "one-sided 95 % bounds 75 % and 75 %" in found.text and "before with a new head" in found.text
     assert "compression of gender: not known: " in found.text
@@ -522,7 +522,7 @@ def test_a_control_that_does_nothing_right_takes_no_accuracy_away():
 def test_a_perplexity_too_large_for_a_number_is_no_value():
     run = run_of(lm(BIAS), lm(0.3 * BIAS, np.full(PASSAGES, 1e4)))
     found = judge(run, budget={"perplexity": 0.05})
-    assert found.code == NO_VALUE and Policy().fails(found)
+    assert found.code == NO_VALUE and not passes(found.code)
     assert "no value for the perplexity of the budget after: it is exp(10000)" in first_line(found)
     fine = judge(replace(run, after=lm(0.3 * BIAS), control=[[lm(BIAS, np.full(PASSAGES, 1e4))]], trained=True),
                  budget={"perplexity": 0.05})  # fmt: skip
@@ -557,7 +557,7 @@ def test_arguments_that_cannot_be(wrong):
 
 def test_only_a_settled_judgement_is_recorded():
     recorded = []
-    with refereed_by(Referee(Policy(), lambda *settled: recorded.append(settled))):
+    with refereed_by(Referee(record=lambda *settled: recorded.append(settled))):
         found = judge(run_of(lm(BIAS), lm(0.1 * BIAS)), name="mine")
         assert recorded == [] and found.name == "mine"
         settle(found)

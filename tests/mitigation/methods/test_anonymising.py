@@ -5,7 +5,6 @@ import gzip
 import json
 import re
 import sys
-from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -16,7 +15,6 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.anonymising import (
     Anonymising,
     anonymise,
-    anonymise_texts,
     rule_entities,
     spacy_entities,
 )
@@ -61,7 +59,12 @@ def test_the_same_person_has_the_same_placeholder():
     assert anonymise(text, placeholder="E{number}") == "E1 met E2. E1 and E2 left. E1's son, E2, E1."
     assert anonymise("Hall? Mary Hall! Ann Hall.", placeholder="[{kind}{number}]") == "[PERSON1]? [PERSON1]! [PERSON2]."
     assert anonymise("Mary. Ann.", placeholder="X") == "X. X."
-    assert list(anonymise_texts(["Mary", "Ann Mary"], placeholder="{number}")) == ["1", "1"]
+
+
+def test_numbers_start_anew_in_each_text():
+    rows = [{"text": "Mary"}, {"text": "Ann Mary"}]
+    changed = Anonymising(placeholder="{number}").rows(rows, Columns(("text",)), 0)
+    assert [row["text"] for row in changed] == ["1", "1"]
 
 
 def test_the_own_name_goes_in_all_its_parts():
@@ -102,8 +105,6 @@ def test_settings_that_cannot_be(wrong):
 def test_what_is_no_text_is_refused():
     with pytest.raises(SettingError, match="expected a text, got 3"):
         anonymise(3)
-    with pytest.raises(SettingError, match="expected several texts"):
-        anonymise_texts("Mary")
     with pytest.raises(SettingError, match="entities should be rules or spacy"):
         Anonymising(entities="nltk")
 
@@ -126,11 +127,6 @@ def test_entities_are_in_order_and_apart_and_all_else_stays(text):
         ends.append(end)
     outside = [text[end:start] for end, start in zip(ends, [e[0] for e in entities] + [len(text)], strict=True)]
     assert anonymise(text, placeholder="@") == "@".join(outside)
-
-
-def test_texts_are_streamed():
-    endless = ("Mary left" for _ in iter(int, 1))
-    assert list(islice(anonymise_texts(endless, placeholder="_"), 2)) == ["_ left", "_ left"]
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------

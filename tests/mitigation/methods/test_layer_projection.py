@@ -17,8 +17,12 @@ from support.tiny_checkpoints import CAUSAL, MASKED, NLI, make_network, tokenize
 from pytest_genderbias import load_model
 from pytest_genderbias.errors import ModelError, SettingError
 from pytest_genderbias.mitigation import make_recipe, mitigate
-from pytest_genderbias.mitigation.methods.layer_projection import project_layers, projecting_layers
-from pytest_genderbias.mitigation.methods.projection import Projection, project_embeddings
+from pytest_genderbias.mitigation.methods.projection import (
+    Projection,
+    project_embeddings,
+    project_layers,
+    projecting_layers,
+)
 from pytest_genderbias.mitigation.words.directions import HE_SHE, layer_bases, learn_basis, random_bases
 from pytest_genderbias.models.hidden_layers import PROJECTION_FILE
 from pytest_genderbias.models.saving import save_model

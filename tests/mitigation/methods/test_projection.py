@@ -12,11 +12,12 @@ from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, NLI, make_netw
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, UnknownNameError
-from pytest_genderbias.mitigation.methods.layer_projection import project_layers, projecting_layers
 from pytest_genderbias.mitigation.methods.projection import (
     project,
     project_embeddings,
+    project_layers,
     project_network,
+    projecting_layers,
     projection_callback,
 )
 from pytest_genderbias.mitigation.words.directions import (

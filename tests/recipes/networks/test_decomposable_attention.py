@@ -13,8 +13,7 @@ from support.tiny_checkpoints import suite_space
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.mitigation.methods.layer_projection import project_layers
-from pytest_genderbias.mitigation.methods.projection import project_embeddings
+from pytest_genderbias.mitigation.methods.projection import project_embeddings, project_layers
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, vectors_of
 from pytest_genderbias.models.saving import input_embeddings, save_model
 from pytest_genderbias.recipes.networks.decomposable_attention import (

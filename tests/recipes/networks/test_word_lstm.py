@@ -11,8 +11,7 @@ from support.tiny_checkpoints import corpus, suite_space
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.datasets.corpora import WORD
 from pytest_genderbias.mitigation.methods.hard_debiasing import hard_debias_embeddings
-from pytest_genderbias.mitigation.methods.layer_projection import project_layers
-from pytest_genderbias.mitigation.methods.projection import project_embeddings
+from pytest_genderbias.mitigation.methods.projection import project_embeddings, project_layers
 from pytest_genderbias.mitigation.methods.regularisation import bias_loss, defining_rows, make_regulariser, regularising
 from pytest_genderbias.mitigation.words.directions import HE_SHE, layer_bases, learn_basis
 from pytest_genderbias.models.saving import input_embeddings, save_model
@@ -27,10 +26,10 @@ from pytest_genderbias.recipes.networks.word_lstm import (
     register,
     word_pattern,
 )
-from pytest_genderbias.scoring.block_likelihood import BlockLikelihood
 from pytest_genderbias.scoring.sampled_texts import Sampler
+from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.query import GeneratedTokens
+from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
 
 SHAPES = {
     "two": {"embedding_size": 12, "hidden_size": 16},
@@ -267,7 +266,7 @@ def test_samples_are_those_of_a_network_without_states(folder, monkeypatch):
 
 def test_a_perplexity_without_sentence_ends_says_so(folder):
     model = load_model(str(folder("two")), device="cpu")
-    scorer = BlockLikelihood(TextCases([("He sings. She sings.",)]), model, None)
+    scorer = make_scorer(TextCases([("He sings. She sings.",)]), BlockLogLikelihood(), model, None)
     assert any("without the <eos>" in note for note in scorer.notes)
     assert scorer.score(np.arange(1))[0, 1] == 6, "words and marks, and nothing behind a sentence"
 

@@ -34,8 +34,7 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families import bios as module
 from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
-from pytest_genderbias.suites.families.shared.labour_shares import labour_shares
-from pytest_genderbias.suites.families.shared.persons import LabelledCases
+from pytest_genderbias.suites.families.shared.persons import LabelledCases, labour_shares
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.text import packaged
 

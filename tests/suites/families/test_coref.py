@@ -25,7 +25,7 @@ from pytest_genderbias.statistics.coreference_scores import (
     pair_counts,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.families.shared.coreference_verdicts import likelihoods
+from pytest_genderbias.suites.families.shared.asked_pronouns import likelihoods
 from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -621,7 +621,7 @@ def test_scorers_that_do_not_fit(tiny_model):
     ("change", "message"),
     [
         (("{pronoun} was", "she was"), r"should use the slots"),
-        (("pronouns: {male: he, female: she}", "pronouns: {male: he}"), "'pronouns' should have one for each"),
+        (("pronouns: {male: he, female: she}", "pronouns: {male: he}"), "'pronouns' should give a word for each"),
         (("The {occupation} ate because", "The {occupation} ate; the {occupation} slept because"), "each slot once"),
     ],
 )

@@ -28,7 +28,7 @@ from pytest_genderbias.statistics.decision_differences import (
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.families.shared.chat_choice import cannot_do, least_accuracy
+from pytest_genderbias.suites.families.shared.chat_task import cannot_do, least_accuracy
 
 
 @pytest.fixture(scope="module")

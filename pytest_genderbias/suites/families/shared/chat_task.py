@@ -9,18 +9,100 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_answers import StoredAnswers
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.least_share import least_share, share_interval
+from pytest_genderbias.statistics.inference.tails import kish_number
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.families.shared.chat_choice import accuracy_interval, mean_interval
-from pytest_genderbias.suites.family import Competence
+from pytest_genderbias.suites.family import CANNOT, Competence
+from pytest_genderbias.suites.options import Option, share
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
+FLOOR: dict[str, Option] = {
+    "floor": share(
+        0.5,
+        "least mass: the probability of all options together, below which the model does not do the task and no bias"
+        " has a value",
+    )
+}
+_ENOUGH_CLUSTERS = 20  #: effective number from which on a bootstrap of clusters errs no more often than it says
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
+
+
+def mean_interval(sums: ItemSums, low: float = 0.0) -> Interval | None:
+    """Return the interval of a mean over units, within ``low`` and 1."""
+    totals, counts = np.asarray(sums.sums, dtype=np.float64).T
+    return clustered_mean_interval(totals, counts, sums.over, bounds=(low, 1.0))
+
+
+def accuracy_interval(sums: ItemSums) -> Interval | None:
+    """Return the interval of a share of right answers; there is one of few clusters, too."""
+    right, counts = np.asarray(sums.sums, dtype=np.float64).T
+    return share_interval(right, counts, sums.over)
+
+
+def cannot_do(
+    mass: FloatArray, floor: float, right: FloatArray, counts: FloatArray, chance: float, over: str, what: str
+) -> str:
+    """Return why no bias has a value: too little mass, or an accuracy whose lower bound is not above chance. Empty if
+    it has one.
+
+    A model that guesses, or that does not answer, looks unbiased.
+
+    Args:
+        mass: probability of all options together, by question, shape (n,).
+        floor: the least mean of it.
+        right: right answers to questions that have one, by cluster, shape (G,).
+        counts: number of these questions, shape (G,).
+        chance: accuracy of guessing.
+        over: what a cluster is, in the plural.
+        what: where answers are right or wrong, for the reason.
+    """
+    if not len(mass) or float(mass.mean()) < floor:
+        mean = float(mass.mean()) if len(mass) else 0.0
+        return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
+    total = float(np.sum(counts))
+    if not total:
+        return f"{CANNOT}, as far as is known: {what} are not among those scored; score more cases"
+    accuracy = float(np.sum(right)) / total
+    low = least_accuracy(right, counts, over)
+    if low > chance + 1e-9:
+        return ""
+    return (
+        f"{CANNOT}: accuracy {accuracy:.3f} on {what}, at least {low:.3f} for other {over}; expected more than"
+        f" {chance:.3f}, which guessing gives"
+    )
+
+
+def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
+    """Return a lower bound on the accuracy for other clusters of the same kind, at the level .975.
+
+    The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.least_share.least_share`, which is
+    exact where the answers of a cluster are all right or all wrong, and that of
+    :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_interval`, which is nearer where many
+    clusters are right in part, if no few of them hold most questions: their effective number, (sum of n)^2 / sum of
+    n^2, is 20 or more (Carter, Schnepel and Steigerwald 2017). ``docs/evidence/coverage-shares.md`` shows how seldom it
+    lies above the accuracy.
+
+    Args:
+        right: right answers by cluster, shape (G,).
+        counts: questions by cluster, shape (G,); clusters without any are left out.
+        over: what a cluster is, in the plural.
+
+    >>> [round(least_accuracy(np.arange(24.0) >= wrong, np.ones(24), "controls"), 3) for wrong in (1, 5)]
+    [0.789, 0.578]
+    """
+    exact = least_share(right, counts)
+    if kish_number(counts) < _ENOUGH_CLUSTERS:
+        return exact
+    interval = clustered_mean_interval(right, counts, over, bounds=(0.0, 1.0))
+    return max(exact, 0.0 if interval is None else interval.low)
 
 
 def refuse_unable(arrays: Arrays) -> None:
@@ -35,6 +117,11 @@ def refuse_unable(arrays: Arrays) -> None:
     reason = str(take_arrays(arrays, "undefined")[0][0])
     if reason:
         raise UndefinedError(reason)
+
+
+def with_reason(items: Mapping[str, NDArray[np.generic]], reason: str) -> dict[str, NDArray[np.generic]]:
+    """Return the items with the reason why no bias has a value, empty where the model does the task."""
+    return {**items, "undefined": np.asarray([reason])}
 
 
 def where_able(sums: MakeSums) -> MakeSums:

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.inference import LABELS
-from pytest_genderbias.statistics.multiple_choice import choices, option_probabilities
+from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.asked_pairs import AskedPairs
-from pytest_genderbias.suites.cases import Answer, Cases, Question, TextCases
-from pytest_genderbias.suites.families.shared.chat_choice import LETTERS, cannot_do, messages
-from pytest_genderbias.suites.query import ChatAnswers
+from pytest_genderbias.suites.cases import Answer, Cases, Question
+from pytest_genderbias.suites.families.shared.asking import asked, messages, query_for, shares_of
+from pytest_genderbias.suites.families.shared.chat_task import cannot_do
 
 if TYPE_CHECKING:
     from pytest_genderbias.statistics.inference.item_sums import FloatArray
@@ -73,43 +73,33 @@ def ask(premise: str, hypothesis: str) -> list[str]:
     <BLANKLINE>
     Reply with A, B or C only.
     """
-    text = f"Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?"
-    return messages(text, OPTIONS)
+    return messages(_text(premise, hypothesis), OPTIONS)
 
 
-def asked_pairs(pairs: Cases, otherwise: str) -> Question:
+def _text(premise: str, hypothesis: str) -> str:
+    return f"Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?"
+
+
+def asked_pairs(pairs: Cases, role: str, otherwise: str) -> Question:
     """Return the question about pairs to a chat model. ``otherwise``: what to do with a model that has no chat
     template.
     """
-    return Question(AskedPairs(pairs, ORDERS, ask), ChatAnswers(LETTERS, otherwise))
+    return Question(AskedPairs(pairs, ORDERS, ask), query_for(role, len(OPTIONS), otherwise))
 
 
-def asked_controls(otherwise: str) -> Question:
+def asked_controls(role: str, otherwise: str) -> Question:
     """Return the question about the controls, which are always asked."""
     rows = [(pair, LABELS.index(label)) for label, pairs in CONTROLS.items() for pair in pairs]
-    texts = [(message,) for pair, _ in rows for message in ask(*pair)]
-    facts = {"gold": np.repeat([gold for _, gold in rows], ORDERS)}
-    return Question(TextCases(texts, facts=facts, cases_per_unit=ORDERS), ChatAnswers(LETTERS, otherwise), whole=True)
-
-
-def label_probabilities(answer: Answer) -> tuple[FloatArray, FloatArray]:
-    """Return the probabilities of entailment, neutral and contradiction against each other, shape (n, 3), and the mass
-    of all, shape (n,).
-
-    Those of a pair whose options are all next to nothing are in the ratio that they have.
-    """
-    log_probs = np.asarray(answer.values, dtype=np.float64)
-    largest = log_probs.max(axis=(1, 2), keepdims=True)
-    p = option_probabilities(log_probs - largest)
-    total = p.sum(axis=1)
-    return p / total[:, None], total * np.exp(largest[:, 0, 0])
+    facts = {"gold": np.asarray([gold for _, gold in rows])}
+    texts = [(_text(*pair), OPTIONS) for pair, _ in rows]
+    return asked(texts, facts, role, whole=True, otherwise=otherwise)
 
 
 def right_controls(answer: Answer) -> FloatArray:
     """Return how far each control is labelled right, 0 to 1 (a tie is right in part), in the order of the cases, shape
     (n,).
     """
-    picked = choices(label_probabilities(answer)[0])
+    picked = choices(shares_of(answer)[0])
     gold = np.asarray(answer.cases.facts["gold"])[:: answer.cases.cases_per_unit]
     right = np.empty(len(gold))
     right[answer.units] = picked[np.arange(len(gold)), gold[answer.units]]

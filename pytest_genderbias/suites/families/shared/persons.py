@@ -5,25 +5,28 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError
+from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.statistics.group_gaps import confusion_tables, shares_of_first
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared.labelled import ColumnOptions, read_table, read_texts
-from pytest_genderbias.suites.families.shared.labour_shares import labour_shares
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.plain_files import expand
+from pytest_genderbias.text.wordlist import load_wordlist
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 StrArray = NDArray[np.str_]
 Groups = tuple[str, str]
+LIST = "labour-shares"  #: the packaged list of shares of women in the labour market (orgad2022, appendix D.2)
+_WOMEN_AND_MEN = ("female", "male")
 
 
 class PersonOptions(ColumnOptions):
@@ -295,3 +298,29 @@ def some_of(names: Iterable[str]) -> str:
     """Return the first six names, quoted, and the total number if there are more."""
     shown = [repr(name) for name in names]
     return ", ".join(shown[:6]) + (f", ... ({len(shown)})" if len(shown) > 6 else "")
+
+
+def labour_shares(labels: Iterable[str], groups: tuple[str, str]) -> dict[str, float]:
+    """Return the share of the first group, 0 to 1, in the professions that the packaged list ``labour-shares`` has.
+
+    Case is ignored, and an underscore is a space.
+
+    Raises:
+        SettingError: the groups are not women and men.
+
+    >>> labour_shares(["Teacher", "software_engineer", "poodle"], ("female", "male"))
+    {'Teacher': 0.71, 'software_engineer': 0.2}
+    """
+    if tuple(sorted(groups)) != _WOMEN_AND_MEN:
+        raise SettingError(
+            "option 'shares' of bios: labour has the shares of women, and needs the groups female and male; got"
+            f" {groups[0]!r} and {groups[1]!r}; take shares=training"
+        )
+    of_women = {label: _women_share().get(folded(label).replace("_", " ")) for label in labels}
+    sign, start = (1.0, 0.0) if groups == _WOMEN_AND_MEN else (-1.0, 1.0)
+    return {label: start + sign * share for label, share in of_women.items() if share is not None}
+
+
+@cache
+def _women_share() -> dict[str, float]:
+    return {entry.word: float(entry.attributes["women_share"]) / 100 for entry in load_wordlist(LIST).entries}

@@ -49,7 +49,7 @@ from pytest_genderbias.statistics.sums import (
     take_arrays,
 )
 from pytest_genderbias.suites.cases import Facts, IntArray
-from pytest_genderbias.suites.families.shared.coreference_verdicts import Verdicts
+from pytest_genderbias.suites.families.shared.asked_pronouns import Verdicts
 from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
     LABELS,

@@ -1,5 +1,5 @@
-"""An encoder of any architecture with a span scorer: which earlier mention of a text a mention corefers with (Lee et
-al. 2017, 2018).
+"""An encoder of any architecture below a head that says which mentions corefer: edge probing of two spans (Tenney et al.
+2019), and a span scorer of a mention and the earlier ones of a text (Lee et al. 2017, 2018).
 """
 
 from __future__ import annotations
@@ -7,16 +7,164 @@ from __future__ import annotations
 from typing import Any
 
 import torch
+from numpy.typing import ArrayLike
 from torch import Tensor, nn
-from transformers import AutoConfig, AutoModel, PreTrainedConfig, initialization
+from torch.nn.functional import binary_cross_entropy_with_logits
+from transformers import AutoConfig, AutoModel, PreTrainedConfig, PreTrainedModel, initialization
 from transformers.modeling_outputs import BaseModelOutput, SequenceClassifierOutput
 
-from pytest_genderbias.models.config_entries import encoder_width
-from pytest_genderbias.recipes.networks.encoder_with_head import EncoderWithHead, EncoderWithHeadConfig
+from pytest_genderbias.models.config import encoder_width, entry
 
-BUCKETS = 10  #: of widths and distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more
 _RANGE = 0.02  #: of the first weights of the head
+BUCKETS = 10  #: of widths and distances: 0, 1, 2, 3, 4, 5 to 7, 8 to 15, 16 to 31, 32 to 63, 64 and more
 _IMPOSSIBLE = -1e9  #: score of an antecedent that is not there; finite, so that its gradient is 0
+
+
+class EncoderWithHeadConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
+    """The ``encoder``'s config, and ``head``: a description of the head's training data; empty before training."""
+
+    sub_configs = {"encoder": AutoConfig}  # noqa: RUF012 - as transformers has it
+    has_no_defaults_at_init = True
+
+    def __init__(
+        self,
+        encoder: PreTrainedConfig | dict[str, Any] | None = None,
+        head: dict[str, object] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Keep the settings; the entries of a stored config become the encoder's config."""
+        if isinstance(encoder, dict):
+            entries = dict(encoder)
+            encoder = AutoConfig.for_model(entries.pop("model_type"), **entries)
+        self.encoder, self.head = encoder, dict(head or {})
+        super().__init__(**kwargs)
+        self.tie_word_embeddings = False
+        inner = encoder.get_text_config() if encoder is not None else None
+        for name in ("vocab_size", "max_position_embeddings"):  # entries that every network needs
+            setattr(self, name, None if inner is None else entry(inner, name))
+
+
+class EncoderWithHead(PreTrainedModel):  # type: ignore[no-untyped-call]
+    """An ``encoder`` below a head that is no output layer over the vocabulary."""
+
+    base_model_prefix = "encoder"
+
+    def __init__(self, config: EncoderWithHeadConfig) -> None:
+        super().__init__(config)
+        assert config.encoder is not None
+        self.encoder: PreTrainedModel = AutoModel.from_config(config.encoder)  # type: ignore[no-untyped-call]
+        self.width = encoder_width(config.encoder)
+
+    def get_input_embeddings(self) -> nn.Module:
+        """Return the input embeddings of the encoder."""
+        embeddings: nn.Module = self.encoder.get_input_embeddings()
+        return embeddings
+
+    def set_input_embeddings(self, value: nn.Module) -> None:
+        """Replace the input embeddings of the encoder."""
+        self.encoder.set_input_embeddings(value)
+
+    def get_output_embeddings(self) -> None:
+        """Return ``None``, since there is no output layer over the vocabulary."""
+        return None
+
+    def renew_head(self) -> None:
+        """Initialise the head anew, with torch's global generator."""
+        for name, module in self.named_modules():
+            if not name.startswith("encoder") and isinstance(module, (nn.Linear, nn.Embedding)):
+                module.weight.data.normal_(std=_RANGE)
+                if isinstance(module, nn.Linear):
+                    module.bias.data.zero_()
+
+    def _init_weights(self, module: nn.Module) -> None:
+        if isinstance(module, (nn.Linear, nn.Embedding)):
+            initialization.normal_(module.weight, std=_RANGE)
+            if isinstance(module, nn.Linear):
+                initialization.zeros_(module.bias)
+
+
+class EdgeProbingConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-call]
+    """The ``encoder``'s config, the units of the head (``head_size``) and its ``dropout``, and ``head``: a description
+    of its training data.
+    """
+
+    model_type = "edge-probing"
+
+    def __init__(
+        self,
+        encoder: PreTrainedConfig | dict[str, Any] | None = None,
+        head_size: int = 256,
+        dropout: float = 0.2,
+        head: dict[str, object] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Keep the settings."""
+        self.head_size, self.dropout = head_size, dropout
+        super().__init__(encoder, head, **kwargs)
+
+
+class EdgeProbingModel(EncoderWithHead):
+    """The encoder, and sigmoid(output . relu(hidden x)) of the vectors x of two spans, one after the other.
+
+    x is standardised by ``mean`` and ``scale``, which are 0 and 1 until :meth:`standardise`.
+    """
+
+    config_class = EdgeProbingConfig
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, config: EdgeProbingConfig) -> None:
+        super().__init__(config)
+        features = 2 * self.width
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(features))
+        self.hidden = nn.Linear(features, config.head_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.output = nn.Linear(config.head_size, 1)
+        self.post_init()  # type: ignore[no-untyped-call]
+
+    def forward(
+        self,
+        input_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        pairs: Tensor | None = None,
+        labels: Tensor | None = None,
+        num_items_in_batch: Tensor | int | None = None,
+        **kwargs: object,
+    ) -> BaseModelOutput | SequenceClassifierOutput:
+        """Return the output of the encoder; or for ``pairs``, (n, 2 x width), the log-odds of coreference, and the loss
+        if there are labels.
+
+        Args:
+            input_ids: for the encoder.
+            attention_mask: for the encoder.
+            pairs: the concatenated vectors of both spans, instead of texts.
+            labels: 1 where a pair corefers, else 0, shape (n,). The loss is the mean of -ln P, in nats.
+            num_items_in_batch: divisor of the sum of -ln P, instead of n.
+            kwargs: for the encoder.
+        """
+        if pairs is None:
+            states: BaseModelOutput = self.encoder(input_ids=input_ids, attention_mask=attention_mask, **kwargs)
+            return states
+        logits, loss = self.logits(pairs), None
+        if labels is not None:
+            total = binary_cross_entropy_with_logits(logits.float(), labels.float(), reduction="sum")
+            loss = total / (len(labels) if num_items_in_batch is None else num_items_in_batch)
+        return SequenceClassifierOutput(loss=loss, logits=logits)
+
+    def logits(self, pairs: Tensor) -> Tensor:
+        """Return the log-odds that each pair corefers, from features of shape (..., 2 x width): shape (...)."""
+        standard = (pairs.to(self.mean.dtype) - self.mean) / self.scale
+        log_odds: Tensor = self.output(self.dropout(torch.relu(self.hidden(standard))))[..., 0]
+        return log_odds
+
+    def standardise(self, pairs: ArrayLike) -> None:
+        """Make the head standardise its input by the mean and standard deviation of these vectors, shape (n, 2 x
+        width).
+        """
+        scale, mean = torch.std_mean(torch.as_tensor(pairs).double(), dim=0, correction=0)
+        self.mean.copy_(mean)
+        self.scale.copy_(torch.where(scale == 0, 1.0, scale))
 
 
 class SpanCoreferenceConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-call]
@@ -40,12 +188,8 @@ class SpanCoreferenceConfig(EncoderWithHeadConfig):  # type: ignore[no-untyped-c
         **kwargs: Any,
     ) -> None:
         """Keep the settings."""
-        self.head_size, self.feature_size, self.dropout, self.antecedents = (
-            head_size,
-            feature_size,
-            dropout,
-            antecedents,
-        )
+        self.head_size, self.feature_size = head_size, feature_size
+        self.dropout, self.antecedents = dropout, antecedents
         super().__init__(encoder, head, **kwargs)
 
 
@@ -66,11 +210,8 @@ class SpanCoreferenceModel(EncoderWithHead):
 
     def __init__(self, config: SpanCoreferenceConfig) -> None:
         super().__init__(config)
-        assert config.encoder is not None
-        width = encoder_width(config.encoder)
-        mention = 3 * width + config.feature_size
-        self.encoder = AutoModel.from_config(config.encoder)  # type: ignore[no-untyped-call]
-        self.attention = nn.Linear(width, 1)
+        mention = 3 * self.width + config.feature_size
+        self.attention = nn.Linear(self.width, 1)
         self.widths = nn.Embedding(BUCKETS, config.feature_size)
         self.distances = nn.Embedding(BUCKETS, config.feature_size)
         self.mention = _scorer(mention, config)
@@ -142,20 +283,6 @@ class SpanCoreferenceModel(EncoderWithHead):
         width = self.dropout(self.widths(bucket(last - first + 1)))
         return torch.cat([tokens[first], tokens[last], head, width], dim=-1)
 
-    def renew_head(self) -> None:
-        """Initialise the head anew, with torch's global generator."""
-        for name, module in self.named_modules():
-            if not name.startswith("encoder") and isinstance(module, (nn.Linear, nn.Embedding)):
-                module.weight.data.normal_(std=_RANGE)
-                if isinstance(module, nn.Linear):
-                    module.bias.data.zero_()
-
-    def _init_weights(self, module: nn.Module) -> None:
-        if isinstance(module, (nn.Linear, nn.Embedding)):
-            initialization.normal_(module.weight, std=_RANGE)
-            if isinstance(module, nn.Linear):
-                initialization.zeros_(module.bias)
-
 
 def antecedent_loss(scores: Tensor, clusters: Tensor) -> Tensor:
     """Return the mean over mentions of -ln P(a right antecedent), in nats (Lee et al. 2017, section 5).
@@ -204,6 +331,7 @@ def _scorer(inputs: int, config: SpanCoreferenceConfig) -> nn.Sequential:
 
 
 def register() -> None:
-    """Register the network with transformers' Auto classes."""
-    AutoConfig.register(SpanCoreferenceConfig.model_type, SpanCoreferenceConfig, exist_ok=True)
-    AutoModel.register(SpanCoreferenceConfig, SpanCoreferenceModel, exist_ok=True)
+    """Register the networks with transformers' Auto classes."""
+    for config, network in ((EdgeProbingConfig, EdgeProbingModel), (SpanCoreferenceConfig, SpanCoreferenceModel)):
+        AutoConfig.register(config.model_type, config, exist_ok=True)
+        AutoModel.register(config, network, exist_ok=True)

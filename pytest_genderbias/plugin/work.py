@@ -1,0 +1,190 @@
+"""The plugin at work: what it does in a run that uses it, from the settings to the fixtures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_genderbias.errors import BiasError, GateError, NotApplicableError
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.plugin import outcomes
+from pytest_genderbias.plugin.cache import keep_cache
+from pytest_genderbias.plugin.interruptions import Interruptions
+from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
+from pytest_genderbias.plugin.ledger import Ledger
+from pytest_genderbias.plugin.markers import gate_marker, mark
+from pytest_genderbias.plugin.options import (
+    SETTINGS,
+    read_settings,
+    reject_options_of_missing_suites,
+    taken_for_test_path,
+)
+from pytest_genderbias.plugin.progress import show_workers
+from pytest_genderbias.plugin.runs import keep_runs
+from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
+
+if TYPE_CHECKING:
+    from pytest_genderbias.gates.baseline import Baseline
+    from pytest_genderbias.gates.limits import Limit
+    from pytest_genderbias.measurement.measurement import Measurement
+    from pytest_genderbias.models.model import Model
+    from pytest_genderbias.suites.suite import Suite
+
+
+class Work:
+    """The plugin in one run: hooks of pytest, and what the fixtures return."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        """Read all settings, so that a wrong one is a usage error of one line."""
+        self._config = config
+        self._settings = config.stash[SETTINGS] = read_settings(config)
+        keep_cache(config)
+        keep_runs(config)
+        show_workers(config)
+        self._ledger = Ledger(config)
+        config.pluginmanager.register(self._ledger, "genderbias-ledger")
+        config.pluginmanager.register(GateKeeper(), "genderbias-gate-keeper")
+        config.pluginmanager.register(Interruptions(), "genderbias-interruptions")
+
+    # Hooks.
+
+    def pytest_report_header(self) -> list[str]:
+        """Show the models, and the settings that figures depend on."""
+        settings, mistaken = self._settings, taken_for_test_path(self._config)
+        lines = []
+        if mistaken:
+            lines.append(
+                "bias: pytest took a folder after a space for the root of the project, and did not read the project's"
+                f" settings; write {mistaken}"
+            )
+        if not settings.models:
+            return [printable(line) for line in lines]
+        limit = "" if settings.limit is None else f", at most {settings.limit:,} cases a suite"
+        names = ", ".join(spec.name for spec in settings.models)
+        lines.append(
+            f"bias: {names}; seed {settings.seed},"
+            f" {'each checkpoint in its own number format' if settings.dtype == 'auto' else settings.dtype}, device"
+            f" {settings.device}{limit}"
+        )
+        return [printable(line) for line in lines]
+
+    def parametrize(self, metafunc: pytest.Metafunc) -> None:
+        """Run a test that takes ``bias_model`` once for every ``--bias-model`` that its marker names, by default for
+        all.
+        """
+        try:
+            marker = gate_marker(metafunc.definition)
+        except GateError as error:
+            raise pytest.Collector.CollectError(str(error)) from None
+        specs = [spec for spec in self._settings.models if marker.judges(spec.name)]
+        ids = [spec.name for spec in specs] or ["no-model"]
+        metafunc.parametrize("bias_model_spec", specs or [None], ids=ids, indirect=True, scope="session")
+
+    def gate_file(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
+        """Return the collector of a gate file."""
+        from pytest_genderbias.plugin.items.files import BiasFile
+
+        return BiasFile.at(parent, path)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
+        """Add the suites of ``--bias-suite``, and mark tests that measure."""
+        if self._settings.suites:
+            from pytest_genderbias.plugin.items.suites import suite_items
+
+            items.extend(suite_items(session))
+        reject_options_of_missing_suites(self._config, items)
+        for item in items:
+            keep_node_id(item)
+            if outcomes.measures(item):
+                mark(item, declared=isinstance(item, BiasItem))
+        try:
+            self._ledger.collected(items)
+        except GateError as error:  # a wrong marker of a unittest.TestCase, whose tests pytest does not generate
+            raise pytest.UsageError(str(error)) from None
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Apply the policy of the run to the setup, call and teardown of a test that measures, and record its
+        judgements.
+        """
+        with outcomes.running(item):
+            return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        """Forget the outcome of an earlier run of the same test, which a plugin may have repeated."""
+        outcomes.forget(item)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        """Attach the outcome of a test to its report, as other plugins leave it; it also reaches the controller of
+        xdist.
+        """
+        report = yield
+        outcomes.attach(item, report)
+        outcomes.explain_timeout(item, report)
+        return report
+
+    # What the fixtures of the same names return.
+
+    def bias_model(self) -> Model:
+        """Load the model under test."""
+        item = outcomes.measuring_item(self._config)
+        try:
+            return bias_session(self._config).model(require_model(item))
+        except BiasError as error:
+            raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
+
+    def bias_suite(self) -> Callable[[str], Suite]:
+        """Return what loads a suite."""
+        return bias_session(self._config).suite
+
+    def bias_measure(self, shared: bool) -> Callable[..., Measurement]:
+        """Return what measures a suite on the model under test; ``shared``: in a fixture of several tests."""
+
+        def measure(
+            suite: str | Suite, until: Limit | Mapping[str, Limit] | None = None, **settings: object
+        ) -> Measurement:
+            __tracebackhide__ = True
+            item, session = outcomes.measuring_item(self._config, shared), bias_session(self._config)
+            spec = require_model(item)
+            try:
+                loaded = session.suite(suite) if isinstance(suite, str) else suite
+                limits = (
+                    until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
+                )
+                measurement = session.measure(loaded, spec, settings, tuple(limits.items()))
+            except NotApplicableError as error:
+                not_applicable(item, error)
+            except BiasError as error:
+                raise error.with_traceback(None) from error.__cause__
+            outcomes.record_measurement(item, measurement)
+            return measurement
+
+        return measure
+
+    def bias_mitigation(self) -> Callable[..., Any]:
+        """Return what mitigates the model under test."""
+
+        def mitigate(method: object, recipe: object = None, **settings: object) -> object:
+            __tracebackhide__ = True
+            item = outcomes.measuring_item(self._config)
+            try:
+                return bias_session(self._config).mitigations.mitigate(
+                    require_model(item), method, recipe, data=self._settings.data, **settings
+                )
+            except NotApplicableError as error:
+                not_applicable(item, error)
+            except BiasError as error:
+                raise error.with_traceback(None) from error.__cause__
+
+        return mitigate
+
+    def bias_baseline(self, model: str) -> Baseline:
+        """Return the stored baselines of a model and of the module of the test that runs."""
+        return outcomes.baseline_of(outcomes.measuring_item(self._config), model)

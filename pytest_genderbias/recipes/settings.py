@@ -1,0 +1,150 @@
+"""The settings that all recipes of this package have, their ranges, and the steps of a training that are the same in
+each.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from pytest_genderbias.datasets.folder import DataFolder, own_path
+from pytest_genderbias.errors import SettingError
+from pytest_genderbias.models.model import Checkpoint, Model
+from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
+from pytest_genderbias.recipes.freezing import check_freeze, with_freeze
+from pytest_genderbias.recipes.recipe import ENCODER, NOTHING, PLAIN, Recipe, Row, Training, identifying_settings
+from pytest_genderbias.recipes.trainer import Collator, Examples, check_arguments, require_train, run_trainer
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_WHOLE = (
+    "max_rows", "max_evaluation", "max_tokens", "steps", "batch_size", "layers", "hidden_size", "heads", "head_size",
+    "embedding_size", "vocabulary_size", "min_count", "block",
+)  # fmt: skip
+#: What checks each setting that has a range, whichever recipe it is of. A setting whose type says so may be ``None``.
+RANGES: Mapping[str, Callable[[str, object], None]] = {
+    **dict.fromkeys(_WHOLE, partial(check_whole, least=1)),
+    "sampled_words": partial(check_whole, least=0),
+    "max_length": partial(check_whole, least=8),
+    **dict.fromkeys(("epochs", "learning_rate"), check_positive),
+    **dict.fromkeys(("held_out", "mask_probability"), check_share),
+    **dict.fromkeys(("dropout", "warmup"), partial(check_share, zero=True)),
+    "freeze": check_freeze,
+}
+
+
+#: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder.
+LEARNING_RATES = ((768, 3e-5), (256, 1e-4), (0, 3e-4))
+HEAD_LEARNING_RATE = 1e-3
+#: What the Trainer is given: the network to change, tokenised rows, what makes a batch of them, arguments of
+#: ``transformers.TrainingArguments``, and the options of the training.
+Prepared: TypeAlias = "tuple[PreTrainedModel, Examples, Collator, Mapping[str, object], Training]"
+
+
+@dataclass(frozen=True)
+class TrainingSettings(Recipe):
+    """The settings of every training. Recipes add their own, and give some of these another default.
+
+    ``data``: folder of the data sets. ``epochs``: may be fractional. ``batch_size``: rows of a batch.
+    ``learning_rate``: the highest one; it falls linearly. ``arguments``: arguments of
+    ``transformers.TrainingArguments``, which override the settings.
+    """
+
+    label: ClassVar[str | None] = None
+    group: ClassVar[str | None] = None
+    makes_task: ClassVar[bool] = True
+    #: Settings that say where the data lie; digests identify them.
+    located: ClassVar[tuple[str, ...]] = ("data",)
+    #: Whether several processes may divide each step.
+    divisible: ClassVar[bool] = False
+
+    data: str | None = None
+    epochs: float = 3.0
+    batch_size: int = 32
+    learning_rate: float | None = None
+    arguments: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Reject invalid settings."""
+        check_arguments(self.arguments)
+        for each in fields(self):
+            value = getattr(self, each.name)
+            if each.name in RANGES and not (value is None and "None" in str(each.type)):
+                RANGES[each.name](each.name, value)
+
+    def settings(self) -> dict[str, object]:
+        """Return the settings, with digests of the data in place of their names."""
+        settings = identifying_settings(self)
+        for name in self.located:
+            del settings[name]
+        return {**settings, "arguments": dict(self.arguments), **self._identity()}
+
+    @abstractmethod
+    def _identity(self) -> dict[str, object]:
+        """Return digests of the data, and settings under which a training is known otherwise than they are given."""
+
+    def train(self, model: Model, rows: Sequence[Row], seed: int, folder: Path, training: Training = PLAIN) -> Path:
+        """Train a copy of a model that :meth:`start` returned, or of a trained one, and return ``folder/model``.
+
+        Raises:
+            NotApplicableError: ``accelerate`` is not installed, or the model is not one that :meth:`start` returned.
+            DataFileError: the model can read no row.
+            ModelError: the loss became NaN or infinite.
+            SettingError: the files cannot be written, or there are no rows.
+        """
+        require_train()
+        self._require_own(model)
+        if (folder / "model").is_dir():
+            return folder / "model"
+        if not rows:
+            raise SettingError("there is no row to train on")
+        training = with_freeze(training, getattr(self, "freeze", NOTHING))
+        network, examples, collator, arguments, training = self._prepared(model, rows, seed, training)
+        tokenizer = model.backend.tokenizer
+        return run_trainer(
+            network, tokenizer, examples, collator, folder, seed, arguments, training, divisible=self.divisible
+        )
+
+    @abstractmethod
+    def _require_own(self, model: Model) -> None:
+        """Reject a model that :meth:`start` did not return.
+
+        Raises:
+            NotApplicableError: it is another one.
+        """
+
+    @abstractmethod
+    def _prepared(self, model: Model, rows: Sequence[Row], seed: int, training: Training) -> Prepared:
+        """Return what the Trainer is given; the model is copied."""
+
+    def _arguments(self, save_steps: int, **own: object) -> dict[str, Any]:
+        """Return arguments of the Trainer: the settings, those of the recipe, and the user's, which override both."""
+        return {
+            "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
+            "save_strategy": "steps", "save_steps": save_steps, **own, **self.arguments,
+        }  # fmt: skip
+
+    def _tuning_arguments(self, model: Model, training: Training) -> dict[str, Any]:
+        """Return the arguments for the tuning of an encoder.
+
+        The learning rate is by default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256, and 1e-3 for a head on
+        a frozen encoder (orgad2022, appendix). It falls linearly after a warm-up of 6 % of the steps.
+        """
+        by_size = next(rate for least, rate in LEARNING_RATES if model.width >= least)
+        rate = self.learning_rate or (HEAD_LEARNING_RATE if training.freeze == ENCODER else by_size)
+        return self._arguments(200, learning_rate=rate, warmup_steps=0.06)
+
+    def _longest(self, checkpoint: Checkpoint) -> int:
+        """Return the number of tokens that are read together: the setting ``max_length``, or the network's if that is
+        less.
+        """
+        most: int = vars(self)["max_length"]
+        return min(most, checkpoint.max_length or most)
+
+    def _data(self) -> DataFolder:
+        return DataFolder(None if self.data is None else own_path(self.data))
