@@ -12,7 +12,7 @@ from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.errors import SOURCE, SettingError, WriteError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.fit import Fit, fit_of
+from pytest_genderbias.measurement.fit import FELT, WEAK, Fit, fit_of, start_set
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
@@ -20,18 +20,7 @@ from pytest_genderbias.models.spec import ModelSpec, parse_spec
 _GATES = "release.bias.yaml"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
-#: Suites for a first file: of chat models, which would fit others, too, of language models, and of all others. Those
-#: that decide most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing
-#: alone.
-_CHAT = ("bbq", "decisions", "chat-iat")
-_LANGUAGE = ("pronoun-occupation", "lm-occupation")
-#: What restarts of a language model are gated by, since it follows a dose of bias (docs/evidence/doses.md), with which
-#: settings.
-_FELT, _RESTARTS, _OF_CAUSAL = _LANGUAGE[:1], "seeds: 3", "items: wide, seeds: 3"
-#: One gate of other models: on the first of these that fits, alone since gates share their false alarms, or else with a
-#: margin on the first of the weak ones, whose gate would be refused without one.
-_SEES = ("nli-occupation", "probe-compression")
-_WEAK = ("bios", "coref-winobias", "coref-occupation", "disco-terms", "weat-names")
+_RESTARTS, _OF_CAUSAL = "seeds: 3", "items: wide, seeds: 3"  #: settings of the gate on restarts of a language model
 
 _HEAD = """\
 # Gates on a release: `pytest --bias-model={model}{data}` runs each of them as a test.
@@ -138,9 +127,9 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
         )  # fmt: skip
         if fit.cases is not None and fit.cases > 10 * _SAMPLE:
             text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
-        if suite.name in _WEAK:
+        if suite.name in WEAK:
             text += _MARGIN
-        if suite.name in _FELT and spec is not None and spec.seeded:
+        if suite.name in FELT and spec is not None and spec.seeded:
             causal = Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM
             text += f"    settings: {{{_OF_CAUSAL if causal else _RESTARTS}}}\n"
     first = fits[0].suite
@@ -174,10 +163,8 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     runner = Runner(data=data)
     if spec is None:
         return [Fit(runner.suite("lm-occupation"))]
-    for names, most in ((_CHAT, 3), (_FELT if spec.seeded else _LANGUAGE, 2), (_SEES, 1), (_WEAK, 1)):
-        fits = [fit_of(runner, runner.suite(name), spec) for name in names]
-        if fitting := [fit for fit in fits if not fit.obstacle]:
-            return fitting[:most]
+    if first := start_set(lambda name: fit_of(runner, runner.suite(name), spec), spec.seeded):
+        return first
     raise SettingError(
         f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list"
         f" {shlex.quote(spec.spec)}"

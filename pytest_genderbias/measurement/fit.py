@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,15 @@ from pytest_genderbias.suites.suite import Suite
 
 #: Why a suite cannot be measured: it needs another model, data that are missing, or other settings.
 OTHER_MODEL, NO_DATA, OTHER_SETTINGS = "other model", "no data", "other settings"
+#: Suites to begin with: of chat models, which would fit others, too, of language models, and of all others. Those that
+#: decide most are first (docs/evidence/what-suites-see.md); what is in no list costs hours, or decides nothing alone.
+CHAT, LANGUAGE = ("bbq", "decisions", "chat-iat"), ("pronoun-occupation", "lm-occupation")
+#: What restarts of a language model are gated by, since it follows a dose of bias (docs/evidence/doses.md).
+FELT = LANGUAGE[:1]
+#: One gate of other models: on the first of these that fits, alone since gates share their false alarms, or else with a
+#: margin on the first of the weak ones, whose gate would be refused without one.
+SEES = ("nli-occupation", "probe-compression")
+WEAK = ("bios", "coref-winobias", "coref-occupation", "disco-terms", "weat-names")
 
 
 @dataclass(frozen=True)
@@ -67,6 +76,20 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
     except BiasError as error:
         return Fit(suite, None, OTHER_SETTINGS, _without(suite.name, error))
     return Fit(suite, None if main.cases is None else main.cases.n_cases)
+
+
+def start_set(fit: Callable[[str], Fit | None], seeded: bool) -> list[Fit]:
+    """Return the suites to begin with, those that decide most first; none if no suite of the lists fits.
+
+    Args:
+        fit: what is known of a suite by its name; ``None`` for one that is not asked about.
+        seeded: whether there are restarts of the model.
+    """
+    for names, most in ((CHAT, 3), (FELT if seeded else LANGUAGE, 2), (SEES, 1), (WEAK, 1)):
+        fits = [found for name in names if (found := fit(name)) is not None and not found.obstacle]
+        if fits:
+            return fits[:most]
+    return []
 
 
 def example_cases(suite: Suite, data: Path | None = None, most: int = 10) -> list[str]:

@@ -53,7 +53,7 @@ def terminal_width() -> int:
 
 
 def _suites(settings: Settings) -> str:
-    from pytest_genderbias.measurement.fit import fit_of
+    from pytest_genderbias.measurement.fit import fit_of, start_set
 
     runner = make_runner(settings, None)
     suites = [runner.suite(name) for name in settings.suites or packaged.names("fixtures")]
@@ -62,9 +62,9 @@ def _suites(settings: Settings) -> str:
     texts = []
     for spec in settings.models:
         fits = [fit_of(runner, suite, spec) for suite in suites]
-        first = spec.for_seed(0) if spec.seeded else spec
-        role = runner.models.source(first).role.text
-        texts.append(door("list of fitting suites")(spec.name, role, fits, terminal_width()))
+        role = runner.models.source(spec.for_seed(0) if spec.seeded else spec).role.text
+        first = start_set({fit.suite.name: fit for fit in fits}.get, spec.seeded)
+        texts.append(door("list of fitting suites")(spec.name, role, fits, first, terminal_width()))
     return "\n\n\n".join(texts)
 
 

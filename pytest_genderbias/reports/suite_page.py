@@ -23,21 +23,28 @@ _WHY = {
 }
 
 
-def list_fitting(name: str, role: str, fits: Sequence[Fit], width: int) -> str:
-    """Return the suites that fit a model, one line each, and the others by the reason.
+def list_fitting(name: str, role: str, fits: Sequence[Fit], first: Sequence[Fit], width: int) -> str:
+    """Return the suites that fit a model, one line each, those to begin with first, and the others by the reason.
 
     Args:
         name: of the model.
         role: what the model is, in words: ``a masked LM``.
         fits: what was found out of each suite.
+        first: those to begin with.
         width: columns of the terminal.
     """
     fitting = [fit for fit in fits if not fit.obstacle]
     parts = [paragraph(f"{name} is {role}: {len(fitting)} of {len(fits)} suites fit", width)]
     if fitting:
-        rows = [("suite", "cases", "")]
-        rows += [(fit.suite.name, _count(fit.cases), fit.suite.title) for fit in fitting]
-        parts.append(columns(rows, width, right=[1]))
+        ordered = [*first, *(fit for fit in fitting if fit not in first)]
+        rows = [("suite", "cases", ""), *((fit.suite.name, _count(fit.cases), fit.suite.title) for fit in ordered)]
+        lines = columns(rows, width, right=[1]).split("\n")
+        end = len(first) + 1
+        if first:
+            parts.append("\n".join(("begin with these, as genderbias init does:", *lines[:end])))
+            lines[:end] = ["others:"]
+        if len(ordered) > len(first):
+            parts.append("\n".join(lines))
     for obstacle, title in _WHY.items():
         if others := [fit for fit in fits if fit.obstacle == obstacle]:
             parts.append("\n".join((title, *_by_reason(others, f"; {name} is {role}", width))))
