@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from support.small_projects import WORKERS
 
 from pytest_genderbias.mitigation.methods import registry
 from pytest_genderbias.recipes.trainer import show_steps
@@ -192,7 +193,7 @@ TRAINS = """
 """
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [(), pytest.param(WORKERS, marks=pytest.mark.slow)])
 def test_equal_trainings_are_done_once_and_leave_nothing(
     project: pytest.Pytester, workers: tuple[str, ...], pytestconfig: pytest.Config
 ) -> None:
