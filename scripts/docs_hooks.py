@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import reference_pages  # noqa: E402 - mkdocs loads this file without its folder on the path
 
-from pytest_genderbias.reports.json_schema import report_schema  # noqa: E402
+from pytest_genderbias.mitigation.harness.file import mitigation_schema  # noqa: E402
+from pytest_genderbias.reports.json_schema import gates_schema, report_schema  # noqa: E402
 from pytest_genderbias.text.printable import json_text  # noqa: E402
 
 _SUITES = "reference/suites/"
@@ -39,8 +40,10 @@ def _replaced(entry: Any, pages: list[Any]) -> Any:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the page of each suite, the colours of their pictures, and the JSON Schema of reports."""
-    files.append(File.generated(config, "reference/report.schema.json", content=json_text(report_schema())))
+    """Add the page of each suite, the colours of their pictures, and the JSON Schemas."""
+    schemas = {"report": report_schema(), "gates": gates_schema(mitigation_schema)}
+    for name, schema in schemas.items():
+        files.append(File.generated(config, f"reference/{name}.schema.json", content=json_text(schema)))
     files.append(File.generated(config, "figures.css", content=reference_pages.colours()))
     for name in reference_pages.suite_names():
         files.append(File.generated(config, f"{_SUITES}{name}.md", content=reference_pages.suite_page(name)))

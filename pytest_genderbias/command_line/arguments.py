@@ -249,7 +249,7 @@ def _add_stored(commands: _Commands) -> None:
 
 
 def _add_files(commands: _Commands) -> None:
-    """Add ``check`` and ``init``."""
+    """Add ``check``, ``init`` and ``schema``."""
     check = _command(
         commands, "check", 'FILE...', "check files before a run: suites, word lists, gates, baselines, data",
         "Each file is read as a run would read it; of a wrong one, file, line and what was expected are printed, and the exit status is 1.",
@@ -270,6 +270,11 @@ def _add_files(commands: _Commands) -> None:
         "--ci", choices=("github", "gitlab", "none"), default="github", help="where it runs (default: github)"
     )
     _add_flags(init, ("data",))
+    schema = _command(
+        commands, "schema", "[gates|report]", "print the JSON Schema of gate files, for editors, or of reports",
+        "An editor with a YAML language server completes and checks gate files by it.",
+    )  # fmt: skip
+    schema.add_argument("of", choices=("gates", "report"), nargs="?", default="gates", help="(default: gates)")
 
 
 def _add_papers(commands: _Commands) -> None:

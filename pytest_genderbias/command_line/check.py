@@ -10,7 +10,7 @@ from pytest_genderbias.command_line.data_sets import describe_data, has_data_set
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import read_book, read_items
-from pytest_genderbias.gates.gate_file import read_gates
+from pytest_genderbias.gates.gate_file import read_gate_file, read_gates
 from pytest_genderbias.measurement.ability_setting import read_ability
 from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.models.loading import inspect, load
@@ -21,7 +21,7 @@ from pytest_genderbias.plugin.signs import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.strict_json import parse_json
@@ -75,7 +75,7 @@ def described(path: Path) -> Iterator[str]:
 def _yaml(path: Path) -> Iterator[str]:
     data = read_yaml(path)
     if "gates" in data or "mitigate" in data:
-        yield from _gates(path, data)
+        yield from _gates(path)
     elif "suite" in data:
         yield from _suite(load_suite(path))
     elif "list" in data:
@@ -103,8 +103,8 @@ def _suite(suite: Suite) -> Iterator[str]:
     yield f"a suite of the family {suite.family.name}: {many}, for {suite.family.needs}"
 
 
-def _gates(path: Path, data: LocatedMap) -> Iterator[str]:
-    refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+def _gates(path: Path) -> Iterator[str]:
+    data = read_gate_file(path)
     gates = read_gates(data) if "gates" in data else []
     reductions = door("reductions of a file")(data) if "mitigate" in data else []
     if not path.name.endswith(ENDINGS):

@@ -24,6 +24,7 @@ _MODULES: Mapping[str, str] = {
     "gates": "gates",
     "check": "check",
     "init": "first_files",
+    "schema": "json_schemas",
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
@@ -30,16 +31,16 @@ from pytest_genderbias.gates.item_file import (
 from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping, read_value
+from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.text.plain_files import open_regular, read_whole, reason
+from pytest_genderbias.text.schema import Count, NotNegative, Rule, read_value
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
 _MOST_BYTES = 64 * 1024 * 1024  #: of a baseline file
 _RESTORE = "restore it from version control, or mend it; deleting it would lose the reasons for accepted values"
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
-_DIGEST = re.compile(r"[0-9a-f]{64}")
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
 
 _BEGIN, _END = re.compile(r"<{7}( |$)"), re.compile(r">{7}( |$)")
@@ -81,11 +82,11 @@ class BaselineEntry:
     sample: Mapping[str, object] = field(default_factory=dict)
     model: Mapping[str, object] = field(default_factory=dict)
     values: Mapping[str, float | None] = field(default_factory=dict)
-    items_sha256: str | None = None
+    items_sha256: Annotated[str, Rule("64 hexadecimal digits", pattern="^[0-9a-f]{64}$")] | None = None
     accepted: tuple[AcceptedValue, ...] = ()
-    gated: Mapping[str, float | None] = field(default_factory=dict)
+    gated: Mapping[str, NotNegative | None] = field(default_factory=dict)
     sees: Mapping[str, Seen] = field(default_factory=dict)
-    checkpoints: int = 1
+    checkpoints: Count = 1
     date: str = ""
     anchor: BaselineEntry | None = None
     abilities: tuple[Ability, ...] = ()
@@ -150,31 +151,11 @@ class BaselineEntry:
         other = {key: value for key, value in content.items() if key not in known}
         if content.get("anchor") is not None:
             content["anchor"] = _flat_anchor(content["anchor"], f"{where}.anchor")
-        entry = read_dataclass(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
-        entry._check(where)
+        entry = read_value(cls, {**{k: v for k, v in content.items() if k in known}, "other": other}, where)
+        for name, seen in entry.sees.items():  # elsewhere, a gate may see nothing
+            for key in ("size", "unit", "red"):
+                read_value(NotNegative, getattr(seen, key), f"{where}.sees.{name}.{key}")
         return entry
-
-    def _check(self, where: str) -> None:
-        """Refuse digests, margins, sizes, counts and signatures of anchors that cannot be.
-
-        Raises:
-            DataFileError: one of them is of another form.
-        """
-        digests = {"items_sha256": self.items_sha256}
-        if self.anchor is not None:
-            digests["anchor.items_sha256"] = self.anchor.items_sha256
-        for key, digest in digests.items():
-            if digest is not None and not _DIGEST.fullmatch(digest):
-                raise DataFileError(f"{where}.{key}: expected 64 hexadecimal digits or null, got {digest!r:.80}")
-        for name, margin in self.gated.items():
-            if margin is not None and not 0 <= margin < math.inf:
-                raise DataFileError(f"{where}.gated.{name}: expected a number of 0 or more, got {margin}")
-        for name, seen in self.sees.items():
-            for key, size in (("size", seen.size), ("unit", seen.unit), ("red", seen.red)):
-                if not 0 <= size < math.inf:
-                    raise DataFileError(f"{where}.sees.{name}.{key}: expected a number of 0 or more, got {size}")
-        if self.checkpoints < 1:
-            raise DataFileError(f"{where}.checkpoints: expected a whole number of at least 1, got {self.checkpoints}")
 
 
 def _flat_anchor(data: object, where: str) -> dict[str, object]:
@@ -186,7 +167,7 @@ def _flat_anchor(data: object, where: str) -> dict[str, object]:
     content = read_mapping(data, where)
     signature = read_mapping(content.pop("signature", {}), f"{where}.signature")
     fingerprint = read_value(str | None, content.pop("fingerprint", None), f"{where}.fingerprint")
-    read_dataclass(BaselineEntry, signature, f"{where}.signature")
+    read_value(BaselineEntry, signature, f"{where}.signature")
     expected = {"values", "items_sha256", "date"}
     if unknown := sorted({*content} - expected):
         raise DataFileError(

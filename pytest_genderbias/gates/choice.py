@@ -7,25 +7,23 @@ with other seeds (:class:`TriedGrid`), or named as the best on the same seeds.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import ClassVar
 
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.gates.margin import share_of
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.numbers import format_mean, format_share
 from pytest_genderbias.text.printable import brief, markdown_table
 
 LOWEST, HIGHEST, NEAREST = "lowest", "highest", "nearest"
 WITHIN = "within"
-SCHEMA = 1  #: of :meth:`TriedGrid.to_dict`
 _MOST_LINES = 24  #: points in the text of a verdict
 _UNBROKEN = 10_000  #: columns of a line that is not cut
-_PERCENT = re.compile(r"(\d+(?:\.\d+)?)\s*%$")
 
 
 @dataclass(frozen=True)
@@ -108,20 +106,6 @@ def read_rule(rule: Mapping[str, object]) -> Rule:
     return Rule(figure, wanted, {str(name): _limit(str(name), share) for name, share in within.items()})
 
 
-def share_of(written: object) -> float | None:
-    """Return a share that is written as a number or as a percentage; ``None`` if it is neither, or below 0.
-
-    >>> share_of("2.5%"), share_of(0.1), share_of("much")
-    (0.025, 0.1, None)
-    """
-    if isinstance(written, str):
-        percentage = _PERCENT.match(written.strip())
-        return None if percentage is None else float(percentage[1]) / 100
-    if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written < math.inf:
-        return float(written)
-    return None
-
-
 def _limit(name: str, written: object) -> float:
     share = share_of(written)
     if share is None:
@@ -176,7 +160,7 @@ def _rank(mean: float, rule: Rule) -> float:
 
 
 @dataclass(frozen=True)
-class TriedGrid:
+class TriedGrid(Stored):
     """All points of a grid with their figures, and which of them was chosen, on which seeds.
 
     Attributes:
@@ -186,6 +170,9 @@ class TriedGrid:
         chosen_on: seeds of the trainings that chose it.
         judged_on: seeds of the trainings on which it is judged.
     """
+
+    form: ClassVar[int] = 1
+    called: ClassVar[str] = "grid"
 
     points: tuple[TriedPoint, ...]
     rule: Rule
@@ -244,21 +231,6 @@ class TriedGrid:
         headers, rows = self.rows()
         table = columns([headers, *rows[:_MOST_LINES]], _UNBROKEN, indent="").splitlines()
         return [*table, *([f"and {len(rows) - _MOST_LINES} more points"] if len(rows) > _MOST_LINES else [])]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain JSON values, which :meth:`from_dict` reads."""
-        return cast(
-            "dict[str, object]", as_plain({"schema": SCHEMA, **{name: vars(self)[name] for name in vars(self)}})
-        )
-
-    @classmethod
-    def from_dict(cls, data: object) -> TriedGrid:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "grid"), "grid"), "grid")
 
 
 def _setting_in_words(value: object) -> str:

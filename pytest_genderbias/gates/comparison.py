@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,7 +29,7 @@ from pytest_genderbias.gates.sensitivity import retraining_of, spread_of_abiliti
 from pytest_genderbias.gates.verdicts import LESS_ABLE, LEVEL, NOT_COMPARABLE
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.statistics.inference.multiple_tests import holm
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -143,7 +144,7 @@ def _why_not_comparable(measurement: Measurement, reference: Measurement, statis
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Stored):
     """A statistic of a suite on two models, the same items paired.
 
     Attributes:
@@ -168,6 +169,9 @@ class Comparison:
         better: name of the model that is better at 5 %; ``undecided``; ``the same``; or ``no value``.
     """
 
+    form: ClassVar[int] = SCHEMA
+    called: ClassVar[str] = "comparison"
+
     suite: str
     statistic: str
     main: bool
@@ -191,42 +195,17 @@ class Comparison:
         """Whether the values were compared as they are, for the suite's own cases."""
         return self.low is not None and self.p is None
 
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
-        ``None``.
-        """
-        return {"schema": SCHEMA, **{name: as_plain(value, finite) for name, value in vars(self).items()}}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Comparison:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type, or the schema is another.
-        """
-        return read_dataclass(cls, from_plain(read_schema(data, SCHEMA, "comparison"), "comparison"), "comparison")
-
 
 @dataclass(frozen=True)
-class LeftOut:
+class LeftOut(Stored):
     """A suite that was not compared on these models, and why."""
+
+    form: ClassVar[int] = SCHEMA
+    called: ClassVar[str] = "suite left out"
 
     suite: str
     models: tuple[str, ...]
     reason: str
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        return {"schema": SCHEMA, "suite": self.suite, "models": list(self.models), "reason": self.reason}
-
-    @classmethod
-    def from_dict(cls, data: object) -> LeftOut:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type, or the schema is another.
-        """
-        return read_dataclass(cls, read_schema(data, SCHEMA, "suite left out"), "suite left out")
 
 
 def compare_models(measurements: Iterable[Measurement], order: Sequence[str]) -> tuple[list[Comparison], list[LeftOut]]:

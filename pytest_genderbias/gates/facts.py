@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass, read_mapping
+from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
 from pytest_genderbias.text.numbers import THREE_DIGITS, Write, format_growth
+from pytest_genderbias.text.schema import read_value
 
 #: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
 #: kind.
@@ -287,4 +288,4 @@ def read_facts(data: object, where: str = "facts") -> Facts | None:
         retraining = sees.get("retraining", "")
         content["sees"] = {**{k: math.inf if v is None else v for k, v in known.items()}, "retraining": retraining}
     found = {entry.name: content[entry.name] for entry in fields(kind) if entry.name in content}
-    return read_dataclass(kind, found, where) if found else None
+    return read_value(kind, found, where) if found else None

@@ -7,49 +7,93 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
-from pytest_genderbias.errors import BiasError, DataFileError, GateError, SettingError
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
-from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
-from pytest_genderbias.measurement.ability_setting import ability_from
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.gates.margin import MARGIN, NO_MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
+from pytest_genderbias.suites.options import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, YamlValue, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand, is_regular
+from pytest_genderbias.text.schema import Beside, LocatedMap, YamlValue, check_setting, refuse_unknown, take
 from pytest_genderbias.text.suggestions import expected_instead
 
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run
-GATE_KEYS = (
-    "suite", "statistic", "at_most", "at_least", "within", "range", "generalise", "baseline", "no_worse_than", "same_as", "margin",
-    "settings", "name", "models", "optional", "ability",
-)  # fmt: skip
-_NOW_A_MARGIN = (
-    "a tolerance is called 'margin' now, and a gate needs none: without it, it fails where the model is worse than"
-    " chance explains. Leave out 'tolerance: auto', and write 'margin: 20%' for a tolerance of yours"
-)
 _LIMITS = ("at_most", "at_least", "within")
-_RUN_SETTINGS = ("limit", "seed", "batch_tokens", "seeds")
-_LEAST = {"limit": 1, "seed": 0, "batch_tokens": 1, "seeds": 2}  #: their least values
+_COMPARISONS = ("baseline", "no_worse_than", "same_as")
+#: Names of models; one may look like a number.
+Names: TypeAlias = tuple[str | int | float, ...]
 
 
-class Located(Protocol):
-    """An entry of a file: the file, the line of the entry, and the line of each of its keys."""
+@dataclass(frozen=True)
+class GateEntry:
+    """A statistic of a suite, and what a model has to keep: a limit, a baseline, another model, or several of them.
 
-    @property
-    def file(self) -> str:
-        """The path of the file."""
+    Attributes:
+        suite: name of a packaged suite, or the path of a suite file, relative to this file
+        statistic: a statistic of the suite; its main one by default
+        at_most: the limit: above
+        at_least: the limit: below
+        within: the largest distance from neutral on either side
+        range: the limit is meant although a model keeps it only by being biased
+        generalise: judge the limit for other items of the same kind
+        baseline: compare with the stored baseline of the model
+        no_worse_than: name of another model of the run to compare with
+        same_as: name of another model of the run that this one should be the same as, within the margin
+        margin: how much worse a comparison may be: a number in units of the statistic, or 20% of the distance from
+            neutral of what it is compared with
+        settings: of the measurement, and options of the family
+        name: of the gate, its test and its baseline entry
+        models: names of the models to judge; all by default
+        ability: "none: REASON", or the path of control items of your own
+        optional: skipped where it cannot be judged; any other gate fails then
+    """
 
-    @property
-    def line(self) -> int:
-        """The line where the entry begins."""
+    noun: ClassVar[str] = "gate"
+    gone: ClassVar[Mapping[str, str]] = {
+        "tolerance": (
+            "a tolerance is called 'margin' now, and a gate needs none: without it, it fails where the model is worse"
+            " than chance explains. Leave out 'tolerance: auto', and write 'margin: 20%' for a tolerance of yours"
+        )
+    }
+    rules: ClassVar[tuple[Beside, ...]] = (
+        Beside(
+            "same_as", "'same_as' and 'no_worse_than' are two gates: give each its own entry", never="no_worse_than"
+        ),
+        Beside("same_as", NO_MARGIN, ("margin",)),
+        Beside("range", "'range' goes with at_least or at_most", _LIMITS),
+        Beside("generalise", "'generalise' goes with a limit; a comparison always judges for other items", _LIMITS),
+        Beside("margin", "'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'", _COMPARISONS),
+        Beside(
+            "suite",
+            "a gate without a limit; expected at_most, at_least, within, or baseline: true",
+            (*_LIMITS, *_COMPARISONS),
+        ),
+    )
 
-    @property
-    def lines(self) -> Mapping[str, int]:
-        """The line of each key."""
+    at: LocatedMap
+    suite: str
+    statistic: str | None = None
+    at_most: int | float | None = None
+    at_least: int | float | None = None
+    within: int | float | None = None
+    range: bool = False
+    generalise: bool = False
+    baseline: bool = False
+    no_worse_than: str | None = None
+    same_as: str | None = None
+    margin: Annotated[int | float | str, MARGIN] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    models: Names | None = None
+    ability: Ability = None
+    optional: bool = False
 
 
 class Subject(NamedTuple):
@@ -168,6 +212,17 @@ class PlannedGate:
         return all_of_entry
 
 
+def read_gate_file(path: Path) -> LocatedMap:
+    """Read a gate file, in which gates and mitigations are not checked yet.
+
+    Raises:
+        DataFileError: it is no YAML, or has other keys.
+    """
+    data = read_yaml(path)
+    refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+    return data
+
+
 def read_gates(data: LocatedMap, load: LoadSuite = load_suite) -> list[Gate]:
     """Read the list ``gates`` of a file.
 
@@ -178,16 +233,11 @@ def read_gates(data: LocatedMap, load: LoadSuite = load_suite) -> list[Gate]:
     Raises:
         DataFileError: a gate is wrong, or two measurements claim one baseline entry; the message names file and line.
     """
-    entries = take(data, "gates", LocatedList, "the gate file")
     names: Counter[str] = Counter()
     gates: list[Gate] = []
-    for number, entry in enumerate(entries):
-        if not isinstance(entry, LocatedMap):
-            raise DataFileError(
-                f"{entries.file}:{entries.lines[number]}: expected a gate (suite, statistic, limit), got {entry!r}"
-            )
+    for entry in take(data, "gates", tuple[GateEntry, ...], "the gate file"):
         gate = _read_gate(entry, load)
-        _check_entry_is_free(entry, gate, gates)
+        _check_entry_is_free(entry.at, gate, gates)
         names[gate.name] += 1
         gates.append(gate if names[gate.name] == 1 else replace(gate, name=f"{gate.name}-{names[gate.name]}"))
     return gates
@@ -214,177 +264,125 @@ def plan_gates(gates: Sequence[Gate], models: Sequence[str]) -> Iterator[Planned
             yield PlannedGate(gate, None, (gate,), 1)
 
 
-def read_subject(entry: LocatedMap, what: str, run_settings: Sequence[str], load: LoadSuite) -> Subject:
-    """Read ``suite``, ``statistic`` and ``settings`` of an entry.
-
-    Args:
-        entry: the entry of the file.
-        what: what the entry is, for messages: ``the gate``.
-        run_settings: settings that the entry may have besides the options of the suite.
-        load: loads a suite.
-    """
-    suite = take(entry, "suite", str, what)
-    statistic = take(entry, "statistic", str, what, default=None)
-    settings = take(entry, "settings", LocatedMap, what, default={})
-    return resolve_subject(entry, suite, statistic, settings, run_settings, load)
-
-
 def resolve_subject(
-    at: Located,
+    at: LocatedMap,
     name: str,
     statistic: str | None,
     settings: Mapping[str, YamlValue],
-    run_settings: Sequence[str],
+    run_settings: Mapping[str, Any],
     load: LoadSuite,
 ) -> Subject:
     """Load the suite that an entry names, and check statistic and settings against it.
 
     Args:
-        at: the entry's lines, for messages.
+        at: the entry, for messages.
         name: name or path of the suite.
         statistic: the suite's main one by default.
         settings: of the measurement.
-        run_settings: settings that the entry may have besides the options of the suite.
+        run_settings: annotations of the settings that the entry may have besides the options of the suite.
         load: loads a suite.
     """
     suite = _load(at, name, load)
     if statistic is not None and statistic not in suite.family.statistics:
         known = expected_instead(statistic, suite.family.statistics, "it has")
-        raise error_at(at, "statistic", f"{suite.name} has no statistic {statistic!r}; {known}")
-    if unknown := set(settings) - set(suite.family.options) - set(run_settings):
-        known = expected_instead(min(unknown), [*run_settings, *suite.family.options], f"{suite.name} takes")
-        raise error_at(at, "settings", f"unknown setting {min(unknown)!r}; {known}")
-    return Subject(suite, statistic or suite.main_statistic, dict(settings))
+        raise at.error_at("statistic", f"{suite.name} has no statistic {statistic!r}; {known}")
+    read = {}
+    for key, value in settings.items():
+        try:
+            read[key] = _setting(suite, key, value, run_settings, Path(at.file).parent)
+        except SettingError as error:
+            place, where = (settings, key) if isinstance(settings, LocatedMap) else (at, "settings")
+            advice = "; leave it out for that of the run" if key in run_settings and key != "seeds" else ""
+            raise place.error_at(where, f"{error}{advice}") from None
+    return Subject(suite, statistic or suite.main_statistic, read)
 
 
-def _check_settings(entry: LocatedMap, suite: Suite, settings: Mapping[str, YamlValue]) -> None:
-    """Refuse settings that the measurement would refuse."""
+def _setting(suite: Suite, key: str, value: YamlValue, run_settings: Mapping[str, Any], folder: Path) -> YamlValue:
+    """Return a setting; refuse one that the measurement would refuse. Control items lie beside the file."""
     options = suite.family.options
-    for name, value in settings.items():
-        if name in options or (type(value) is int and value >= _LEAST[name]) or (value is None and name != "seeds"):
-            continue
-        advice = "" if name == "seeds" else "; leave it out for that of the run"
-        raise error_at(
-            entry, "settings", f"{name} should be a whole number of at least {_LEAST[name]}, got {value!r}{advice}"
-        )
-    try:
-        resolve_options(options, {name: value for name, value in settings.items() if name in options}, suite.name)
-    except SettingError as error:
-        raise error_at(entry, "settings", str(error)) from None
+    if key == ABILITY and ABILITY in run_settings:
+        return ability_from(value, folder)
+    if key in run_settings:
+        check_setting(key, run_settings[key], value)
+    elif key in options:
+        resolve_options(options, {key: value}, suite.name)
+    else:
+        known = expected_instead(key, [*run_settings, *options], f"{suite.name} takes")
+        raise SettingError(f"unknown setting {key!r}; {known}")
+    return value
 
 
-def error_at(entry: Located, key: str, message: str) -> DataFileError:
-    """Return an error with the file and the line of a key, or the line of the entry if it has no such key."""
-    return DataFileError(f"{entry.file}:{entry.lines.get(key, entry.line)}: {message}")
-
-
-def _load(entry: Located, name: str, load: LoadSuite) -> Suite:
+def _load(entry: LocatedMap, name: str, load: LoadSuite) -> Suite:
     """Load the suite; the path of a suite file is relative to the file that names it."""
     try:
         if name.endswith((".yaml", ".yml")):
             name = str(Path(entry.file).parent / expand(name))
             if not is_regular(Path(name)):
-                raise error_at(entry, "suite", f"{name}: no such file")
+                raise entry.error_at("suite", f"{name}: no such file")
         return load(name)
     except DataFileError:
         raise
     except BiasError as error:
-        raise error_at(entry, "suite", str(error)) from None
+        raise entry.error_at("suite", str(error)) from None
 
 
-def _read_gate(entry: LocatedMap, load: LoadSuite) -> Gate:
-    if "tolerance" in entry:
-        raise error_at(entry, "tolerance", _NOW_A_MARGIN)
-    refuse_unknown(entry, GATE_KEYS, "a gate")
-    suite, statistic, settings = read_subject(entry, "the gate", _RUN_SETTINGS, load)
-    _check_settings(entry, suite, settings)
-    try:
+def _read_gate(entry: GateEntry, load: LoadSuite) -> Gate:
+    at = entry.at
+    suite, statistic, settings = resolve_subject(at, entry.suite, entry.statistic, entry.settings, RUN_SETTINGS, load)
+    with _located(at, "statistic", f"{suite.name}: "):
         suite.statistics[statistic].check_gateable(statistic)
-    except GateError as error:
-        raise error_at(entry, "statistic", f"{suite.name}: {error}") from None
-    if entry.get("ability") is not None:
-        settings["ability"] = _read_ability(entry)
-    baseline = take(entry, "baseline", bool, "the gate", default=False)
-    against, same = _read_other_model(entry)
-    compares = baseline or against is not None
-    limit = _read_limit(entry, suite, statistic, required=not compares)
-    label = take(entry, "name", str, "the gate", default=None)
-    models = take(entry, "models", LocatedList, "the gate", default=None)
-    kinds = [key for key in _LIMITS if entry.get(key) is not None]
-    kinds += ["baseline"] if baseline else []
-    kinds += [f"{'same_as' if same else 'no_worse_than'}_{against}"] if against else []
+    if entry.ability is not None:
+        with _located(at, ABILITY):
+            settings[ABILITY] = ability_from(entry.ability, Path(at.file).parent, "'ability'")
+    against = entry.no_worse_than or entry.same_as
+    kinds = [key for key in _LIMITS if key in at]
+    kinds += ["baseline"] if entry.baseline else []
+    kinds += [f"{'same_as' if entry.same_as else 'no_worse_than'}_{against}"] if against else []
     return Gate(
-        name=".".join([label or suite.name, statistic, *kinds]),
+        name=".".join([entry.name or suite.name, statistic, *kinds]),
         suite=suite,
         statistic=statistic,
         settings=settings,
-        limit=limit,
-        generalise=_read_generalise(entry, limit),
-        baseline=baseline,
+        limit=_read_limit(entry, suite, statistic),
+        generalise=entry.generalise,
+        baseline=entry.baseline,
         against=against,
-        same=same,
-        margin=_read_margin(entry, suite, statistic, compares, same),
-        label=label,
-        models=None if models is None else tuple(map(str, models)),
-        optional=take(entry, "optional", bool, "the gate", default=False),
-        line=entry.line,
+        same=entry.same_as is not None,
+        margin=_read_margin(entry, suite, statistic),
+        label=entry.name,
+        models=None if entry.models is None else tuple(map(str, entry.models)),
+        optional=entry.optional,
+        line=at.line,
     )
 
 
-def _read_ability(entry: LocatedMap) -> YamlValue:
-    """Return the key ``ability`` of an entry, with the paths of control items from the folder of its file."""
-    try:
-        return ability_from(entry["ability"], Path(entry.file).parent, "'ability'")
-    except SettingError as error:
-        raise error_at(entry, "ability", str(error)) from None
-
-
-def _read_other_model(entry: LocatedMap) -> tuple[str | None, bool]:
-    """Return the name of the model to compare with, and whether the gate asks for the same figure."""
-    no_worse = take(entry, "no_worse_than", str, "the gate", default=None)
-    same = take(entry, "same_as", str, "the gate", default=None)
-    if no_worse is not None and same is not None:
-        raise error_at(entry, "same_as", "'same_as' and 'no_worse_than' are two gates: give each an entry of its own")
-    return (no_worse, False) if same is None else (same, True)
-
-
-def _read_limit(entry: LocatedMap, suite: Suite, statistic: str, required: bool) -> Limit | None:
-    values = {key: take(entry, key, (int, float), "the gate", default=None) for key in _LIMITS}
-    is_range = take(entry, "range", bool, "the gate", default=False)
-    if not required and all(value is None for value in values.values()):
-        if "range" in entry:
-            raise error_at(entry, "range", "'range' goes with at_least or at_most")
+def _read_limit(entry: GateEntry, suite: Suite, statistic: str) -> Limit | None:
+    if not any(key in entry.at for key in _LIMITS):
         return None
-    try:
-        limit = Limit(**values, range=is_range)
+    with _located(entry.at, ""):
+        limit = Limit(entry.at_most, entry.at_least, entry.within, entry.range)
         limit.check_fits(statistic, suite.statistics[statistic])
-    except BiasError as error:
-        raise DataFileError(f"{entry.file}:{entry.line}: {error}") from None
     return limit
 
 
-def _read_generalise(entry: LocatedMap, limit: Limit | None) -> bool:
-    generalise = take(entry, "generalise", bool, "the gate", default=False)
-    if "generalise" in entry and limit is None:
-        raise error_at(
-            entry, "generalise", "'generalise' goes with a limit; a comparison always judges for other items"
-        )
-    return generalise
-
-
-def _read_margin(entry: LocatedMap, suite: Suite, statistic: str, compares: bool, same: bool) -> Margin:
-    margin = take(entry, "margin", (int, float, str), "the gate", default=None)
-    if not compares:
-        if "margin" in entry:
-            raise error_at(entry, "margin", "'margin' goes with 'baseline: true', 'no_worse_than' or 'same_as'")
+def _read_margin(entry: GateEntry, suite: Suite, statistic: str) -> Margin:
+    if not (entry.baseline or entry.no_worse_than or entry.same_as):
         return Margin()
-    try:
-        read = read_margin_of_sameness(margin) if same else read_margin(margin)
+    with _located(entry.at, "margin"):
+        read = read_margin_of_sameness(entry.margin) if entry.same_as else read_margin(entry.margin)
         if read.amount is not None:
+            same = entry.same_as is not None
             check_breakable(Allowed(read.amount), statistic, suite.statistics[statistic], same=same)
-        return read
-    except GateError as error:
-        raise error_at(entry, "margin", str(error)) from None
+    return read
+
+
+@contextmanager
+def _located(at: LocatedMap, key: str, subject: str = "") -> Iterator[None]:
+    """Add the file and the line of a key to an error, and a subject."""
+    try:
+        yield
+    except BiasError as error:
+        raise at.error_at(key, f"{subject}{error}") from None
 
 
 def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) -> None:
@@ -395,7 +393,8 @@ def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) 
         if not other.baseline or other.entry != gate.entry or other.measurement_key == gate.measurement_key:
             continue
         if gate.models is None or other.models is None or set(gate.models) & set(other.models):
-            raise DataFileError(
-                f"{entry.file}:{gate.line}: two measurements claim the baseline entry {gate.entry!r}, this one and that"
-                f" of line {other.line}; give this one another name:"
+            raise entry.error_at(
+                "",
+                f"two measurements claim the baseline entry {gate.entry!r}, this one and that of line {other.line};"
+                " give this one another name:",
             )

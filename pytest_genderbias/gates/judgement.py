@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.facts import BaselineFacts, Facts, LimitFacts, ReductionFacts, facts_to_dict, read_facts
@@ -40,18 +40,12 @@ from pytest_genderbias.gates.wording import (
     shortened,
 )
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import (
-    as_plain,
-    from_plain,
-    read_dataclass,
-    read_mapping,
-    read_schema,
-    read_value,
-)
+from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
+from pytest_genderbias.text.schema import read_value
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
@@ -61,30 +55,19 @@ WHOLE_SUITE = "the suite's cases"
 
 
 @dataclass(frozen=True)
-class AcceptedValue:
+class AcceptedValue(Stored):
     """A value that is worse than the one before and was accepted with a reason.
 
     ``date`` is in ISO format. ``reason`` is ``None`` as long as nobody gave one; such a value is not written.
     """
+
+    called: ClassVar[str] = "accepted value"
 
     statistic: str
     date: str
     old: float | None
     new: float | None
     reason: str | None
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        return dict(vars(self))
-
-    @classmethod
-    def from_dict(cls, data: object, where: str = "accepted value") -> AcceptedValue:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_dataclass(cls, data, where)
 
 
 @dataclass(frozen=True)
@@ -209,7 +192,7 @@ class Judgement:
         if "details" not in plain:  # an earlier version wrote another whole text
             first, *others = [as_plain(Paragraph("", line.strip())) for line in str(text).splitlines() or [""]]
             plain |= {"shown": plain.get("shown") or [first], "details": others}
-        return replace(read_dataclass(cls, plain, "judgement"), facts=facts)
+        return replace(read_value(cls, plain, "judgement"), facts=facts)
 
     def restated(self, code: str, headline: str, advice: str = "", command: str = "") -> Judgement:
         """Return the judgement with another reason, decision in words, and advice; its figures stay."""

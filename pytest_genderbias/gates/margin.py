@@ -8,9 +8,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from pytest_genderbias.errors import GateError
+from pytest_genderbias.text.schema import Rule
 
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
 FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
+_NUMBER_OR_SHARE = [{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^({_SHARE.pattern})$"}]
+#: What a margin of a file may be, for its JSON Schema; :func:`read_margin` reads it.
+MARGIN = Rule(FORMS, anyOf=_NUMBER_OR_SHARE)
+#: A share of a file, which :func:`share_of` reads.
+SHARE = Rule("a share of 0 or more, as 0.05 or 5%", lambda share: share_of(share) is not None, anyOf=_NUMBER_OR_SHARE)
+NO_MARGIN = f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}"
 _NO_AUTO = (
     "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the"
     " model is worse than chance explains"
@@ -65,6 +72,19 @@ class Margin:
         return Allowed(self.share * far, f"{self} of the distance {far:.4g} from neutral")
 
 
+def share_of(written: object) -> float | None:
+    """Return a number of 0 or more, or the share that a percentage is; ``None`` if it is neither.
+
+    >>> share_of("2.5%"), share_of(0.1), share_of("much")
+    (0.025, 0.1, None)
+    """
+    percentage = _SHARE.fullmatch(written) if isinstance(written, str) else None
+    number = float(percentage[1]) / 100 if percentage else written
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < math.inf:
+        return None
+    return float(number)
+
+
 def read_margin(written: object) -> Margin:
     """Return a margin from a number, a text such as ``20%``, a margin, or ``None`` for no margin.
 
@@ -78,10 +98,8 @@ def read_margin(written: object) -> Margin:
         return written
     if written is None:
         return Margin()
-    if isinstance(written, (int, float)) and not isinstance(written, bool) and 0 <= written < math.inf:
-        return Margin(amount=float(written))
-    if isinstance(written, str) and (match := _SHARE.fullmatch(written)) and math.isfinite(float(match[1])):
-        return Margin(share=float(match[1]) / 100)
+    if (number := share_of(written)) is not None:
+        return Margin(share=number) if isinstance(written, str) else Margin(amount=number)
     if written == "auto":
         raise GateError(f"{_NO_AUTO}; got 'auto'")
     raise GateError(f"a margin should be {FORMS}; got {written!r:.80}")
@@ -96,4 +114,4 @@ def read_margin_of_sameness(written: object) -> Margin:
     """
     if (margin := read_margin(written)) != Margin():
         return margin
-    raise GateError(f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}")
+    raise GateError(NO_MARGIN)

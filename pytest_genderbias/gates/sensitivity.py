@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -39,8 +40,9 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, take
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.numbers import format_number, format_share
+from pytest_genderbias.text.schema import field_hints, take
 
 MOST = 0.5  #: growth that a gate has to see by default (``bias_sees``)
 _RESTARTS = (3, 5, 10)  #: numbers of restarts that advice names
@@ -231,7 +233,7 @@ class Retraining:
 class _Table:
     """The trainings of one kind of model.
 
-    ``rows`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
+    ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
     where users bring the cases: the standard error falls with their number, and what a training moves does not.
     ``abilities`` has the standard deviation of each ability over trainings.
     """
@@ -239,10 +241,10 @@ class _Table:
     kind: str
     base: str
     trainings: int
-    cases: int | None
     abilities: Mapping[str, float]
     default: Mapping[str, float]
-    rows: Mapping[str, Mapping[str, Mapping[str, float | None]]]
+    suites: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    cases: int | None = None
 
 
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
@@ -258,7 +260,7 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """
     kind = kind_of(measurement)
     table = _tables().get(kind)
-    row = {} if table is None else table.rows.get(_set_of_items(measurement), {}).get(statistic, {})
+    row = {} if table is None else table.suites.get(_set_of_items(measurement), {}).get(statistic, {})
     if table is None:
         source = f"packaged default for other kinds of model: the median of {len(_tables())}"
         figures: Mapping[str, float | None] = _median_default()
@@ -326,8 +328,8 @@ def kind_of(measurement: Measurement) -> str:
     if role := role_of_abilities(measurement.abilities):
         return role
     tables = _tables().values()
-    of_suite = [table.kind for table in tables if measurement.suite in table.rows]
-    of_main = [table.kind for table in tables if any(measurement.main in rows for rows in table.rows.values())]
+    of_suite = [table.kind for table in tables if measurement.suite in table.suites]
+    of_main = [table.kind for table in tables if any(measurement.main in rows for rows in table.suites.values())]
     for kinds in (of_suite, of_main):
         if len(kinds) == 1:
             return kinds[0]
@@ -377,16 +379,9 @@ def _tables() -> Mapping[str, _Table]:
 
 
 def _read(path: Path) -> _Table:
-    content, what = read_yaml(path), "a table of trainings"
-    return _Table(
-        take(content, "kind", str, what),
-        take(content, "base", str, what),
-        take(content, "trainings", int, what),
-        take(content, "cases", int, what, None),
-        take(content, "abilities", LocatedMap, what),
-        take(content, "default", LocatedMap, what),
-        take(content, "suites", LocatedMap, what),
-    )
+    content = read_yaml(path)
+    hints = {name: hint for name, hint in field_hints(_Table).items() if name in content or name != "cases"}
+    return _Table(**{name: take(content, name, hint, "a table of trainings") for name, hint in hints.items()})
 
 
 @cache

@@ -7,10 +7,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, TypeAlias
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.text.plain_files import expand
+from pytest_genderbias.text.schema import Rule
 
+ABILITY = "ability"  #: the setting
+_WORDS = '"none: REASON" to leave ability unasked, or the path of a YAML file of control items'
 NONE = "none"  #: begins the setting that leaves ability unasked
 
 
@@ -47,10 +51,7 @@ def read_ability(written: object, where: str = "ability") -> AbilitySetting:
         return AbilitySetting(" ".join(written.partition(":")[2].split()) or "no reason given")
     paths = [written] if isinstance(written, (str, Path)) else list(written) if isinstance(written, Sequence) else []
     if not paths or not all(isinstance(path, (str, Path)) and str(path).endswith((".yaml", ".yml")) for path in paths):
-        raise SettingError(
-            f'{where} should be "none: REASON" to leave ability unasked, or the path of a YAML file of control items,'
-            f" got {written!r:.80}"
-        )
+        raise SettingError(f"{where} should be {_WORDS}, got {written!r:.80}")
     return AbilitySetting(files=tuple(Path(str(path)) for path in paths))
 
 
@@ -64,3 +65,10 @@ def ability_from(written: object, folder: Path, where: str = "ability") -> str |
     if setting.none is not None:
         return f"{NONE}: {setting.none}"
     return [str(folder / expand(str(path))) for path in setting.files] or None
+
+
+_FILE: TypeAlias = Annotated[str, Rule("", pattern=r"\.ya?ml$")]
+_REASON: TypeAlias = Annotated[str, Rule("", pattern=rf"^\s*{NONE}\s*(:|$)")]
+_ONE = Rule("", test=lambda written: set(written) == {NONE}, required=[NONE], maxProperties=1)
+#: The setting as a file has it.
+Ability: TypeAlias = Annotated[_FILE | _REASON | list[_FILE] | Annotated[Mapping[str, Any], _ONE] | None, Rule(_WORDS)]

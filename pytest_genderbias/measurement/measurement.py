@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cache
 from numbers import Number
-from typing import Any, get_type_hints
+from typing import Annotated, Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.measurement.ability import Ability
@@ -17,10 +16,8 @@ from pytest_genderbias.measurement.plain_data import (
     as_plain,
     from_plain,
     pack_arrays,
-    read_dataclass,
     read_mapping,
     read_schema,
-    read_value,
     same_arrays,
     unpack_arrays,
 )
@@ -33,6 +30,7 @@ from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import at_least, field_hints, read_value
 from pytest_genderbias.text.suggestions import expected_instead
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
@@ -42,7 +40,6 @@ ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every c
 SCHEMA = 1  #: of :meth:`Measurement.to_dict`
 _WHERE = "measurement"
 _EXAMPLES = "examples"  #: a key that is only there where there are some
-_DIRECTIONS = ("higher", "lower", "away")
 _PLAIN_FIELDS = (
     "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature", "notes",
     "abilities", "ability_unasked",
@@ -251,7 +248,7 @@ class Measurement(Displayed):
                 f"{_WHERE}: expected the keys {', '.join(known)}; missing or unknown: {', '.join(wrong)}"
             )
         main, arrays, sums = (content.pop(key) for key in ("main", "arrays", "sums"))
-        hints = _field_types()
+        hints = field_hints(cls)
         read: dict[str, Any] = {
             name: read_value(hints[name], from_plain(value, f"{_WHERE}.{name}"), f"{_WHERE}.{name}")
             for name, value in content.items()
@@ -259,14 +256,12 @@ class Measurement(Displayed):
         if not isinstance(main, str) or main not in read["values"]:
             raise DataFileError(f"{_WHERE}.main: expected one of {', '.join(read['values'])}, got {brief(main)}")
         read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
-        for key, packed in (("arrays", arrays), ("sums", sums)):
-            if not isinstance(packed, str):
-                raise DataFileError(f"{_WHERE}.{key}: expected a text, got {brief(packed)}")
+        arrays, sums = (read_value(str, text, f"{_WHERE}.{key}") for key, text in (("arrays", arrays), ("sums", sums)))
         _check_agreement(read)
-        by_statistic = _read_sums(unpack_arrays(str(sums), f"{_WHERE}.sums"))
+        by_statistic = _read_sums(unpack_arrays(sums, f"{_WHERE}.sums"))
         return cls(
             **read,
-            items=unpack_arrays(str(arrays), f"{_WHERE}.arrays"),
+            items=unpack_arrays(arrays, f"{_WHERE}.arrays"),
             sums=by_statistic,
             examples=_read_examples(examples),
         )
@@ -299,12 +294,6 @@ def _check_agreement(read: Mapping[str, Any]) -> None:
             raise DataFileError(
                 f"{_WHERE}.{key}: expected the names {', '.join(read['values'])}, {', '.join(missing)} missing"
             )
-    for name, about in read["statistics"].items():
-        if about.direction not in _DIRECTIONS:
-            expected = ", ".join(_DIRECTIONS)
-            raise DataFileError(
-                f"{_WHERE}.statistics.{name}.direction: expected one of {expected}, got {brief(about.direction)}"
-            )
     signature = read["signature"]
     for key in ("settings", "data", "sample", "model"):
         if not isinstance(signature.get(key), Mapping):
@@ -314,8 +303,7 @@ def _check_agreement(read: Mapping[str, Any]) -> None:
             f"{_WHERE}.signature: expected the keys digest and definition, {' and '.join(missing)} missing"
         )
     restarts = signature["settings"].get("restarts", 0)
-    if type(restarts) is not int or restarts < 0:
-        raise DataFileError(f"{_WHERE}.signature.settings.restarts: expected a whole number, got {brief(restarts)}")
+    read_value(Annotated[int, at_least(0)], restarts, f"{_WHERE}.signature.settings.restarts")
 
 
 def _read_sums(arrays: Arrays) -> SumsByStatistic:
@@ -328,10 +316,5 @@ def _read_sums(arrays: Arrays) -> SumsByStatistic:
 def _read_examples(data: object) -> Examples:
     where = f"{_WHERE}.{_EXAMPLES}"
     return Examples(
-        {item: read_dataclass(Example, row, f"{where}.{item}") for item, row in read_mapping(data, where).items()}
+        {item: read_value(Example, row, f"{where}.{item}") for item, row in read_mapping(data, where).items()}
     )
-
-
-@cache
-def _field_types() -> Mapping[str, object]:
-    return get_type_hints(Measurement)

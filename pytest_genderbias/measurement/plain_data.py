@@ -1,4 +1,7 @@
-"""Plain JSON values for objects that leave the process: conversion, arrays as text, and validated reading."""
+"""Plain JSON values for objects that leave the process: conversion and arrays as text.
+
+:func:`~pytest_genderbias.text.schema.read_value` reads them back.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,10 @@ import base64
 import binascii
 import io
 import math
-import types
 import zipfile
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from functools import cache
-from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any, ClassVar, TypeVar, get_args, get_origin
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +20,12 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.measurement.npz import read_npz
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import read_value
 from pytest_genderbias.text.strict_json import check_depth
 
 Arrays = Mapping[str, NDArray[np.generic]]
-T = TypeVar("T")
+_Kept = TypeVar("_Kept", bound="Stored")
 
-_NAMES = (
-    (str, "a text"), (float, "a number"), (int, "a whole number"), (bool, "true or false"), (dict, "a mapping"),
-    (Mapping, "a mapping"), (list, "a list"), (tuple, "a list"), (Sequence, "a list"),
-)  # fmt: skip
 _NOT_IN_JSON = ("nan", "inf", "-inf")
 _FLOAT = "float"  #: the only key of the mapping that stands for a float that JSON does not have
 
@@ -79,6 +77,48 @@ def _from_plain(value: object) -> object:
             return float(value[_FLOAT])
         return {str(key): _from_plain(item) for key, item in value.items()}
     return [_from_plain(item) for item in value] if isinstance(value, list) else value
+
+
+class Stored:
+    """A dataclass that is kept as plain JSON values.
+
+    ``form``: the version of what is kept, 0 without one. ``called``: what messages call it.
+    """
+
+    form: ClassVar[int] = 0
+    called: ClassVar[str]
+
+    def to_dict(self, finite: bool = False) -> dict[str, object]:
+        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
+        ``None``.
+        """
+        content = {one.name: as_plain(getattr(self, one.name), finite) for one in fields(self)}  # type: ignore[arg-type]
+        return {"schema": self.form, **content} if self.form else content
+
+    @classmethod
+    def from_dict(cls: type[_Kept], data: object, where: str = "") -> _Kept:
+        """Return what :meth:`to_dict` wrote. ``where`` begins messages.
+
+        Raises:
+            DataFileError: a key is missing, unknown or of another type, or the form is another.
+        """
+        where = where or cls.called
+        content = read_schema(data, cls.form, where) if cls.form else data
+        return read_value(cls, from_plain(content, where), where)
+
+
+def read_stored(hint: Any, value: object, where: str) -> Any:
+    """Return what an annotation names, in which classes with ``from_dict`` read themselves; ``where`` as in
+    :func:`~pytest_genderbias.text.schema.read_value`.
+    """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if hasattr(hint, "from_dict"):
+        return hint.from_dict(value)
+    if origin in (tuple, frozenset):
+        return origin(read_stored(arguments[0], row, where) for row in read_value(list[Any], value, where))
+    if origin is Mapping:
+        return {name: read_stored(arguments[1], row, where) for name, row in read_mapping(value, where).items()}
+    return read_value(hint, value, where)
 
 
 def pack_arrays(arrays: Arrays) -> str:
@@ -147,88 +187,3 @@ def read_schema(data: object, schema: int, where: str) -> dict[str, object]:
             " that wrote it"
         )
     return content
-
-
-def read_dataclass(kind: type[T], data: object, where: str) -> T:
-    """Return a dataclass from a mapping of its fields, each checked against its annotation.
-
-    Args:
-        kind: a dataclass. Fields may be texts, numbers, booleans, mappings, sequences, dataclasses, and each of these
-            or ``None``.
-        data: what :func:`as_plain` made of such an object.
-        where: what is read, for messages.
-
-    Raises:
-        DataFileError: a field is unknown, is missing and has no default, or has a value of another type.
-    """
-    content = read_mapping(data, where)
-    assert is_dataclass(kind)
-    known = {field.name: field for field in fields(kind)}
-    if unknown := sorted(content.keys() - known.keys()):
-        raise DataFileError(f"{where}: expected the keys {', '.join(known)}, got also {', '.join(unknown)}")
-    required = {n for n, f in known.items() if f.default is MISSING and f.default_factory is MISSING}
-    if missing := sorted(required - content.keys()):
-        raise DataFileError(f"{where}: expected the keys {', '.join(known)}, {', '.join(missing)} missing")
-    hints = _hints(kind)
-    return kind(**{name: read_value(hints[name], value, f"{where}.{name}") for name, value in content.items()})
-
-
-@cache
-def _hints(kind: type[object]) -> dict[str, object]:
-    return get_type_hints(kind)
-
-
-def read_value(hint: object, value: object, where: str) -> object:
-    """Return a plain value as an annotation has it: a dataclass from a mapping, a tuple from a list, a float from a
-    whole number.
-
-    Raises:
-        DataFileError: the value is of another type.
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if origin in (Union, types.UnionType):
-        if value is None and type(None) in arguments:
-            return None
-        inner = [argument for argument in arguments if argument is not type(None)]
-        if len(inner) == 1 and (is_dataclass(inner[0]) or _is_of(get_origin(inner[0]) or inner[0], value)):
-            return read_value(inner[0], value, where)
-        if len(inner) > 1 and any(_is_of(argument, value) for argument in inner):
-            return value
-        raise DataFileError(f"{where}: expected {_named(hint)}, got {brief(value)}")
-    if isinstance(hint, type) and is_dataclass(hint):
-        return read_dataclass(hint, value, where)
-    plain = origin or hint
-    if not _is_of(plain, value):
-        raise DataFileError(f"{where}: expected {_named(hint)}, got {brief(value)}")
-    if plain is float and isinstance(value, int):
-        try:
-            return float(value)
-        except OverflowError:
-            raise DataFileError(
-                f"{where}: expected {_named(hint)}, got an integer of {value.bit_length():,} bits"
-            ) from None
-    if isinstance(value, Mapping) and len(arguments) == 2:
-        return {key: read_value(arguments[1], item, f"{where}.{key}") for key, item in value.items()}
-    if isinstance(value, list) and arguments:
-        items = [read_value(arguments[0], item, f"{where}[{place}]") for place, item in enumerate(value)]
-        return tuple(items) if plain is tuple else items
-    return value
-
-
-def _is_of(kind: object, value: object) -> bool:
-    """Tell whether a plain value is of a type, where a list serves for a tuple, and a whole number for a float."""
-    if kind in (object, Any) or not isinstance(kind, type):
-        return True
-    if kind in (int, float):
-        return isinstance(value, (int, float) if kind is float else int) and not isinstance(value, bool)
-    if issubclass(kind, Sequence) and kind is not str:
-        return isinstance(value, list)
-    return isinstance(value, kind)
-
-
-def _named(hint: object) -> str:
-    inner = [argument for argument in get_args(hint) if argument is not type(None)]
-    if get_origin(hint) in (Union, types.UnionType):
-        return " or ".join([*map(_named, inner), *(["null"] if type(None) in get_args(hint) else [])])
-    plain = get_origin(hint) or hint
-    return next((name for kind, name in _NAMES if kind is plain), str(getattr(plain, "__name__", plain)))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.two_way import template_groups
@@ -19,7 +20,7 @@ SEEDS = "seeds"
 
 
 @dataclass(frozen=True)
-class ValueVariance:
+class ValueVariance(Stored):
     """The sources of variance of a statistic of a suite on a model, or why they are not known.
 
     Attributes:
@@ -31,15 +32,13 @@ class ValueVariance:
         reason: why they are not known.
     """
 
+    called: ClassVar[str] = "variance"
+
     suite: str
     model: str
     statistic: str
     shares: tuple[VarianceShare, ...] = ()
     reason: str = ""
-
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values. With ``finite``, NaN and infinities become ``None``."""
-        return {name: as_plain(value, finite) for name, value in vars(self).items()}
 
 
 def value_variance(measurement: Measurement, statistic: str | None = None) -> ValueVariance:

@@ -14,15 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
-from pytest_genderbias.text.located_yaml import (
-    LocatedList,
-    LocatedMap,
-    YamlValue,
-    plain,
-    read_yaml,
-    refuse_unknown,
-    take,
-)
+from pytest_genderbias.text.located_yaml import plain, read_yaml
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, YamlValue, read_value, refuse_unknown, take
 from pytest_genderbias.text.suggestions import expected_instead
 
 CONFIGS = Path(__file__).parent / "configs"
@@ -220,11 +213,12 @@ def _runs(listing: LocatedMap) -> Iterator[tuple[str, RunConfig]]:
         inherited = {key: read[like][key] for key in read[like] if key not in _OWN} if like else {}
         settings = overlaid(inherited, own) if like else own
         read[name] = settings
-        scales = {scale: settings[scale] for scale in SCALES if settings.get(scale) is not None}
-        yield name, RunConfig(
-            name, settings.get("title", name), settings.get("kind", "mitigation"), scales, settings.get("minutes"), settings.get("rows", 1),
-            settings.get("gpu_hours"), tuple(settings.get("fetch", ())), settings.get("stand_in") or {},
-        )  # fmt: skip
+        stated = {key: value for key, value in settings.items() if value is not None}
+        scales = {scale: stated.pop(scale) for scale in SCALES if scale in stated}
+        yield (
+            name,
+            read_value(RunConfig, {"name": name, "title": name, "kind": "mitigation", **stated, "scales": scales}, at),
+        )
 
 
 def overlaid(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,9 +292,9 @@ def _claim(entry: YamlValue) -> Claim:
     refuse_unknown(entry, ("claim", "figure", ABOVE, BELOW, NEAR, "within", "because", "absolute"), "a claim")
     relations = [relation for relation in (ABOVE, BELOW, NEAR) if relation in entry]
     if len(relations) != 1 or (NEAR in relations) != ("within" in entry):
-        raise DataFileError(f"{entry.file}:{entry.line}: a claim needs one of above, below, or near with within")
-    other = take(entry, relations[0], (str, int, float), "a claim")
+        raise entry.error_at("", "a claim needs one of above, below, or near with within")
+    other = take(entry, relations[0], str | float, "a claim")
     return Claim(
-        take(entry, "claim", str, "a claim"), take(entry, "figure", str, "a claim"), relations[0], other if isinstance(other, str) else float(other),
-        float(take(entry, "within", (int, float), "a claim", 0.0)), take(entry, "because", str, "a claim", ""), take(entry, "absolute", bool, "a claim", False),
+        take(entry, "claim", str, "a claim"), take(entry, "figure", str, "a claim"), relations[0], other,
+        take(entry, "within", float, "a claim", 0.0), take(entry, "because", str, "a claim", ""), take(entry, "absolute", bool, "a claim", False),
     )  # fmt: skip

@@ -20,6 +20,7 @@ DOORS: Mapping[str, str] = {
     "pictures of a run": "reports.pictures:draw_run",
     "runs before": "reports.pictures:with_history",
     "page of a history": "reports.history_table:history_page",
+    "schema of a report": "reports.json_schema:report_schema",
     "list of suites": "reports.suite_page:list_all",
     "list of fitting suites": "reports.suite_page:list_fitting",
     "page of a suite": "reports.suite_page:show_suite",
@@ -27,6 +28,8 @@ DOORS: Mapping[str, str] = {
     "differences of an audit pack": "reports.audit:check_pack",
     "reductions of a file": "mitigation.harness.file:read_mitigations",
     "reductions on models": "mitigation.harness.file:planned_reductions",
+    "schema of gates": "reports.json_schema:gates_schema",
+    "schema of mitigations": "mitigation.harness.file:mitigation_schema",
     "mitigations of a run": "mitigation.harness.mitigation_runner:MitigationRunner",
 }
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import pytest
 
@@ -22,6 +22,7 @@ from pytest_genderbias.plugin.executors import EXECUTORS, check_address
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import Count, Mismatch, fit, one_of, words
 from pytest_genderbias.text.suggestions import expected_instead
 
 _SIZE_UNITS = {
@@ -165,20 +166,21 @@ def named_places(texts: list[str], origin: Origin) -> tuple[tuple[str, str], ...
     return tuple(pairs)
 
 
-def choice(*choices: str) -> Callable[[str, Origin], str]:
-    """Return a parser that accepts these words."""
+def value(hint: object) -> Callable[[str, Origin], Any]:
+    """Return a parser of what an annotation allows: a whole number, or a text."""
 
-    def parse(text: str, origin: Origin) -> str:
-        if text not in choices:
-            raise origin.error(f"expected one of {', '.join(choices)}, got {text!r}")
-        return text
+    def parse(text: str, origin: Origin) -> Any:
+        try:
+            return fit(hint, int(text) if text.replace("_", "").isdecimal() else text)
+        except Mismatch:
+            raise origin.error(f"expected {words(hint)}, got {text!r}") from None
 
     return parse
 
 
 def executor(text: str, origin: Origin) -> str:
     """Parse where cases are scored; the package of an executor has to be installed."""
-    where = choice("process", *EXECUTORS)(text, origin)
+    where: str = value(Annotated[str, one_of("process", *EXECUTORS)])(text, origin)
     if where in EXECUTORS and find_spec(where) is None:
         raise origin.error(f"needs the package {where}; install it with: {installing(where)}")
     return where
@@ -200,24 +202,8 @@ def workers(text: str, origin: Origin) -> tuple[int, int]:
     return int(match[1]), int(match[2] or 1)
 
 
-def whole_number(least: int) -> Callable[[str, Origin], int]:
-    """Return a parser of whole numbers of at least ``least``."""
-
-    def parse(text: str, origin: Origin) -> int:
-        if not text.replace("_", "").isdecimal() or int(text) < least:
-            raise origin.error(f"expected a whole number of at least {least}, got {text!r}")
-        return int(text)
-
-    return parse
-
-
-def correction(text: str, origin: Origin) -> str | int:
-    """Parse the comparisons to correct for: ``model``, ``module``, ``none``, or their number."""
-    if text.isdecimal() and int(text) > 0:
-        return int(text)
-    if text not in ("model", "module", "none"):
-        raise origin.error(f"expected model, module, none, or a whole number of at least 1, got {text!r}")
-    return text
+#: The parser of the comparisons to correct for.
+correction = value(Literal["model", "module", "none"] | Count)
 
 
 def margin(text: str, origin: Origin) -> Margin:

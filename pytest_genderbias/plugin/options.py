@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import Field, dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Annotated, Any, TypeVar, cast
 
 import pytest
 
@@ -29,6 +29,7 @@ from pytest_genderbias.plugin.items.bias_item import BiasItem, uses_fixture
 from pytest_genderbias.plugin.signs import keys_of_ini_file
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.schema import Count, at_least, one_of
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 T = TypeVar("T")
@@ -49,12 +50,12 @@ class Settings:
 
     models: tuple[ModelSpec, ...] = parsed(parse.models)
     selection: parse.SuiteSelection = parsed(parse.suites)
-    limit: int | None = parsed(parse.whole_number(1))
-    seed: int = parsed(parse.whole_number(0))
+    limit: int | None = parsed(parse.value(Count))
+    seed: int = parsed(parse.value(Annotated[int, at_least(0)]))
     options: tuple[parse.SuiteOption, ...] = parsed(parse.suite_options)
     device: str
-    dtype: str = parsed(parse.choice(*DTYPES))
-    batch_tokens: int | None = parsed(parse.whole_number(1))
+    dtype: str = parsed(parse.value(Annotated[str, one_of(*DTYPES)]))
+    batch_tokens: int | None = parsed(parse.value(Count))
     executor: str = parsed(parse.executor)
     ray: str = parsed(parse.ray_address)
     workers: tuple[int, int] | None = parsed(parse.workers)
@@ -63,7 +64,7 @@ class Settings:
     tokenizers: tuple[tuple[str, str], ...] = parsed(parse.named_places)
     allow_remote: bool
     endpoint_version: str | None = parsed(parse.one_line)
-    endpoint_timeout: int = parsed(parse.whole_number(1))
+    endpoint_timeout: int = parsed(parse.value(Count))
     data: Path | None = parsed(parse.data_folder)
     cache_folder: Path | None = parsed(parse.path)
     no_cache: bool
@@ -73,7 +74,7 @@ class Settings:
     reason: str | None = parsed(parse.one_line)
     update_new: bool
     correct_for: str | int = parsed(parse.correction)
-    seeds: int | None = parsed(parse.whole_number(2))
+    seeds: int | None = parsed(parse.value(Annotated[int, at_least(2)]))
     compare: bool
     variance: bool
     no_worse_than: str | None
@@ -81,7 +82,7 @@ class Settings:
     margin: Margin | None = parsed(parse.margin)
     runs: Path | None = parsed(parse.writable_folder)
     null_control: bool
-    null_repeats: int = parsed(parse.whole_number(40))
+    null_repeats: int = parsed(parse.value(Annotated[int, at_least(40)]))
     json: Path | None = parsed(parse.file)
     summary: Path | None = parsed(parse.file)
     github: bool

@@ -13,10 +13,11 @@ from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
 from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import read_dataclass, read_mapping, read_schema, read_value
+from pytest_genderbias.measurement.plain_data import read_mapping, read_schema, read_stored
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import FinishedTest
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import field_hints, read_value
 from pytest_genderbias.text.strict_json import check_depth
 
 SCHEMA = 1
@@ -62,7 +63,7 @@ class ProposedEntry:
             DataFileError: a value is of another type.
         """
         content = read_mapping(data, "proposed entry")
-        items, gates = content.get("items"), content.get("gates")
+        items = content.get("items")
         return cls(
             NewEntry(
                 BaselineEntry.from_dict(content.get("entry")),
@@ -70,11 +71,8 @@ class ProposedEntry:
                 str(content.get("kept", "")),
                 content.get("pooled") is True,
             ),
-            None if gates is None else _margins(gates),
-            {
-                statistic: AcceptedValue.from_dict(value)
-                for statistic, value in read_mapping(content.get("overlooked"), "overlooked values").items()
-            },
+            read_value(Mapping[str, float | None] | None, content.get("gates"), "gates of a proposed entry"),
+            read_stored(Mapping[str, AcceptedValue], content.get("overlooked"), "overlooked values"),
             str(content.get("against")),
         )  # fmt: skip
 
@@ -113,9 +111,7 @@ class ReportedOutcome:
         """Return plain JSON values, which :meth:`from_dict` reads."""
         return {
             "schema": SCHEMA,
-            "module": self.module,
-            "model": self.model,
-            "settled": self.settled,
+            **{name: getattr(self, name) for name in ("module", "model", "settled")},
             "measurements": [measurement.to_dict() for measurement in self.measurements],
             "judgements": [judgement.to_dict() for judgement in self.judgements],
             "used": sorted(self.used),
@@ -136,34 +132,10 @@ class ReportedOutcome:
         """
         check_depth(data, _WHERE)
         content = read_schema(data, SCHEMA, _WHERE)
-        if missing := sorted(_KEYS - content.keys()):
-            raise DataFileError(f"{_WHERE}: expected the keys {', '.join(sorted(_KEYS))}, {', '.join(missing)} missing")
-        return cls(
-            str(content["module"]),
-            str(content["model"]),
-            bool(content["settled"]),
-            tuple(Measurement.from_dict(measurement) for measurement in _list(content["measurements"])),
-            tuple(SettledJudgement.from_dict(judgement) for judgement in _list(content["judgements"])),
-            frozenset(map(str, _list(content["used"]))),
-            frozenset(map(str, _list(content["refused"]))),
-            {name: ProposedEntry.from_dict(entry) for name, entry in read_mapping(content["entries"], _WHERE).items()},
-            None if content["unjudged"] is None else read_dataclass(Unjudged, content["unjudged"], _WHERE),
-            tuple(Picture.from_dict(picture) for picture in _list(content["pictures"])),
-            tuple(map(str, _list(content["undrawn"]))),
-            None if content["finished"] is None else read_dataclass(FinishedTest, content["finished"], _WHERE),
-        )
-
-
-_KEYS = frozenset(
-    ("module", "model", "settled", "measurements", "judgements", "used", "refused", "entries", "unjudged", "pictures",
-     "undrawn", "finished")
-)  # fmt: skip
-
-
-def _list(value: object) -> list[object]:
-    if not isinstance(value, list):
-        raise DataFileError(f"{_WHERE}: expected a list, got {value!r:.80}")
-    return value
+        hints = field_hints(cls)
+        if missing := sorted(hints.keys() - content.keys()):
+            raise DataFileError(f"{_WHERE}: expected the keys {', '.join(sorted(hints))}, {', '.join(missing)} missing")
+        return cls(**{name: read_stored(hint, content[name], _WHERE) for name, hint in hints.items()})
 
 
 def _unpacked(items: object) -> bytes:
@@ -173,9 +145,3 @@ def _unpacked(items: object) -> bytes:
         raise DataFileError(
             f"items of a proposed entry: expected bytes in base64, got {brief(items)} ({error})"
         ) from None
-
-
-def _margins(value: object) -> dict[str, float | None]:
-    margins = read_value(Mapping[str, float | None], value, "gates of a proposed entry")
-    assert isinstance(margins, dict)
-    return margins

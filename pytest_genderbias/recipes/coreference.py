@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,6 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.recipes.checks import check_whole
 from pytest_genderbias.recipes.freezing import frozen_parameters
 from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
 from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, SplitRows, Training
@@ -35,6 +34,7 @@ from pytest_genderbias.statistics.coreference_scores import antecedent_clusters,
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, conll_path
+from pytest_genderbias.text.schema import at_least, check_setting
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -83,7 +83,7 @@ class CoreferenceTuning(TrainingSettings):
 
     def __post_init__(self) -> None:
         """Reject invalid settings."""
-        check_whole("max_length", self.max_length, 16)
+        check_setting("max_length", Annotated[int, at_least(16)], self.max_length)
         super().__post_init__()
 
     def _identity(self) -> dict[str, object]:

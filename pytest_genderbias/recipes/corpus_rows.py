@@ -12,8 +12,8 @@ from pytest_genderbias.datasets.contexts import read_document_sentences
 from pytest_genderbias.datasets.folder import DATA_SETS, DataFolder, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.errors import BiasWarning, DataFileError
-from pytest_genderbias.recipes.checks import check_share, check_whole
 from pytest_genderbias.recipes.recipe import Row, SplitRows
+from pytest_genderbias.text.schema import Count, Share, check_setting
 
 _PASSAGES = 10  #: approximate minimum number of held-out passages
 _SMALLEST, _LARGEST = 50, 2000  #: minimum and maximum target length of a passage, in words
@@ -56,9 +56,8 @@ def read_sentence_rows(
     >>> rows.training[0], rows.held_out[0], len(rows.training), len(rows.held_out)
     ({'text': 'It rains on day 0 again.', 'place': 0}, {'text': 'It rains on day 54 again.', 'passage': 6}, 91, 9)
     """
-    check_share("held_out", held_out)
-    if max_tokens is not None:
-        check_whole("max_tokens", max_tokens, 1)
+    check_setting("held_out", Share, held_out)
+    check_setting("max_tokens", Count | None, max_tokens)
     files = _files(corpus, data)
     sentences, documents = _read(files, max_tokens)
     words = np.asarray([len(sentence.split()) for sentence in sentences], dtype=np.int64)

@@ -17,18 +17,6 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
-def check_freeze(name: str, freeze: object) -> None:
-    """Check that a setting names a part to freeze: ``nothing``, ``embeddings``, ``encoder``, or a number of layers.
-
-    Raises:
-        SettingError: it does not. Whether the network has as many layers is checked by :func:`frozen_parameters`.
-    """
-    if freeze not in (NOTHING, EMBEDDINGS, ENCODER) and (type(freeze) is not int or freeze < 0):
-        raise SettingError(
-            f"{name} should be nothing, embeddings, encoder, or a number of layers from 0, got {freeze!r}"
-        )
-
-
 def with_freeze(training: Training, freeze: str | int) -> Training:
     """Return a training that freezes what a recipe says, unless the caller of the training freezes something: then
     that.

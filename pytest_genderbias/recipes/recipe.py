@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, NamedTuple, Protocol, TypeAlias, runtime_checkable
 
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
+from pytest_genderbias.text.schema import Rule, at_least, one_of
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -35,6 +36,12 @@ UNFINISHED_MODEL = (
 #: trainings of earlier versions keep their identity.
 ADDED_LATER: Mapping[str, bool] = {"added later": True}
 NOTHING, EMBEDDINGS, ENCODER = "nothing", "embeddings", "encoder"
+#: The part that a recipe does not train. Whether the network has as many layers,
+#: :func:`~pytest_genderbias.recipes.freezing.frozen_parameters` checks.
+Freeze: TypeAlias = Annotated[
+    Annotated[str, one_of(NOTHING, EMBEDDINGS, ENCODER)] | Annotated[int, at_least(0)],
+    Rule(f"{NOTHING}, {EMBEDDINGS}, {ENCODER}, or a number of layers from 0"),
+]
 
 
 def identifying_settings(owner: DataclassInstance) -> dict[str, object]:

@@ -5,19 +5,27 @@ each.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 from pytest_genderbias.datasets.folder import DataFolder, own_path
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.recipes.checks import check_positive, check_share, check_whole
-from pytest_genderbias.recipes.freezing import check_freeze, with_freeze
-from pytest_genderbias.recipes.recipe import ENCODER, NOTHING, PLAIN, Recipe, Row, Training, identifying_settings
+from pytest_genderbias.recipes.freezing import with_freeze
+from pytest_genderbias.recipes.recipe import (
+    ENCODER,
+    NOTHING,
+    PLAIN,
+    Freeze,
+    Recipe,
+    Row,
+    Training,
+    identifying_settings,
+)
 from pytest_genderbias.recipes.trainer import Collator, Examples, check_arguments, require_train, run_trainer
+from pytest_genderbias.text.schema import Count, Positive, Share, ShareOrNone, at_least, check_setting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,16 +34,13 @@ _WHOLE = (
     "max_rows", "max_evaluation", "max_tokens", "steps", "batch_size", "layers", "hidden_size", "heads", "head_size",
     "embedding_size", "vocabulary_size", "min_count", "block",
 )  # fmt: skip
-#: What checks each setting that has a range, whichever recipe it is of. A setting whose type says so may be ``None``.
-RANGES: Mapping[str, Callable[[str, object], None]] = {
-    **dict.fromkeys(_WHOLE, partial(check_whole, least=1)),
-    "sampled_words": partial(check_whole, least=0),
-    "max_length": partial(check_whole, least=8),
-    **dict.fromkeys(("epochs", "learning_rate"), check_positive),
-    **dict.fromkeys(("held_out", "mask_probability"), check_share),
-    **dict.fromkeys(("dropout", "warmup"), partial(check_share, zero=True)),
-    "freeze": check_freeze,
-}
+#: The annotation of each setting that has a range, whichever recipe it is of. A setting whose type says so may be
+#: ``None``.
+RANGES: Mapping[str, Any] = {
+    **dict.fromkeys(_WHOLE, Count), "sampled_words": Annotated[int, at_least(0)], "max_length": Annotated[int, at_least(8)],
+    **dict.fromkeys(("epochs", "learning_rate"), Positive), **dict.fromkeys(("held_out", "mask_probability"), Share),
+    **dict.fromkeys(("dropout", "warmup"), ShareOrNone), "freeze": Freeze,
+}  # fmt: skip
 
 
 #: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder.
@@ -75,7 +80,7 @@ class TrainingSettings(Recipe):
         for each in fields(self):
             value = getattr(self, each.name)
             if each.name in RANGES and not (value is None and "None" in str(each.type)):
-                RANGES[each.name](each.name, value)
+                check_setting(each.name, RANGES[each.name], value)
 
     def settings(self) -> dict[str, object]:
         """Return the settings, with digests of the data in place of their names."""

@@ -20,8 +20,9 @@ from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import Figure, figures_of, largest
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.text.located_yaml import LocatedMap, parse_map, plain
+from pytest_genderbias.text.located_yaml import parse_map, plain
 from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.schema import LocatedMap
 
 if TYPE_CHECKING:
     from huggingface_hub import EvalResult

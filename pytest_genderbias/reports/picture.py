@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from typing import ClassVar
 
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
+from pytest_genderbias.measurement.plain_data import Stored
 
 #: What a picture may be. A report can choose by it how wide a picture is.
 KINDS = (
@@ -83,7 +84,7 @@ class Panel:
 
 
 @dataclass(frozen=True)
-class Picture:
+class Picture(Stored):
     """The data of one picture.
 
     Attributes:
@@ -98,6 +99,8 @@ class Picture:
         others: the units that are not drawn, with their values; empty if all are.
     """
 
+    called: ClassVar[str] = "picture"
+
     kind: str
     suite: str
     model: str
@@ -107,18 +110,3 @@ class Picture:
     caption: str = ""
     panels: tuple[Panel, ...] = ()
     others: str = ""
-
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
-        ``None``.
-        """
-        return {field.name: as_plain(getattr(self, field.name), finite) for field in fields(self)}
-
-    @classmethod
-    def from_dict(cls, data: object) -> Picture:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_dataclass(cls, from_plain(data, "picture"), "picture")

@@ -14,18 +14,22 @@ from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_mapping, read_schema
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_stored
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.selection import SelectionRow
 from pytest_genderbias.reports.traces import Trace
 from pytest_genderbias.text.plain_files import read_whole
-from pytest_genderbias.text.printable import brief, json_text
+from pytest_genderbias.text.printable import json_text
+from pytest_genderbias.text.schema import field_hints
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 2  #: of :meth:`RunReport.to_dict`; files of schema 1 had no ``run``, and no way back
 _WHERE = "report"
 _LARGEST = 2**28  #: bytes of a file
+#: Parts of a report that are stored in a form of their own, and those that are not.
+_STORED = ("judgements", "comparisons", "not_compared", "pictures", "history")
+_PLAIN = ("not_judged", "failures", "selections", "tests")
 _BOUNDS = {"low": float("-inf"), "high": float("inf")}  #: what a bound is that JSON has no number for
 
 
@@ -155,16 +159,9 @@ class RunReport:
             "schema": SCHEMA,
             "run": as_plain(self.run, finite=True),
             "measurements": [measurement.to_dict(arrays=False) for measurement in self.measurements],
-            "judgements": [judgement.to_dict(finite=True) for judgement in self.judgements],
-            "comparisons": [comparison.to_dict(finite=True) for comparison in self.comparisons],
-            "not_compared": [suite.to_dict() for suite in self.not_compared],
-            "not_judged": [as_plain(test) for test in self.not_judged],
+            **{name: [one.to_dict(finite=True) for one in getattr(self, name)] for name in _STORED},
             "variance": [variance.to_dict(finite=True) for variance in self.variances],
-            "pictures": [picture.to_dict(finite=True) for picture in self.pictures],
-            "failures": list(self.failures),
-            "history": [trace.to_dict(finite=True) for trace in self.history],
-            "selections": [as_plain(row, finite=True) for row in self.selections],
-            "tests": [as_plain(test, finite=True) for test in self.tests],
+            **{name: as_plain(getattr(self, name), finite=True) for name in _PLAIN},
         }
 
     @classmethod
@@ -184,21 +181,9 @@ class RunReport:
             raise DataFileError(
                 f"{where}: expected the keys {', '.join(sorted(known))}; missing or unknown: {', '.join(wrong)}"
             )
-        rows = {key: _list(value, f"{where}.{key}") for key, value in content.items() if key != "run"}
-        return cls(
-            read_dataclass(RunInfo, content["run"], f"{where}.run"),
-            tuple(Measurement.from_dict(row) for row in rows["measurements"]),
-            tuple(SettledJudgement.from_dict(row) for row in rows["judgements"]),
-            tuple(Comparison.from_dict(row) for row in rows["comparisons"]),
-            tuple(LeftOut.from_dict(row) for row in rows["not_compared"]),
-            tuple(read_dataclass(NotJudged, row, f"{where}.not_judged") for row in rows["not_judged"]),
-            tuple(read_dataclass(ValueVariance, row, f"{where}.variance") for row in rows["variance"]),
-            tuple(Picture.from_dict(row) for row in rows["pictures"]),
-            tuple(str(row) for row in rows["failures"]),
-            tuple(Trace.from_dict(row, f"{where}.history") for row in rows["history"]),
-            tuple(read_dataclass(SelectionRow, row, f"{where}.selections") for row in rows["selections"]),
-            tuple(read_dataclass(FinishedTest, row, f"{where}.tests") for row in rows["tests"]),
-        )
+        hints = {"variance" if name == "variances" else name: hint for name, hint in field_hints(cls).items()}
+        read = {name: read_stored(hint, content[name], f"{where}.{name}") for name, hint in hints.items()}
+        return cls(variances=read.pop("variance"), **read)
 
 
 @dataclass(frozen=True)
@@ -239,12 +224,6 @@ def read_report(path: Path) -> RunReport:
             " with --bias-json again"
         )
     return RunReport.from_dict(data, str(path))
-
-
-def _list(value: object, where: str) -> list[object]:
-    if not isinstance(value, list):
-        raise DataFileError(f"{where}: expected a list, got {brief(value)}")
-    return value
 
 
 def _with_open_bounds(value: object) -> object:

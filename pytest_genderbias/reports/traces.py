@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, PASSED, with_note
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass
+from pytest_genderbias.measurement.plain_data import Stored, from_plain
 from pytest_genderbias.text.printable import brief
 
 
@@ -59,7 +59,7 @@ class TracePoint:
 
 
 @dataclass(frozen=True)
-class Trace:
+class Trace(Stored):
     """A statistic over the runs of a history, the earliest first.
 
     Attributes:
@@ -121,12 +121,6 @@ class Trace:
         signed = value - self.neutral
         return signed if self.direction == "higher" else -signed if self.direction == "lower" else abs(signed)
 
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
-        ``None``.
-        """
-        return {name: as_plain(value, finite) for name, value in vars(self).items()}
-
     @classmethod
     def from_dict(cls, data: object, where: str = "history") -> Trace:
         """Return what :meth:`to_dict` wrote, or what an earlier version wrote, whose verdicts have other words.
@@ -134,7 +128,7 @@ class Trace:
         Raises:
             DataFileError: a key is missing, unknown or of another type, or there are no points.
         """
-        trace = read_dataclass(cls, _of_earlier(from_plain(data, where)), where)
+        trace = super().from_dict(_of_earlier(from_plain(data, where)), where)
         if not trace.points:
             raise DataFileError(f"{where}: expected at least one point of {brief(trace.statistic)}, got none")
         return trace

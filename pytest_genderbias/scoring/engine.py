@@ -16,7 +16,6 @@ from typing import Protocol, cast, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import distrusted
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.facts import vocabulary_size
@@ -38,6 +37,7 @@ from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
+from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.query import (
     IN_TEMPLATE,
     BesideText,
@@ -47,6 +47,7 @@ from pytest_genderbias.suites.query import (
     StoredPredictions,
     TopFills,
 )
+from pytest_genderbias.text.schema import check_setting
 
 #: Number of cases that are sorted by length, deduplicated and batched together. A window takes seconds, and a kill
 #: loses at most one. Queries whose cases take longer set a ``window`` of their own.
@@ -87,13 +88,8 @@ class ScoreSettings:
 
     def __post_init__(self) -> None:
         """Reject invalid numbers."""
-        for name, value, least in (
-            ("limit", self.limit, 1),
-            ("seed", self.seed, 0),
-            ("batch_tokens", self.batch_tokens, 1),
-        ):
-            if value is not None and (type(value) is not int or value < least):
-                raise SettingError(f"{name} should be a whole number of at least {least}, got {value!r}")
+        for name in ("limit", "seed", "batch_tokens"):
+            check_setting(name, RUN_SETTINGS[name], getattr(self, name))
 
 
 @lru_cache(maxsize=2)  # for the next model: to shuffle millions of units takes as long as to score hundreds

@@ -12,7 +12,8 @@ from typing import Any
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.schema import LocatedMap, read_located, refuse_unknown, take
 
 #: What a suite file may say of itself under ``about``, where the family's words do not fit.
 OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")
@@ -89,8 +90,7 @@ def _criticism(entry: str | LocatedMap, folder: Path) -> Criticism:
     if isinstance(entry, str) and entry not in shared:
         raise DataFileError(f"{folder}: {entry!r} is not in literature.yaml")
     found = shared[entry] if isinstance(entry, str) else entry
-    refuse_unknown(found, ("text", "source"), "a criticism")
-    return Criticism(*(take(found, name, str, "a criticism") for name in ("text", "source")))
+    return read_located(Criticism, found)
 
 
 def read_own_words(data: LocatedMap) -> dict[str, str]:

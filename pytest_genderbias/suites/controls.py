@@ -29,7 +29,8 @@ from pytest_genderbias.suites.query import (
     TopFills,
 )
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, read_yaml, refuse_unknown, take
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.suggestions import expected_instead
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -129,22 +130,21 @@ def read_controls(path: Path) -> Controls:
     refuse_unknown(data, _HEAD, what)
     name = take(data, "controls", str, what)
     if name not in _KINDS:
-        raise DataFileError(
-            f"{path}:{data.lines['controls']}: unknown kind of control items {name!r:.80};"
-            f" {expected_instead(name, sorted(_KINDS))}"
+        raise data.error_at(
+            "controls", f"unknown kind of control items {name!r:.80}; {expected_instead(name, sorted(_KINDS))}"
         )
     language = take(data, "language", str, what)
     rows = take(data, "items", LocatedList, what)
     if len(rows) < LEAST:
-        raise DataFileError(f"{path}:{data.lines['items']}: {len(rows)} items; expected at least {LEAST}")
+        raise data.error_at("items", f"{len(rows)} items; expected at least {LEAST}")
     content = tuple(_KINDS[name].item(row, f"{path}:{line}") for row, line in zip(rows, rows.lines, strict=True))
     if len(set(content)) < len(content):
-        raise DataFileError(f"{path}:{data.lines['items']}: an item stands twice; expected each once")
+        raise data.error_at("items", "an item stands twice; expected each once")
     classes = _classes(name, content)
     if name == "inference" and (lacking := set(LABELS) - set(classes)):
-        raise DataFileError(
-            f"{path}:{data.lines['items']}: no item has the label {min(lacking)}; expected items of each label, or one"
-            " answer to all would be right"
+        raise data.error_at(
+            "items",
+            f"no item has the label {min(lacking)}; expected items of each label, or one answer to all would be right",
         )
     return Controls(name, language, content, np.asarray(classes))
 
@@ -163,17 +163,17 @@ def _text(value: object, where: str, what: str) -> str:
     return value
 
 
-def _row(value: object, where: str, keys: Sequence[str]) -> LocatedMap:
+def _texts(value: object, where: str, *keys: str) -> tuple[str, ...]:
+    """Return the texts of a mapping that has these keys and no others."""
     if not isinstance(value, LocatedMap) or set(value) != set(keys):
         raise DataFileError(f"{where}: expected a mapping with the keys {', '.join(keys)}, got {value!r:.80}")
-    return value
+    return tuple(_text(value[key], where, "a text") for key in keys)
 
 
-def _triple(value: object, where: str) -> tuple[str, str, str]:
+def _triple(value: object, where: str) -> tuple[str, ...]:
     if not isinstance(value, list) or len(value) != 3:
         raise DataFileError(f"{where}: expected a list of three texts, got {value!r:.80}")
-    first, near, far = (_text(part, where, "a text") for part in value)
-    return first, near, far
+    return tuple(_text(part, where, "a text") for part in value)
 
 
 def _in_order(value: object, where: str) -> tuple[str, str]:
@@ -189,8 +189,9 @@ def _in_order(value: object, where: str) -> tuple[str, str]:
 
 def _fill(value: object, where: str) -> tuple[str, ...]:
     """Return a text with a blank, the right word, and the wrong ones."""
-    row = _row(value, where, ("text", "right", "wrong"))
-    text = _text(row["text"], where, f"a text with {BLANK}")
+    if not isinstance(value, LocatedMap) or set(value) != {"text", "right", "wrong"}:
+        raise DataFileError(f"{where}: expected a mapping with the keys text, right and wrong, got {value!r:.80}")
+    row, text = value, _text(value["text"], where, f"a text with {BLANK}")
     wrong = row["wrong"] if isinstance(row["wrong"], list) else [row["wrong"]]
     words = [_text(word, where, "a word") for word in (row["right"], *wrong)]
     if text.count(BLANK) != 1 or len(set(words)) < len(words):
@@ -214,27 +215,23 @@ def _pronoun(value: object, where: str) -> tuple[str, ...]:
     return item
 
 
-def _labelled(value: object, where: str) -> tuple[str, str, str]:
-    row = _row(value, where, ("premise", "hypothesis", "label"))
-    label = _text(row["label"], where, "a label")
-    if label not in LABELS:
-        raise DataFileError(f"{where}: unknown label {label!r:.80}; expected one of {', '.join(LABELS)}")
-    return _text(row["premise"], where, "a text"), _text(row["hypothesis"], where, "a text"), label
+def _labelled(value: object, where: str) -> tuple[str, ...]:
+    item = _texts(value, where, "premise", "hypothesis", "label")
+    if item[2] not in LABELS:
+        raise DataFileError(f"{where}: unknown label {item[2]!r:.80}; expected one of {', '.join(LABELS)}")
+    return item
 
 
-def _entailed(value: object, where: str) -> tuple[str, str, str]:
-    row = _row(value, where, ("premise", "right", "wrong"))
-    premise, right, wrong = (_text(row[key], where, "a text") for key in ("premise", "right", "wrong"))
-    return premise, right, wrong
+def _entailed(value: object, where: str) -> tuple[str, ...]:
+    return _texts(value, where, "premise", "right", "wrong")
 
 
-def _antecedent(value: object, where: str) -> tuple[str, str, str, str]:
-    row = _row(value, where, ("text", "pronoun", "right", "wrong"))
-    text, pronoun, right, wrong = (_text(row[key], where, "a text") for key in ("text", "pronoun", "right", "wrong"))
-    for part in (pronoun, right, wrong):
+def _antecedent(value: object, where: str) -> tuple[str, ...]:
+    text, *parts = _texts(value, where, "text", "pronoun", "right", "wrong")
+    for part in parts:
         if len(_places(text, part)) != 1:
             raise DataFileError(f"{where}: expected {part!r:.80} once in {text!r:.80}")
-    return text, pronoun, right, wrong
+    return (text, *parts)
 
 
 def _places(text: str, part: str) -> list[int]:

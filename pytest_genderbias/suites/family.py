@@ -15,7 +15,7 @@ from pytest_genderbias.suites.cases import Answer, Question
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.statistic import FamilyStatistic, Statistic
 from pytest_genderbias.suites.summary import Summary
-from pytest_genderbias.text.located_yaml import LocatedMap
+from pytest_genderbias.text.schema import LocatedMap
 
 #: The groups of suites that ask about gender.
 GENDERS = frozenset({"female", "male"})

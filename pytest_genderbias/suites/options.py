@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, TypeAlias
 
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.text import schema
+from pytest_genderbias.text.schema import Count, Rule, at_least, check_setting, words
 from pytest_genderbias.text.suggestions import expected_instead
 
 _TABLE = re.compile(r".+\.(?:(?:jsonl|csv|tsv)(?:\.gz)?|parquet)", re.IGNORECASE)
+#: Settings of a measurement that are no options of a suite.
+RUN_SETTINGS: Mapping[str, Any] = {
+    "limit": Count | None, "seed": Annotated[int, at_least(0)] | None, "batch_tokens": Count | None,
+    "seeds": Annotated[int, at_least(2)],
+}  # fmt: skip
+Text: TypeAlias = Annotated[str, Rule("a text", minLength=1)]
 
 
 @dataclass(frozen=True)
@@ -19,8 +27,7 @@ class Option:
 
     Attributes:
         default: the default value, which is the paper's definition.
-        expected: the accepted values, in words.
-        accepts: whether a value is accepted.
+        hint: the annotation of the accepted values, as :mod:`~pytest_genderbias.text.schema` reads it.
         meaning: what the option does.
         display: whether the option changes only what is shown, so that measurements with other values can be compared.
         implied: whether signatures leave out the default, as of an option that a family did not always have: baselines
@@ -31,13 +38,17 @@ class Option:
     """
 
     default: object
-    expected: str
-    accepts: Callable[[Any], bool]
+    hint: Any
     meaning: str
     display: bool = False
     implied: bool = False
     synonyms: Mapping[str, str] = field(default_factory=dict)
     only_with: tuple[str, object] | None = None
+
+    @property
+    def expected(self) -> str:
+        """The accepted values, in words."""
+        return words(schema.without_null(self.hint))
 
     def is_signed(self, value: object, others: Mapping[str, object]) -> bool:
         """Return whether a signature has this value of the option beside those of all: measurements with other values
@@ -59,8 +70,7 @@ def signed_options(options: Mapping[str, Option], values: Mapping[str, Any]) -> 
 
 def one_of(default: str, *others: str, meaning: str, implied: bool = False) -> Option:
     """Make an option with a fixed set of texts."""
-    allowed = (default, *others)
-    return Option(default, "one of " + ", ".join(allowed), lambda v: v in allowed, meaning, implied=implied)
+    return Option(default, Annotated[str, schema.one_of(default, *others)], meaning, implied=implied)
 
 
 ITEMS_KEY, PAPER, WIDE = "items", "paper", "wide"  #: The option that selects sets of items, and its values.
@@ -77,48 +87,41 @@ ITEMS: Option = one_of(
 )
 
 
-def flag(meaning: str) -> Option:
-    """Make an option that is off by default."""
-    return Option(False, "true or false", lambda v: isinstance(v, bool), meaning)
+def flag(meaning: str, default: bool = False) -> Option:
+    """Make an option that is on or off."""
+    return Option(default, bool, meaning)
 
 
 def whole(
     default: int, meaning: str, least: int = 1, display: bool = False, only_with: tuple[str, object] | None = None
 ) -> Option:
     """Make an option that is a whole number of at least ``least``."""
-    return Option(
-        default, f"a whole number of at least {least}", lambda v: type(v) is int and v >= least, meaning, display, only_with=only_with,
-    )  # fmt: skip
+    return Option(default, Annotated[int, at_least(least)], meaning, display, only_with=only_with)
 
 
 def letters(meaning: str) -> Option:
     """Make an option that is a range of first letters such as ``A-M``, or nothing."""
-    return Option(
-        None, "two letters such as A-M", lambda v: v is None or bool(re.fullmatch(r"[A-Z]-[A-Z]", str(v))), meaning
-    )
+    return Option(None, schema.Initials | None, meaning)
 
 
 def text(meaning: str, default: str | None = None, display: bool = False) -> Option:
     """Make an option that is a text or nothing, such as the name or path of data (the signature has their digest)."""
-    return Option(default, "a text", lambda v: v is None or (isinstance(v, str) and bool(v)), meaning, display)
+    return Option(default, Text | None, meaning, display)
 
 
 def table(default: str | None, *names: str, meaning: str) -> Option:
     """Make an option that is the name of a data set or the path of a table; the signature has the digest of the
     data.
     """
-    return Option(
-        default,
-        f"one of {', '.join(names)}, or the path of a table (.jsonl, .csv, .tsv, .parquet)",
-        lambda v: v == default or v in names or (isinstance(v, str) and bool(_TABLE.fullmatch(v))),
-        meaning,
-        display=True,
-    )
+    known = f"one of {', '.join(names)}, or the path of a table (.jsonl, .csv, .tsv, .parquet)"
+    rule = Rule(known, test=lambda name: name in (default, *names) or _TABLE.fullmatch(name) is not None)
+    hint: Any = Annotated[str, rule]
+    return Option(default, hint if default else hint | None, meaning, display=True)
 
 
 def share(default: float, meaning: str) -> Option:
     """Make an option that lies strictly between 0 and 1."""
-    return Option(default, "a number above 0 and below 1", lambda v: isinstance(v, float) and 0 < v < 1, meaning)
+    return Option(default, schema.Share, meaning)
 
 
 def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object], what: str) -> dict[str, Any]:
@@ -140,8 +143,7 @@ def resolve_options(options: Mapping[str, Option], chosen: Mapping[str, object],
             )
     values = {name: chosen.get(name, option.default) for name, option in options.items()}
     for name, value in values.items():
-        if not options[name].accepts(value):
-            raise SettingError(f"option {name!r} of {what} should be {options[name].expected}, got {value!r}")
+        check_setting(f"option {name!r} of {what}", options[name].hint, value)
     return {
         name: options[name].synonyms.get(value, value) if isinstance(value, str) else value
         for name, value in values.items()

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
-from pytest_genderbias.text.located_yaml import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, slots_of
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
@@ -50,26 +50,20 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
     where = _read_where(spec, what)
     form = take(spec, "form", str, what, default="{word}")
     if form.count("{word}") != 1:
-        raise DataFileError(
-            f"{spec.file}:{spec.lines['form']}: 'form' of {what} should hold {{word}} once, got {brief(form)}"
-        )
+        raise spec.error_at("form", f"'form' of {what} should hold {{word}} once, got {brief(form)}")
     names = [take(spec, "list", str, what)] if isinstance(spec.get("list"), str) else take_texts(spec, "list", what)
     entries: dict[str, WordEntry] = {}
     for name in names:
         for entry in _entries_of(name, beside, spec):
             if entry.word in entries:
-                raise DataFileError(
-                    f"{spec.file}:{spec.lines['list']}: {brief(entry.word)} is in two of the lists of {what}"
-                )
+                raise spec.error_at("list", f"{brief(entry.word)} is in two of the lists of {what}")
             if entry.matches(where):
                 entries[entry.word] = entry
     if not entries:
-        raise DataFileError(f"{spec.file}:{spec.line}: {what} is empty: no word of the list has {brief(where)}")
+        raise spec.error_at("", f"{what} is empty: no word of the list has {brief(where)}")
     named = where.get("word", ())
     if absent := [word for word in ([named] if isinstance(named, str) else named) if word not in entries]:
-        raise DataFileError(
-            f"{spec.file}:{spec.lines['where']}: {what} asks for {', '.join(map(repr, absent))}, which the list lacks"
-        )
+        raise spec.error_at("where", f"{what} asks for {', '.join(map(repr, absent))}, which the list lacks")
     return SlotWords(tuple(entries.values()), form)
 
 
@@ -91,7 +85,7 @@ def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[WordEntry]:
     try:
         words = load_wordlist(name, beside)
     except (SettingError, UnknownNameError) as error:
-        raise DataFileError(f"{spec.file}:{spec.lines['list']}: {error}") from None
+        raise spec.error_at("list", f"{error}") from None
     return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
 
 
@@ -127,9 +121,7 @@ def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tup
         return default
     groups = take_texts(data, "groups", "the suite")
     if len(groups) < 2 or len(set(groups)) != len(groups):
-        raise DataFileError(
-            f"{data.file}:{data.lines['groups']}: 'groups' should be two or more different labels, got {list(groups)}"
-        )
+        raise data.error_at("groups", f"'groups' should be two or more different labels, got {list(groups)}")
     return tuple(groups)
 
 
@@ -141,7 +133,7 @@ def read_two_groups(data: LocatedMap, default: tuple[str, str] | None = None) ->
     """
     groups = read_groups(data, default)
     if len(groups) != 2:
-        raise DataFileError(f"{data.file}:{data.lines['groups']}: expected two groups to compare, got {len(groups)}")
+        raise data.error_at("groups", f"expected two groups to compare, got {len(groups)}")
     return groups[0], groups[1]
 
 
@@ -154,9 +146,7 @@ def read_slot_with_share(data: LocatedMap, name: str, beside: Path) -> tuple[Slo
     slot, share = read_slot(data, name, beside), take(data, "share", str, "the suite")
     for entry in slot.entries:
         if not isinstance(entry.attributes.get(share), (int, float)):
-            raise DataFileError(
-                f"{data.file}:{data.lines['share']}: {entry.word!r} has no number {share!r} in its word list; add it"
-            )
+            raise data.error_at("share", f"{entry.word!r} has no number {share!r} in its word list; add it")
     return slot, share
 
 
@@ -168,7 +158,5 @@ def read_word_of_each(data: LocatedMap, key: str, groups: tuple[str, str]) -> tu
     """
     words = take(data, key, LocatedMap, "the suite")
     if set(words) != set(groups) or not all(isinstance(word, str) for word in words.values()):
-        raise DataFileError(
-            f"{data.file}:{data.lines[key]}: {key!r} should give a word for each of two groups, got {dict(words)}"
-        )
+        raise data.error_at(key, f"{key!r} should give a word for each of two groups, got {dict(words)}")
     return words[groups[0]], words[groups[1]]

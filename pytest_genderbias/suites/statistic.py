@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from pytest_genderbias.errors import GateError
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.text.schema import one_of
 
 FloatArray = NDArray[np.float64]
 Options: TypeAlias = Mapping[str, Any]  #: values of the options of a family, each of its own type
@@ -49,7 +50,7 @@ class Statistic:
             errors are about normal.
     """
 
-    direction: str
+    direction: Annotated[str, one_of("higher", "lower", "away")]
     neutral: float
     meaning: str
     partner: str | None = None

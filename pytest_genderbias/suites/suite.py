@@ -17,8 +17,9 @@ from pytest_genderbias.suites.options import ITEMS_KEY, PAPER, WIDE, resolve_opt
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml, refuse_unknown, take, take_texts
+from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.suggestions import expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -106,38 +107,24 @@ def load_suite(name: str | Path) -> Suite:
     data = read_yaml(path)
     family_name = take(data, "family", str, "the suite")
     if family_name not in FAMILIES:
-        raise DataFileError(
-            f"{path}:{data.lines['family']}: unknown family {brief(family_name)}; "
-            f"{expected_instead(family_name, sorted(FAMILIES))}"
+        raise data.error_at(
+            "family", f"unknown family {brief(family_name)}; {expected_instead(family_name, sorted(FAMILIES))}"
         )
     family = FAMILIES[family_name]
     refuse_unknown(data, (*_HEAD, *family.keys), f"a suite of the family {family_name}")
-    head = {key: take(data, key, str, "the suite") for key in ("suite", "title", "source", "licence", "language")}
-    if head["suite"] != path.stem:
-        raise DataFileError(
-            f"{path}:{data.lines['suite']}: 'suite' is {head['suite']!r}, expected the file's name {path.stem!r}"
-        )
+    keys = ("suite", "title", "source", "licence", "language")
+    own, title, source, licence, language = (take(data, key, str, "the suite") for key in keys)
+    if own != path.stem:
+        raise data.error_at("suite", f"'suite' is {own!r}, expected the file's name {path.stem!r}")
     if "wide" in data and ITEMS_KEY not in family.options:
-        raise DataFileError(f"{path}:{data.lines['wide']}: suites of the family {family_name} have no wide items")
+        raise data.error_at("wide", f"suites of the family {family_name} have no wide items")
     defaults = dict(take(data, "options", dict, "the suite", default={}))
     for key, value in defaults.items():
         try:
-            resolve_options(family.options, {key: value}, head["suite"])
+            resolve_options(family.options, {key: value}, own)
         except BiasError as error:
-            raise DataFileError(f"{path}:{data['options'].lines[key]}: {error}") from None
-    suite = Suite(
-        head["suite"],
-        head["title"],
-        head["source"],
-        head["licence"],
-        head["language"],
-        path,
-        family,
-        None,
-        defaults,
-        "",
-        read_own_words(data),
-    )
+            raise data["options"].error_at(key, f"{error}") from None
+    suite = Suite(own, title, source, licence, language, path, family, None, defaults, "", read_own_words(data))
     return replace(_with_body(suite, data), wide=_read_wide(suite, data))
 
 

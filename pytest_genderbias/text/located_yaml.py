@@ -11,26 +11,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias, TypeVar, overload
+from typing import Any, NamedTuple
 
 import yaml
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, YamlValue, kind_of
 
 try:
     from yaml import CSafeLoader as _SafeLoader
 except ImportError:  # PyYAML without libyaml
     from yaml import SafeLoader as _SafeLoader  # type: ignore[assignment]
-
-#: A value of a YAML file. PyYAML cannot type it; :func:`take` or the reader of the file checks it.
-YamlValue: TypeAlias = Any
-_Kind = TypeVar("_Kind")
-_Default = TypeVar("_Default")
 
 MOST_BYTES = 16 << 20  #: The largest file.
 MOST_DEPTH = 64  #: The deepest nesting of lists and mappings.
@@ -51,24 +46,6 @@ def _with_exponents(loader: type[_SafeLoader]) -> type[_SafeLoader]:
 
 
 _Loader = _with_exponents(_SafeLoader)
-
-
-class LocatedMap(dict[str, YamlValue]):
-    """A mapping with its file, its own line and the line of each key."""
-
-    def __init__(self, file: str, line: int) -> None:
-        super().__init__()
-        self.file, self.line = file, line
-        self.lines: dict[str, int] = {}
-
-
-class LocatedList(list[YamlValue]):
-    """A list with its file, its own line and the line of each element."""
-
-    def __init__(self, file: str, line: int) -> None:
-        super().__init__()
-        self.file, self.line = file, line
-        self.lines: list[int] = []
 
 
 def read_yaml(path: Path) -> LocatedMap:
@@ -95,7 +72,7 @@ def parse_map(text: str, source: str) -> LocatedMap:
     """
     value = _parse(text, source)
     if not isinstance(value, LocatedMap):
-        raise DataFileError(f"{source}:1: expected a mapping (key: value) at the top level, got {_kind(value)}")
+        raise DataFileError(f"{source}:1: expected a mapping (key: value) at the top level, got {kind_of(value)}")
     return value
 
 
@@ -302,91 +279,3 @@ _SCALARS: Mapping[str, Callable[[str], object]] = {
     "float": _number,
     "merge": _refuse_merge,
 }
-
-
-def refuse_unknown(mapping: LocatedMap, allowed: Iterable[str], what: str) -> None:
-    """Raise :class:`DataFileError` if ``mapping`` has a key that is not in ``allowed``."""
-    known = sorted(allowed)
-    for key in mapping:
-        if key not in known:
-            raise DataFileError(
-                f"{mapping.file}:{mapping.lines[key]}: unknown key {brief(key)} in {what}; "
-                f"{expected_instead(key, known)}"
-            )
-
-
-_MISSING = object()
-
-
-@overload
-def take(
-    mapping: LocatedMap, key: str, kind: type[LocatedMap], what: str, default: Mapping[str, object]
-) -> LocatedMap: ...
-@overload
-def take(mapping: LocatedMap, key: str, kind: type[_Kind], what: str) -> _Kind: ...
-@overload
-def take(mapping: LocatedMap, key: str, kind: type[_Kind], what: str, default: _Default) -> _Kind | _Default: ...
-@overload
-def take(mapping: LocatedMap, key: str, kind: tuple[type, ...], what: str, default: object = ...) -> YamlValue: ...
-def take(
-    mapping: LocatedMap, key: str, kind: type | tuple[type, ...], what: str, default: object = _MISSING
-) -> YamlValue:
-    """Return ``mapping[key]`` after a check of its type.
-
-    Args:
-        mapping: The mapping.
-        key: The key.
-        kind: The type, or the types, that the value may have.
-        what: What the mapping describes, for the message: ``the suite``.
-        default: The value of a missing key. Without a default, the key is required.
-
-    Raises:
-        DataFileError: the key is missing, or its value has another type or is an empty text, list or mapping.
-    """
-    if key not in mapping:
-        if default is not _MISSING:
-            return _located(default, mapping) if kind is LocatedMap and isinstance(default, Mapping) else default
-        raise DataFileError(f"{mapping.file}:{mapping.line}: {what} has no {key!r}, which is required; add it")
-    value, line = mapping[key], mapping.lines[key]
-    if not isinstance(value, kind) or (isinstance(value, bool) and bool not in _as_tuple(kind)):
-        wanted = " or ".join(_NAMES.get(k, k.__name__) for k in _as_tuple(kind))
-        raise DataFileError(f"{mapping.file}:{line}: {key!r} of {what} should be {wanted}, got {_kind(value)}")
-    if isinstance(value, (str, Mapping, list)) and not value:
-        raise DataFileError(f"{mapping.file}:{line}: {key!r} of {what} is empty")
-    return value
-
-
-def take_texts(mapping: LocatedMap, key: str, what: str) -> LocatedList:
-    """Return the list of texts ``mapping[key]``; see :func:`take`.
-
-    Raises:
-        DataFileError: as :func:`take`; an element is no text, or is empty.
-    """
-    values = take(mapping, key, LocatedList, what)
-    for value, line in zip(values, values.lines, strict=True):
-        if not isinstance(value, str) or not value.strip():
-            raise DataFileError(
-                f"{mapping.file}:{line}: {key!r} of {what} should be a list of texts, got {_kind(value)} in it"
-            )
-    return values
-
-
-def _located(values: Mapping[str, object], at: LocatedMap) -> LocatedMap:
-    located = LocatedMap(at.file, at.line)
-    located.update(values)
-    located.lines.update(dict.fromkeys(values, at.line))
-    return located
-
-
-_NAMES: dict[type, str] = {
-    str: "a text", dict: "a mapping", list: "a list", bool: "true or false", int: "a whole number", float: "a number",
-    LocatedMap: "a mapping", LocatedList: "a list",
-}  # fmt: skip
-
-
-def _as_tuple(kind: type | tuple[type, ...]) -> tuple[type, ...]:
-    return kind if isinstance(kind, tuple) else (kind,)
-
-
-def _kind(value: object) -> str:
-    return f"{_NAMES.get(type(value), type(value).__name__)} ({brief(value, 60)})" if value is not None else "nothing"

@@ -6,28 +6,29 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.located_yaml import (
-    MOST_BYTES,
+from pytest_genderbias.text.located_yaml import MOST_BYTES, parse_map, plain
+from pytest_genderbias.text.plain_files import read_whole
+from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import (
     LocatedList,
     LocatedMap,
+    Mismatch,
     YamlValue,
-    parse_map,
-    plain,
+    fit,
     refuse_unknown,
     take,
     take_texts,
 )
-from pytest_genderbias.text.plain_files import read_whole
-from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import expected_instead
 
 #: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
-STANDARD_ATTRIBUTES: dict[str, type | tuple[type, ...]] = {
-    "word": str, "group": (str, LocatedList), "partner": (str, LocatedList), "article": str, "noun": bool, "number": str,
-    "women_share": (int, float), "class": (str, LocatedList), "count": int, "share": (int, float), "printed": str,
+STANDARD_ATTRIBUTES: dict[str, Any] = {
+    "word": str, "group": str | list[str], "partner": str | list[str], "article": str, "noun": bool, "number": str,
+    "women_share": float, "class": str | list[str], "count": int, "share": float, "printed": str,
     "printed_article": str, "split": str, "mass": bool,
 }  # fmt: skip
 _HEAD = ("list", "title", "source", "licence", "language", "note", "attributes")
@@ -99,24 +100,24 @@ def _read(path: Path, text: str) -> WordList:
     """Read the text of a file, once: many suites share lists, and a changed file has another text."""
     data = parse_map(text, str(path))
     refuse_unknown(data, (*_HEAD, *_BODIES), "a word list")
-    head = {key: take(data, key, str, "the word list") for key in ("list", "title", "source", "licence", "language")}
-    if head["list"] != path.stem:
-        raise DataFileError(
-            f"{path}:{data.lines['list']}: 'list' is {brief(head['list'])}, expected the file's name {brief(path.stem)}"
-        )
+    keys = ("list", "title", "source", "licence", "language")
+    name, title, source, licence, language = (take(data, key, str, "the word list") for key in keys)
+    if name != path.stem:
+        raise data.error_at("list", f"'list' is {brief(name)}, expected the file's name {brief(path.stem)}")
     declared = take(data, "attributes", LocatedMap, "the word list", default={})
     entries = _read_body(data)(data, frozenset(declared))
     _refuse_repeats(entries, path)
-    return WordList(head["list"], head["title"], head["source"], head["licence"], head["language"], path, entries)
+    return WordList(name, title, source, licence, language, path, entries)
 
 
 def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[WordEntry, ...]]:
     present = tuple(key for key in _BODIES if key in data)
     readers = {("entries",): _entries, ("columns", "rows"): _table, ("groups", "pairs"): _pairs}
     if present not in readers:
-        raise DataFileError(
-            f"{data.file}:{data.line}: expected 'entries', or 'columns' with 'rows', or 'groups' with 'pairs'; "
-            f"got {', '.join(present) or 'none of them'}"
+        raise data.error_at(
+            "",
+            f"expected 'entries', or 'columns' with 'rows', or 'groups' with 'pairs'; "
+            f"got {', '.join(present) or 'none of them'}",
         )
     return readers[present]
 
@@ -129,9 +130,7 @@ def _entries(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...
 def _table(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
     columns = take_texts(data, "columns", "the word list")
     if len(set(columns)) != len(columns):
-        raise DataFileError(
-            f"{data.file}:{data.lines['columns']}: duplicate column in {brief(columns)}; expected each once"
-        )
+        raise data.error_at("columns", f"duplicate column in {brief(columns)}; expected each once")
     rows = take(data, "rows", LocatedList, "the word list")
     entries = []
     for row, line in zip(rows, rows.lines, strict=True):
@@ -165,22 +164,16 @@ def _check_attributes(item: Mapping[str, object], file: str, line: int, declared
                 f"{file}:{line}: unknown attribute {brief(key)}; expected one of"
                 f" {', '.join(sorted(STANDARD_ATTRIBUTES))}, or declare it under 'attributes'"
             )
-        kind = STANDARD_ATTRIBUTES[key]
-        texts = value if isinstance(value, list) else ()
-        if (
-            not isinstance(value, kind)
-            or (isinstance(value, bool) and kind is not bool)
-            or not all(isinstance(text, str) for text in texts)
-        ):
-            raise DataFileError(f"{file}:{line}: attribute {brief(key)} cannot be {brief(value)}")
+        try:
+            fit(STANDARD_ATTRIBUTES[key], value)
+        except Mismatch:
+            raise DataFileError(f"{file}:{line}: attribute {brief(key)} cannot be {brief(value)}") from None
 
 
 def _pairs(data: LocatedMap, declared: frozenset[str]) -> tuple[WordEntry, ...]:
     groups = list(take_texts(data, "groups", "the word list"))
     if len(set(groups)) != len(groups):
-        raise DataFileError(
-            f"{data.file}:{data.lines['groups']}: duplicate group in {brief(groups)}; expected each once"
-        )
+        raise data.error_at("groups", f"duplicate group in {brief(groups)}; expected each once")
     items = take(data, "pairs", LocatedList, "the word list")
     entries: list[WordEntry] = []
     for item, line in zip(items, items.lines, strict=True):

@@ -110,10 +110,18 @@ def made(one, specs, until=None, expect=True):
     return [everything(one.measure(*each)) for each in wanted]
 
 
+@pytest.fixture(scope="module")
+def alone(specs):
+    """What one process makes of three models."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(engine, "WINDOW", 64)
+        return made(runner(), specs[:3])
+
+
 @pytest.mark.parametrize("tasks", [1, 4])
-def test_the_measurements_are_those_of_one_process(specs, tasks):
+def test_the_measurements_are_those_of_one_process(specs, alone, tasks):
     workers = Workers(tasks)
-    assert made(runner(workers), specs[:3]) == made(runner(), specs[:3])
+    assert made(runner(workers), specs[:3]) == alone
     assert sorted(workers.models) == sorted(spec.name for spec in specs[:3] for _ in range(2))
     assert 1 <= workers.most_at_once <= tasks
     assert threading.get_ident() not in workers.threads

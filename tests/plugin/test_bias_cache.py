@@ -7,9 +7,9 @@ import time
 from typing import Any
 
 import pytest
-from support.abilities import UNASKED
 from support.cache_entries import ABOUT, add
 from support.command_lines import SHOWS
+from support.small_projects import WORKERS
 
 from pytest_genderbias.scoring.entries import list_entries
 
@@ -61,7 +61,7 @@ def test_info_shows_suites_and_models_and_runs_nothing(cached: pytest.Pytester) 
     add(cache, "d", used=noon, about={**ABOUT, "suite": "sts-gender"})
     add(cache, "e", used=noon, about=None)
     add(cache, "f", used=noon, about={**ABOUT, "model": "\x1b[31mred\r\n\u202eb" + "x" * 300})
-    result = cached.runpytest(*INFO, "-n2")
+    result = cached.runpytest(*INFO, *WORKERS)
     assert result.ret == 0
     result.stdout.fnmatch_lines(
         [
@@ -118,24 +118,6 @@ def test_no_cache_cannot_be_shown(cached: pytest.Pytester) -> None:
     result = cached.runpytest(*INFO, "--bias-no-cache")
     assert result.ret == pytest.ExitCode.USAGE_ERROR
     result.stderr.fnmatch_lines(["ERROR: there is no score cache with --bias-no-cache; *"])
-
-
-def test_only_the_controller_bounds(cached: pytest.Pytester) -> None:
-    cache = cached.path / "cache"
-    old = add(cache, "old", used=1000.0)
-    cached.makeini("[pytest]\nbias_cache_size = 0.000001 MB\n")
-    workers = cached.runpytest_subprocess(*cached.measuring, "-n1", *UNASKED)  # type: ignore[attr-defined]
-    workers.assert_outcomes(passed=2)
-    workers.stdout.fnmatch_lines(
-        [
-            (
-                "note: score cache *: removed 2 entries (*); the least recently used entries go until the rest is"
-                " within 1 byte (*"
-            ),
-        ]
-    )
-    assert not old.exists()
-    assert list_entries(cache) == []
 
 
 def test_a_run_bounds_the_cache_and_keeps_what_it_used(cached: pytest.Pytester) -> None:

@@ -6,6 +6,7 @@ import json
 from importlib.util import find_spec
 
 import pytest
+from support.small_projects import WORKERS
 
 from pytest_genderbias.plugin import flag_values
 
@@ -64,7 +65,7 @@ def test_workers_of_ray_give_the_figures_of_the_process(project: pytest.Pytester
     """Also in two processes of pytest-xdist that want the same CPUs: each takes its part of them."""
     suites = "--bias-suite=nli-occupation,nli-demonym"
     project.runpytest(*RUN, suites, "--bias-json=process.json").assert_outcomes(passed=2)
-    ways = {"ray": (), "xdist": ("-n", "2", "-p", "xdist")}
+    ways = {"ray": (), "xdist": WORKERS}
     for name, processes in ways.items():
         ray = project.runpytest_subprocess(*RUN, suites, "-obias_executor=ray", f"--bias-json={name}.json", *processes)
         ray.assert_outcomes(passed=2)

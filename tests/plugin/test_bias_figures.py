@@ -57,7 +57,9 @@ def test_a_file_in_the_way_is_a_usage_error(project: pytest.Pytester) -> None:
 
 
 @pytest.mark.parametrize(
-    "workers", [(), pytest.param(("-n1", *UNASKED), marks=pytest.mark.slow)], ids=["one process", "a worker"]
+    "workers",
+    [(), pytest.param(("-p", "xdist", "-n1", *UNASKED), marks=pytest.mark.slow)],
+    ids=["one process", "a worker"],
 )
 def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
     project: pytest.Pytester, workers: tuple[str, ...]

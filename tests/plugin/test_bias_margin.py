@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from support.abilities import UNASKED
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 
 from pytest_genderbias.gates.book import read_book
 
@@ -72,8 +72,8 @@ def test_a_stored_suite_whose_items_are_all_alike_needs_a_margin(jobs: pytest.Py
     assert read_book(book)["tiny-nli"].gated == {"net_neutral": pytest.approx(0.05)}
 
 
-@pytest.mark.parametrize("workers", [[], ["-n", "2", *UNASKED]])
-def test_gates_of_a_file_have_margins_of_their_own(jobs: pytest.Pytester, workers: list[str]) -> None:
+@pytest.mark.parametrize("workers", [(), (*WORKERS, *UNASKED)])
+def test_gates_of_a_file_have_margins_of_their_own(jobs: pytest.Pytester, workers: tuple[str, ...]) -> None:
     gate = "suite: ./tiny-nli.yaml, baseline: true"
     jobs.path.joinpath("g.bias.yaml").write_text(
         f"gates:\n  - {{{gate}, margin: 80%}}\n  - {{{gate}, statistic: threshold_0.7, margin: 0.05}}\n"

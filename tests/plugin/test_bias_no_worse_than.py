@@ -6,7 +6,7 @@ import json
 
 import pytest
 from support.abilities import UNASKED
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
 
@@ -37,7 +37,7 @@ def test_the_verdict_hangs_on_the_flags_alone(jobs: pytest.Pytester) -> None:
         "whole": (a, b, "--bias-compare"),
         "reversed": (b, a),
         "alone": (a, b, "-k", "nli and b"),
-        "workers": (a, b, "--bias-compare", "-n", "2", *UNASKED),
+        "workers": (a, b, "--bias-compare", *WORKERS, *UNASKED),
     }
     found = {}
     for name, arguments in runs.items():

@@ -5,6 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 from support.abilities import UNASKED
+from support.small_projects import WORKERS
 
 RUN = ("-p", "no:cacheprovider", "--bias-suite=lm-occupation,nli-religion", "--bias-limit=512")
 
@@ -97,7 +98,7 @@ def test_a_wrong_value_is_a_usage_error(run, arguments, message):
 
 @pytest.mark.slow
 def test_workers_find_the_same(run):
-    result = run("-v", "--bias-null", "-n2", *UNASKED)
+    result = run("-v", "--bias-null", *WORKERS, *UNASKED)
     result.stdout.fnmatch_lines(WITH_NULL, consecutive=False)
 
 

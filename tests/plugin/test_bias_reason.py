@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 from support.wide_suites import TOTAL, gates, stored_book
 
 TWO = (
@@ -120,7 +120,7 @@ def test_a_test_accepts_nothing_that_another_judges(wide_project: pytest.Pyteste
     result = wide_project.runpytest(model(wide_project, "bad"), "-k", "fraction", "--bias-update")
     assert result.ret == pytest.ExitCode.TESTS_FAILED and path.read_bytes() == before
     result.stdout.fnmatch_lines(["not written: wide of test_g.py: net_neutral * is worse, and its gate did not run*"])
-    result = wide_project.runpytest_subprocess(model(wide_project, "bad"), "-n", "2", "-k", "fraction", "--bias-update")
+    result = wide_project.runpytest_subprocess(model(wide_project, "bad"), *WORKERS, "-k", "fraction", "--bias-update")
     assert result.ret == pytest.ExitCode.TESTS_FAILED and path.read_bytes() == before
     wide_project.makepyfile(test_g=PYTHON.format(margin=0.1))
     wide_project.runpytest(model(wide_project, "bad"), "--bias-update").assert_outcomes(passed=2)

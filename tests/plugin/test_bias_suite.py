@@ -6,7 +6,10 @@ import json
 
 import pytest
 from support.abilities import UNASKED
+from support.cache_entries import add
 from support.small_projects import GATES, NLI, SUITES, model
+
+from pytest_genderbias.scoring.entries import list_entries
 
 
 def test_suites_need_no_test_file(project: pytest.Pytester) -> None:
@@ -56,24 +59,57 @@ def test_what_was_skipped_is_said_with_its_reason(project):
 
 
 def test_works_under_xdist(project: pytest.Pytester) -> None:
-    """Also with an option of a suite that does not exist: a worker cannot refuse its run.
+    """The controller hears of gates, and of those that fail after their test; it alone bounds the cache.
 
-    No worker loads torch for an object that needs none.
+    Also with an option of a suite that does not exist: a worker cannot refuse its run. No worker loads torch for an
+    object that needs none.
     """
     project.makepyfile(
         """
+        import threading
+        from pytest_genderbias import assert_at_least
+
+        threads, may_end = [], threading.Event()
+
+        def late(measurement):
+            may_end.wait(20)
+            assert_at_least(measurement, 0.99)
+
         def test_without_torch(bias_measure):
             import sys
-            bias_measure("./tiny-nli.yaml")
+            measurement = bias_measure("./tiny-nli.yaml")
             assert "torch" not in sys.modules
+            threads.append(threading.Thread(target=late, args=(measurement,)))
+            threads[0].start()
+
+        def test_other():
+            may_end.set()
+            threads[0].join()
         """
     )
-    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
-    suites = "--bias-suite=tiny-nli.yaml,tiny-disco.yaml,tiny-lm.yaml"
-    unknown = "--bias-option=tiny-nly:unit=x"
-    result = project.runpytest_subprocess(
-        "-n", "2", *UNASKED, suites, model(project, "good"), "--bias-json=r.json", unknown
+    project.makeini(
+        "[pytest]\nbias_cache_size = 0.000001 MB\nfilterwarnings = ignore::pytest.PytestUnhandledThreadExceptionWarning\n"
     )
-    result.assert_outcomes(passed=4, skipped=2, failed=1)
-    result.stdout.fnmatch_lines(["  tiny-nli  net_neutral *0.900 *at least 0.8 *pass*"])
+    project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
+    old = add(project.path / "cache", "old", used=1000.0)
+    flags = (
+        "--bias-suite=tiny-nli.yaml,tiny-disco.yaml,tiny-lm.yaml",
+        "--bias-option=tiny-nly:unit=x",
+        "--bias-cache=cache",
+    )
+    result = project.runpytest_subprocess(
+        "-p", "xdist", "-n", "1", *UNASKED, *flags, model(project, "good"), "--bias-strict", "--bias-json=r.json"
+    )
+    result.assert_outcomes(passed=5, failed=3, errors=1)
+    result.stdout.fnmatch_lines(
+        [
+            "  tiny-nli  net_neutral *0.900 *at least 0.8 *pass*",
+            "ERROR bias - a gate failed in a thread after its test had ended*",
+        ]
+    )
+    result.stdout.no_fnmatch_line("ERROR bias - noth*")
+    result.stdout.fnmatch_lines(
+        ["note: score cache *: removed * entries (*; the least recently used entries go until*"]
+    )
+    assert not old.exists() and list_entries(project.path / "cache") == []
     assert len(json.loads(project.path.joinpath("r.json").read_text())["measurements"]) == 3

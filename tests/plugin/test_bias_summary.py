@@ -7,7 +7,7 @@ import re
 import pytest
 from support.abilities import UNASKED
 from support.command_lines import make_reports
-from support.small_projects import GATES, NLI, model
+from support.small_projects import GATES, NLI, WORKERS, model
 
 from pytest_genderbias.plugin.outputs import OUTPUTS
 from pytest_genderbias.reports.markdown import repeated_arguments
@@ -71,7 +71,7 @@ def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester, monkeyp
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(project.path / "job.md"))
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.99))
     runs = []
-    for workers in ([], ["-n2"]):
+    for workers in ((), WORKERS):
         result = project.runpytest_subprocess(
             model(project, "good"),
             "--bias-summary=s.md",
@@ -83,7 +83,9 @@ def test_the_files_are_the_same_on_two_workers(project: pytest.Pytester, monkeyp
         summary = re.sub(r"\d\d:\d\d", "", project.path.joinpath("s.md").read_text(encoding="utf-8"))
         assert make_reports("r.csv").status == 0
         commands = [line for line in result.outlines if line.startswith("::")]
-        runs.append((summary.replace(" -n2", ""), project.path.joinpath("r.csv").read_text(), commands))
+        runs.append(
+            (summary.replace(f" {' '.join(WORKERS)}", ""), project.path.joinpath("r.csv").read_text(), commands)
+        )
     assert runs[0] == runs[1]
     assert len(runs[0][2]) == 2
     job = project.path.joinpath("job.md").read_text(encoding="utf-8")

@@ -10,7 +10,7 @@ import shlex
 
 import pytest
 from support.baseline_books import TEST, book
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 
 from pytest_genderbias.gates import book_update
 from pytest_genderbias.gates.item_file import load_stored
@@ -139,17 +139,17 @@ def test_unused_entries_are_told_where_other_gates_do_not_apply(project: pytest.
 def test_workers_write_nothing_and_the_controller_does(gated: pytest.Pytester) -> None:
     gated.makeini("[pytest]\nbias_ability = none: models made by hand\n")
     result = gated.runpytest_subprocess(
-        "-n", "2", model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml", "--bias-margin=0"
+        *WORKERS, model(gated, "good"), "--bias-update-new", "--bias-suite=tiny-nli.yaml", "--bias-margin=0"
     )
     result.assert_outcomes(passed=2)
     assert book(gated).exists()
     assert book(gated, "packaged").exists()
     assert list(book(gated).parent.glob("test_gate.py.tiny-nli.*.npz"))
-    gated.runpytest_subprocess("-n", "2", model(gated, "good")).assert_outcomes(passed=1)
+    gated.runpytest_subprocess(*WORKERS, model(gated, "good")).assert_outcomes(passed=1)
     data = json.loads(book(gated).read_text())
     data["entries"]["old-suite"] = data["entries"]["tiny-nli"]
     book(gated).write_text(json.dumps(data))
-    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"))
+    result = gated.runpytest_subprocess(*WORKERS, model(gated, "good"))
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     printed = result.stdout.str()
     assert "old-suite" in printed.partition("unused baseline entries:")[2]
@@ -159,7 +159,7 @@ def test_a_killed_worker_loses_nothing(gated: pytest.Pytester) -> None:
     gated.runpytest(model(gated, "good"), "--bias-update")
     before = book(gated).read_bytes()
     gated.makepyfile(test_killed="import os, signal\ndef test_it(bias_model): os.kill(os.getpid(), signal.SIGKILL)")
-    result = gated.runpytest_subprocess("-n", "2", model(gated, "good"))
+    result = gated.runpytest_subprocess(*WORKERS, model(gated, "good"))
     result.stdout.fnmatch_lines(["*crashed*"])
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert "unused" not in result.stdout.str()
@@ -248,12 +248,12 @@ def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
         "--bias-margin=0",
     )
     gated.runpytest(model(gated, "good"), *typed, "--bias-update").assert_outcomes(passed=3)
-    of_workers = gated.runpytest_subprocess("-n", "2", "test_gate.py", model(gated, "worse"), *typed)
+    of_workers = gated.runpytest_subprocess(*WORKERS, "test_gate.py", model(gated, "worse"), *typed)
     result = gated.runpytest("test_gate.py", model(gated, "worse"), *typed, "--bias-update-new")
     result.assert_outcomes(failed=2)
     printed = [[shlex.split(text)[1:] for text in COMMAND.findall(one.stdout.str())] for one in (result, of_workers)]
     here, there = ({tuple(a for a in command if "basetemp" not in a) for command in commands} for commands in printed)
-    assert {("-n", "2", *command) for command in here} == there, "a worker says what was typed, too"
+    assert {(*WORKERS, *command) for command in here} == there, "a worker says what was typed, too"
     assert {command[-2] for command in here} == {"test_gate.py::test_neutral[m]", "tiny-nli:m"}
     for command in here:
         gated.runpytest(*command, "--bias-reason=why").assert_outcomes(passed=1, deselected=int("-k" in command))

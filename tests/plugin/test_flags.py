@@ -13,6 +13,7 @@ from pytest_genderbias.plugin import flag_values
 from pytest_genderbias.plugin.flag_values import Origin
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.options import Settings, read_settings
+from pytest_genderbias.text.schema import Count
 
 ORIGIN = Origin("bias_cache_size", Path(), Path())
 NO_INI = {
@@ -178,7 +179,7 @@ def test_what_is_no_size_is_a_usage_error(text: str) -> None:
 @pytest.mark.parametrize("text", ["²", "1.5", "-1", "x", "0"])
 def test_what_is_no_whole_number_is_a_usage_error(text: str) -> None:
     with pytest.raises(pytest.UsageError, match="expected a whole number of at least 1, got"):
-        flag_values.whole_number(1)(text, ORIGIN)
+        flag_values.value(Count)(text, ORIGIN)
 
 
 @pytest.mark.parametrize(("text", "share"), [("50%", 0.5), (" 2.5 % ", 0.025), ("150%", 1.5)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 from support.wide_suites import TOTAL, gates, judge, stored_book
 
 MIXED = (
@@ -37,7 +37,7 @@ def test_a_verdict_hangs_on_no_other_test(wide_project: pytest.Pytester) -> None
         assert (one.ret == 0) == (set(found.values()) == {"within"})
         alone.update(found)
     assert alone == whole_run
-    shared, found, _ = judge(wide_project, model(wide_project, "few"), "-n", "2", apart=True)
+    shared, found, _ = judge(wide_project, model(wide_project, "few"), *WORKERS, apart=True)
     assert (found, shared.ret) == (whole_run, result.ret)
     gates(wide_project, *reversed(MIXED))
     assert judge(wide_project, model(wide_project, "few"))[1] == whole_run

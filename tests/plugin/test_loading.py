@@ -41,6 +41,13 @@ def documented():
 """
 
 
+@pytest.fixture(autouse=True)
+def as_installed(inner_runs: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find the plugin as pytest finds it in an environment in which it is installed."""
+    monkeypatch.delenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", raising=False)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+
+
 def test_can_be_switched_off(project: pytest.Pytester) -> None:
     project.makepyfile("def test_it(): pass")
     project.runpytest("-p", "no:genderbias").assert_outcomes(passed=1)

@@ -112,8 +112,7 @@ def test_a_failure_in_a_thread_may_be_expected(project: pytest.Pytester) -> None
     run(project, LOST["a thread"], "@pytest.mark.xfail").assert_outcomes(xfailed=1)
 
 
-@pytest.mark.parametrize("flags", [(), ("-n", "1")])
-def test_a_thread_that_outlives_its_test_fails_the_run(project: pytest.Pytester, flags: tuple[str, ...]) -> None:
+def test_a_thread_that_outlives_its_test_fails_the_run(project: pytest.Pytester) -> None:
     project.makepyfile(
         test_it=f"""{HEAD}
 threads, may_end = [], threading.Event()
@@ -131,6 +130,6 @@ def test_other():
     threads[0].join()
 """
     )
-    result = project.runpytest(model(project, "good"), *IGNORED, *flags)
+    result = project.runpytest(model(project, "good"), *IGNORED)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(["ERROR bias - a gate failed in a thread after its test had ended*"])

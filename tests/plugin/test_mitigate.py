@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from support.small_projects import WORKERS
 
 from pytest_genderbias.mitigation.methods import registry
 from pytest_genderbias.recipes.trainer import show_steps
@@ -192,7 +193,7 @@ TRAINS = """
 """
 
 
-@pytest.mark.parametrize("workers", [(), pytest.param(("-n", "2"), marks=pytest.mark.slow)])
+@pytest.mark.parametrize("workers", [(), pytest.param(WORKERS, marks=pytest.mark.slow)])
 def test_equal_trainings_are_done_once_and_leave_nothing(
     project: pytest.Pytester, workers: tuple[str, ...], pytestconfig: pytest.Config
 ) -> None:
@@ -243,7 +244,7 @@ def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytes
     result = project.runpytest(MODEL)
     result.assert_outcomes(failed=6)
     result.stdout.fnmatch_lines(
-        ["*disco-terms needs a masked LM*", "*UnknownNameError: no method is called 'projektion'; did you mean projection?*", "*components of the method projection should be int, got 'two'*",
+        ["*disco-terms needs a masked LM*", "*UnknownNameError: no method is called 'projektion'; did you mean projection?*", "*components should be a whole number of at least 1, got 'two'*",
          "*cda takes part in a training*", "*a method is given by its name*", "*a list of methods is empty*"]
     )  # fmt: skip
     project.runpytest("-k", "role").assert_outcomes(skipped=1, deselected=5)
@@ -336,40 +337,40 @@ MISTAKES = [
     ("method: cda", "method: cdb", ":3: no method is called 'cdb'; there are cda*"),
     ("name: stub", "name: forest", ":4: no recipe is called 'forest'; there are nli*"),
     ("method: cda", "treatment: cda", ":3: unknown key 'treatment' in a mitigation; expected one of best, budget*"),
-    ("method: cda", "method: 3", ":3: 'method' of the mitigation should be a text or a mapping or a list, got*"),
+    ("method: cda", "method: 3", ":3: 'method' of the mitigation should be a name, or a mapping with 'name' and settings or a list, got a whole number (3)"),
     ("method: cda", "method: {side: one}", ":3: the method has no 'name', which is required; add it"),
     ("method: cda", "method: {name: cda, side: one}", ":3: unknown key 'side' in the method cda; did you mean sides?"),
     ("method: cda", "method:\n      name: cda\n      names: any", ":5: names should be one of same, other*"),
-    ("method: cda", "method:\n      name: cda\n      copies: 2", ":5: copies of the method cda should be bool, got 2"),
-    ("method: cda", "method:\n    - cda\n    - [wed]", ":5: expected the name of a method, or a mapping*"),
+    ("method: cda", "method:\n      name: cda\n      copies: 2", ":5: copies should be true or false, got 2"),
+    ("method: cda", "method:\n    - cda\n    - [wed]", ":5: expected a name, or a mapping with 'name' and settings, got a list (['wed'])"),
     ("    recipe: {name: stub, log: LOG}\n", "", ":3: cda takes part in a training: add a 'recipe'"),
     ("name: stub", "name: stubb", ":4: no recipe is called 'stubb'; did you mean stub?"),
     ("log: LOG", "steps: 3", ":4: unknown key 'steps' in the recipe stub; expected one of arguments*"),
-    ("log: LOG", "noise: loud", ":4: noise of the recipe stub should be float, got 'loud'"),
+    ("log: LOG", "noise: loud", ":4: noise should be a number, got 'loud'"),
     ("log: LOG", "noise: -1", ":4: noise should be 0 or more, got -1"),
-    ("log: LOG", "arguments: 3", ":4: 'arguments' of the recipe should be a mapping, got*"),
-    ("    reduces:", "    seeds: 0\n    reduces:", ":5: 'seeds' is their number, 1 or more*"),
-    ("    reduces:", "    seeds: [a]\n    reduces:", ":5: 'seeds' is their number, 1 or more*"),
-    ("    reduces:", "    controls: 0\n    reduces:", ":5: 'controls' is a whole number of at least 1*"),
+    ("log: LOG", "arguments: 3", ":4: arguments should be a mapping, got 3"),
+    ("    reduces:", "    seeds: 0\n    reduces:", ":5: 'seeds' of the mitigation should be a whole number of at least 1 or a list*, got a whole number (0)"),
+    ("    reduces:", "    seeds: [a]\n    reduces:", ":5: 'seeds' of the mitigation should be * a list of different whole numbers, got a list (['a'])"),
+    ("    reduces:", "    controls: 0\n    reduces:", ":5: 'controls' of the mitigation should be a whole number of at least 1, got a whole number (0)"),
     ("    reduces:", "    from_nothing: true\n    reduces:", ":5: 'from_nothing' needs a recipe that makes*"),
-    ("    reduces:", "    budget: {perplexity: much}\n    reduces:", ":5: a budget is a share of 0 or more, as 0.05 or 5%, got*"),
+    ("    reduces:", "    budget: {perplexity: much}\n    reduces:", ":5: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a text ('much')"),
     ("{suite: lm-occupation, by: 0.3}", "lm-occupation", ":6: expected a reduction (suite, by), got*"),
     (", by: 0.3", "", ":6: the reduction has no 'by', which is required; add it"),
-    ("by: 0.3", "by: 30", ":6: 'by' is the share of the distance from neutral to remove, 0 to 1, got 30"),
+    ("by: 0.3", "by: 30", ":6: 'by' of the reduction should be the share of the distance from neutral to remove, 0 to 1, got a whole number (30)"),
     ("by: 0.3", "by: 0.3, statistic: bias", ":6: lm-occupation has no statistic 'bias'; it has*"),
     ("by: 0.3", "by: 0.3, at_most: 1", ":6: unknown key 'at_most' in a reduction; expected*"),
     ("by: 0.3", "by: 0.3, back: 0.5", ":6: 'back' is the share that may return with a new head: add 'superficial: true'"),
     ("{name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3",
      "edge-probe\n    reduces:\n      - {suite: coref-occupation, by: 0.3, superficial: true",
      ":6: superficial compares new heads*the recipe edge-probe left it as it was*for coreference the recipe coreference"),
-    ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' is a share of 0 or more, got -1"),
-    ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: a budget is a share of 0 or more, as 0.05 or 5%, got -1 for perplexity"),
+    ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' of the reduction should be a number of 0 or more, got a whole number (-1)"),
+    ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a whole number (-1)"),
     ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; did you mean seed?"),
-    ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1"),
+    ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1; leave it out for that of the run"),
     ("by: 0.3", "by: 0.3, settings: {single_word_only: 3}", ":6: option 'single_word_only' of lm-occupation should be true or false, got 3"),
     ("suite: lm-occupation", "suite: lm-job", ":6: *lm-job*"),
     ("suite: lm-occupation", "suite: ./lm-job.yaml", ":6: *lm-job.yaml: no such file"),
-    ("    reduces:", "    seeds: [3, 3]\n    reduces:", ":5: 'seeds' should be different, got *"),
+    ("    reduces:", "    seeds: [3, 3]\n    reduces:", ":5: 'seeds' of the mitigation should be * a list of different whole numbers, got a list ([3, 3])"),
     ("method: cda", "method: {name: cda, intervention: clever}", ":3: intervention should be one of naive, grammatical, got 'clever'"),
     ("method: cda\n    recipe: {name: stub, log: LOG}", "method: wed\n    budget: {perplexity: 0.05}",
      ":4: budget figure 'perplexity' cannot be measured: there is no recipe, and besides aggregate_bias lm-occupation measures nothing*"),
@@ -378,7 +379,7 @@ MISTAKES = [
      ":5: budget figure 'accurate' cannot be measured: there is no recipe, and besides net_neutral nli-occupation measures fraction_neutral*accuracy*"),
     ("reduces:\n      - {suite: lm-occupation, by: 0.3}", "reduces: []", ":5: 'reduces' of the mitigation is empty"),
     ("  - method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3}", "  - cda",
-     ":3: expected a mitigation (method, recipe, reduces), got 'cda'"),
+     ":3: expected a mitigation (method, reduces), got a text ('cda')"),
     ("mitigate:", "mitigates:", ":2: unknown key 'mitigates' in a gate file; did you mean mitigate?"),
 ]  # fmt: skip
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from support.small_projects import model
+from support.small_projects import WORKERS, model
 
 from pytest_genderbias.plugin import progress
 from pytest_genderbias.plugin.progress import State, TerminalProgress, WorkersOnOneLine, on_one_line, read_states
@@ -123,7 +123,7 @@ def test_the_controller_shows_its_workers(project: pytest.Pytester, monkeypatch:
     )
     temporary = project.mkdir("temporary")
     monkeypatch.setenv("TMPDIR", str(temporary))
-    result = project.runpytest_subprocess("-n2", "--bias-suite=tiny-nli.yaml", model(project, "slow"))
+    result = project.runpytest_subprocess(*WORKERS, "--bias-suite=tiny-nli.yaml", model(project, "slow"))
     result.assert_outcomes(passed=1)
     result.stderr.re_match_lines([r"gw\d tiny-nli on m \d+ %, \d+/s, \d:\d\d left"])
     assert not list(temporary.glob("genderbias-progress-*"))

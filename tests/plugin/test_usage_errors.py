@@ -32,7 +32,7 @@ from pytest_genderbias.plugin.options import SETTINGS
         (["--bias-margin=-1"], "--bias-margin: a margin should be a number of 0 or more*; got -1.0"),
         (
             ["-obias_correct_for=all"],
-            "bias_correct_for: expected model, module, none, or a whole number of at least 1, got 'all'",
+            "bias_correct_for: expected one of model, module, none or a whole number of at least 1, got 'all'",
         ),
         (["-obias_correct_for=0"], "bias_correct_for: expected *got '0'"),
         (["--bias-seeds=1"], "--bias-seeds: expected a whole number of at least 2, got '1'"),

@@ -29,13 +29,13 @@ TEMPLATE = (
 )
 #: By name: suite, most cases, and options.
 SUITES = {
-    "bbq": ("bbq", 36, {}),
-    "chat-iat": ("chat-iat", 24, {}),
-    "decisions": ("decisions", 24, {}),
-    "decisions, described": ("decisions", 24, {"person": "described"}),
-    "winobias-chat": ("winobias-chat", 60, {}),
-    "winogender-chat": ("winogender-chat", 90, {}),
-    "nli-occupation": ("nli-occupation", 24, {}),
+    "bbq": ("bbq", 18, {}),
+    "chat-iat": ("chat-iat", 12, {}),
+    "decisions": ("decisions", 12, {}),
+    "decisions, described": ("decisions", 12, {"person": "described"}),
+    "winobias-chat": ("winobias-chat", 30, {}),
+    "winogender-chat": ("winogender-chat", 45, {}),
+    "nli-occupation": ("nli-occupation", 8, {}),
 }
 _CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_pronouns", "winogender_pronouns", "shared.inference_chat")
 

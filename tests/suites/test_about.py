@@ -84,7 +84,7 @@ def test_there_is_a_file_of_words_for_each_family_and_each_shared_criticism_is_u
 
 @pytest.mark.parametrize(
     ("entry", "message"),
-    [("unknown", "'unknown' is not in literature.yaml"), ("{text: a}", "a criticism has no 'source'")],
+    [("unknown", "'unknown' is not in literature.yaml"), ("{text: a}", "the criticism has no 'source'")],
 )
 def test_criticisms_that_are_none_are_refused(tmp_path, monkeypatch, entry, message):
     shutil.copytree(packaged.folder("fixtures") / "about", tmp_path / "about")

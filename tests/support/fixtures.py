@@ -36,8 +36,6 @@ for module in (*KINDS.values(), *(engine.module for engine in ENGINES.values()))
 # Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first
 # loaded inside an in-process run is another one afterwards.
 _ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, list(FAMILIES.values())
-#: Plugins of packages that are installed for the tests, which a run inside a test would load for nothing.
-WITHOUT_OTHERS = "-p no:hypothesispytest -p no:typeguard -p no:anyio"
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.
@@ -132,18 +130,22 @@ home_of_module = pytest.fixture(scope="module", autouse=True)(_home)
 
 
 @pytest.fixture(autouse=True)
-def wide_terminal(request: pytest.FixtureRequest) -> None:
-    """Let runs of pytest inside this process print as on a wide terminal, so that no line is wrapped."""
+def inner_runs(own_home: Path, request: pytest.FixtureRequest) -> None:
+    """Let runs of pytest inside a test load our plugin alone, and print as on a wide terminal, so that no line is
+    wrapped. To look for the plugins of all packages takes a quarter of such a run.
+    """
     if "pytester" in request.fixturenames:
+        request.getfixturevalue("pytester")  # takes away what the environment says of pytest
         monkeypatch: pytest.MonkeyPatch = request.getfixturevalue("monkeypatch")
+        monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+        monkeypatch.setenv("PYTEST_ADDOPTS", "-p genderbias")
         monkeypatch.setattr("pytest_genderbias.plugin.workers._OF_FILES", 1000)
         monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture
-def project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def project(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with small suites, word lists and models."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_OTHERS)
     name = f"models_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: MODELS})
     pytester.syspathinsert()
@@ -171,9 +173,8 @@ def holder():
 
 
 @pytest.fixture
-def wide_project(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest.Pytester:
+def wide_project(pytester: pytest.Pytester) -> pytest.Pytester:
     """A folder with the suite ``wide`` besides the small ones, and its models."""
-    monkeypatch.setenv("PYTEST_ADDOPTS", WITHOUT_OTHERS)
     name = f"gated_{pytester.path.name.replace('-', '_')}"
     pytester.makepyfile(**{name: CLASSIFIERS + MODELS.partition("class NaN")[0].replace("def good", "def plain")})
     pytester.syspathinsert()

@@ -186,8 +186,8 @@ class CompletionServer:
         for length in np.unique(lengths):
             alike = np.flatnonzero(lengths == length)
             past, fed = None, [texts[i] for i in alike]
-            for _ in range(body.get("max_tokens", 16)):
-                following, past = self._following(fed, past)
+            for left in reversed(range(body.get("max_tokens", 16))):
+                following, past = self._following(fed, past, left)
                 for place, i in enumerate(alike):
                     rows[i].append(following[place])
                     texts[i].append(self._draw(following[place], generators[i], body))
@@ -197,15 +197,24 @@ class CompletionServer:
             for pair, text, drawn in zip(wanted, texts, rows, strict=True)
         ]
 
-    def _following(self, texts, past):
-        """Return the row that follows each text, and what the network keeps for the next one; ``None`` where it is
-        asked for the whole again.
+    def _following(self, texts, past, left):
+        """Return the row that follows each text, and what the network keeps for the ``left`` tokens after it; ``None``
+        where it is asked for the whole again.
+
+        A text that comes many times at once, as where many tokens are drawn after it, is read once.
         """
+        places = np.arange(len(texts))
+        if past is None:
+            number = {text: k for k, text in enumerate(dict.fromkeys(map(tuple, texts)))}
+            places, texts = np.array([number[tuple(text)] for text in texts]), [list(text) for text in number]
         if self.lie and self.lie.also_written:
-            return [reading.listed[-1] for reading in self.read(texts)], None
+            rows = [reading.listed[-1] for reading in self.read(texts)]
+            return [rows[place] for place in places], None
         with self._lock, torch.inference_mode():
-            output = self.network(input_ids=torch.as_tensor(texts), past_key_values=past, use_cache=True)
-        return torch.log_softmax(output.logits[:, -1].double(), -1).numpy(), output.past_key_values
+            output = self.network(input_ids=torch.as_tensor(texts), past_key_values=past, use_cache=left > 0)
+        if left and past is None:
+            output.past_key_values.reorder_cache(torch.as_tensor(places))
+        return torch.log_softmax(output.logits[:, -1].double(), -1).numpy()[places], output.past_key_values
 
     def _generator(self, asked, place, sample, body):
         """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else

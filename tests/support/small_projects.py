@@ -142,6 +142,8 @@ def few():
 
 """
 NLI = ("-p", "no:cacheprovider", "--bias-suite=tiny-nli.yaml")
+#: Two workers, for a run that loads no plugin of other packages by itself.
+WORKERS = ("-p", "xdist", "-n", "2")
 
 
 def model(project: pytest.Pytester, which: str, name: str = "m") -> str:

@@ -10,7 +10,8 @@ import yaml
 from pytest_genderbias import load_wordlist
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text import located_yaml, packaged
-from pytest_genderbias.text.located_yaml import LocatedMap, read_yaml
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.schema import LocatedMap
 
 #: Words, and the parts that the definitions count: attribute, value, number.
 COUNTS = {

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, fields, replace
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.gates.facts import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_dataclass, read_schema
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
@@ -20,6 +20,7 @@ from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.printable import markdown_table
+from pytest_genderbias.text.schema import read_value
 
 NO_METHOD = "none"  #: the method of the models before a mitigation
 OWN_HEAD, NEW_HEAD = "before retraining", "after retraining"
@@ -175,7 +176,7 @@ class AgreementStudy:
         Raises:
             DataFileError: a key is missing, unknown or of another type.
         """
-        return read_dataclass(cls, read_schema(from_plain(data, "agreement"), _SCHEMA, "agreement"), "agreement")
+        return read_value(cls, read_schema(from_plain(data, "agreement"), _SCHEMA, "agreement"), "agreement")
 
     def table(self) -> str:
         """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining

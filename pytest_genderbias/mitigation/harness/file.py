@@ -9,27 +9,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
-from pytest_genderbias.errors import BiasError
-from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Subject, resolve_subject
+from pytest_genderbias.errors import BiasError, DataFileError
+from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.measurement.ability_setting import ability_from
+from pytest_genderbias.gates.margin import SHARE, share_of
+from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
 from pytest_genderbias.mitigation.harness.retraining import keeps_encoder
-from pytest_genderbias.mitigation.harness.written import (
-    RECIPE_PATHS,
-    Place,
-    WrittenGrid,
-    WrittenMitigation,
-    WrittenPart,
-    WrittenReduction,
-    read_written,
-)
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.mitigation.methods.registry import (
+    METHODS,
+    RECIPES,
     make_method,
     method_settings,
     recipe_settings,
@@ -37,25 +32,120 @@ from pytest_genderbias.mitigation.methods.registry import (
 )
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
+from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.suite import Suite, load_suite
-from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
+from pytest_genderbias.text.located_yaml import plain
 from pytest_genderbias.text.plain_files import expand
-from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.schema import (
+    Beside,
+    Count,
+    LocatedList,
+    LocatedMap,
+    NotNegative,
+    Rule,
+    YamlValue,
+    at_least,
+    check_setting,
+    field_hints,
+    refuse_unknown,
+    take,
+    without_null,
+)
 
-_RUN_SETTINGS = ("limit", "seed", "batch_tokens", "ability")
+_RUN_SETTINGS = {ABILITY: Ability, **{name: RUN_SETTINGS[name] for name in ("limit", "seed", "batch_tokens")}}
+_PATHS = ("data", "training", "evaluation")  #: settings of recipes that are paths, or names of data sets
+Budget: TypeAlias = Mapping[str, Annotated[float | str, SHARE]]
+Seeds: TypeAlias = (
+    Count
+    | Annotated[tuple[Annotated[int, at_least(0)], ...], Rule("a list of different whole numbers", uniqueItems=True)]
+)
+Schema: TypeAlias = dict[str, Any]
+#: A method or a recipe; what its settings may be, its class says.
+Part: TypeAlias = Annotated[str | LocatedMap, Rule("a name, or a mapping with 'name' and settings")]
 
 
 @dataclass(frozen=True)
-class DeclaredGrid:
-    """A grid that is ready to be tried, and the seeds that choose: their number, a list, or ``all``; ``None`` for half
-    of them.
+class ReductionEntry:
+    """A reduction of bias that a mitigation should achieve.
+
+    Attributes:
+        suite: name of a packaged suite, or the path of a suite file, relative to this file
+        by: the share of the distance from neutral to remove
+        statistic: a statistic of the suite; its main one by default
+        budget: how much worse other figures may become, in place of that of the mitigation
+        superficial: train a new head, and judge what remains then
+        back: the share that may return with a new head
+        overshoot: the share beyond neutral that is allowed
+        settings: of the measurement, and options of the family
+        name: of the test
+        optional: skipped where it cannot be judged
     """
 
-    plan: GridPlan
-    choose_on: int | str | tuple[int, ...] | None
+    noun: ClassVar[str] = "reduction"
+    rules: ClassVar[tuple[Beside, ...]] = (
+        Beside(
+            "back", "'back' is the share that may return with a new head: add 'superficial: true'", ("superficial",)
+        ),
+    )
+
+    at: LocatedMap
+    suite: str
+    by: Annotated[float, Rule("the share of the distance from neutral to remove, 0 to 1", minimum=0, maximum=1)]
+    statistic: str | None = None
+    budget: Budget | None = None
+    superficial: bool = False
+    back: NotNegative | None = None
+    overshoot: NotNegative | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    name: str | None = None
+    optional: bool | None = None
+
+
+@dataclass(frozen=True)
+class MitigationEntry:
+    """A mitigation, and the reductions of bias that it should achieve. Several methods are applied together.
+
+    Attributes:
+        method: a method by name, with settings, or several of them
+        reduces: the reductions that it should achieve
+        recipe: the training, by name or with settings
+        grid: values of settings to try, by PART.SETTING
+        best: the rule that chooses a point of the grid
+        choose_on: the seeds that choose: their number, a list, or all
+        seeds: number of trainings, or their seeds
+        controls: number of controls
+        models: names of the models to mitigate; all by default
+        from_nothing: the recipe makes its own network, and mitigates no model of the run
+        budget: how much worse other figures may become, as shares
+        optional: skipped where the mitigation does not apply
+    """
+
+    noun: ClassVar[str] = "mitigation"
+    rules: ClassVar[tuple[Beside, ...]] = (
+        Beside(
+            "grid",
+            "'grid' tries several points: add 'best', the rule that chooses one, as"
+            " {lowest: lm-occupation/aggregate_bias}",
+            ("best",),
+        ),
+        Beside("best", "'best' chooses a point of a grid: add 'grid', as {dropout.hidden: [.1, .2]}", ("grid",)),
+        Beside("choose_on", "'choose_on' says which seeds choose a point of a grid: add 'grid' and 'best'", ("grid",)),
+    )
+
+    at: LocatedMap
+    method: Part | tuple[Part, ...]
+    reduces: tuple[ReductionEntry, ...]
+    recipe: Part | None = None
+    grid: Mapping[str, Any] | list[Any] | None = None
+    best: LocatedMap | None = None
+    choose_on: Literal["all"] | Seeds | None = None
+    seeds: Seeds | None = None
+    controls: Count | None = None
+    models: Names | None = None
+    from_nothing: bool = False
+    budget: Budget = field(default_factory=dict)
+    optional: bool = False
 
 
 @dataclass(frozen=True)
@@ -64,6 +154,7 @@ class DeclaredMitigation:
 
     Attributes:
         grid: settings of method and recipe that are tried; ``None`` for these alone.
+        choose_on: the seeds that choose a point of the grid: their number, a list, or ``all``; ``None`` for half of them.
         arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that imports
             transformers.
         seeds: number of trainings, or their seeds; ``None`` for the default.
@@ -76,7 +167,8 @@ class DeclaredMitigation:
 
     method: Method
     recipe: Recipe | None
-    grid: DeclaredGrid | None
+    grid: GridPlan | None
+    choose_on: int | str | tuple[int, ...] | None
     arguments: Mapping[str, YamlValue]
     seeds: int | tuple[int, ...] | None
     controls: int | None
@@ -105,8 +197,8 @@ class DeclaredMitigation:
         """
         if self.grid is None:
             return None
-        points = (replace(point, recipe=self._with_arguments(point.recipe)) for point in self.grid.plan.points)
-        return replace(self.grid.plan, points=tuple(points))
+        points = (replace(point, recipe=self._with_arguments(point.recipe)) for point in self.grid.points)
+        return replace(self.grid, points=tuple(points))
 
     def _with_arguments(self, recipe: Recipe | None) -> Recipe | None:
         if recipe is None or not self.arguments:
@@ -154,7 +246,7 @@ class DeclaredReduction:
         if declared.grid is None or plan is None:
             run = mitigations.mitigate(spec, declared.method, recipe, seeds=seeds, controls=controls)
         else:
-            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.grid.choose_on, controls=controls)
+            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.choose_on, controls=controls)
         return judge_reduction(run, self.suite, **self.arguments)
 
     def why_idle(self, models: Sequence[str]) -> str:
@@ -186,7 +278,7 @@ def read_mitigations(
     """
     names: Counter[str] = Counter()
     reductions: list[DeclaredReduction] = []
-    for entry in read_written(data):
+    for entry in take(data, "mitigate", tuple[MitigationEntry, ...], "the gate file"):
         mitigation = _declared(entry, data_folder, load)
         for item in entry.reduces:
             reduction = _declared_reduction(item, entry, mitigation, load)
@@ -228,73 +320,124 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
             yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
 
 
-def _declared(entry: WrittenMitigation, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:
+def mitigation_schema(maker: Any) -> Schema:
+    """Return the JSON Schema of an entry of ``mitigate``, from a maker of ``reports/json_schema.py``."""
+    schema: Schema = maker.object(MitigationEntry)
+    method = _part_schema(maker, {name: kind() for name, kind in METHODS.items()})
+    recipe = _part_schema(maker, {name: kind() for name, kind in RECIPES.items()})
+    maker.definitions["method"] = method
+    properties = schema["properties"]
+    reduction = maker.entry(ReductionEntry, _RUN_SETTINGS, gated=False)
+    several = {"type": "array", "items": {"$ref": "#/$defs/method"}, "minItems": 1}
+    properties["method"] = {
+        "anyOf": [{"$ref": "#/$defs/method"}, several],
+        "description": properties["method"]["description"],
+    }
+    properties["recipe"] = {**recipe, "description": properties["recipe"]["description"]}
+    maker.definitions[ReductionEntry.__name__] = reduction
+    return schema
+
+
+def _ranges(kind: type[object]) -> dict[str, Any]:
+    """Return the annotations of the settings of a method or a recipe; those of recipes have their ranges apart."""
+    of_recipe = RANGES if issubclass(kind, TrainingSettings) else {}
+    hints = field_hints(kind)
+    null = {key for key, hint in hints.items() if without_null(hint) is not hint}
+    return {
+        key: (of_recipe[key] | None if key in null else of_recipe[key]) if key in of_recipe else hint
+        for key, hint in hints.items()
+    }
+
+
+def _part_schema(maker: Any, kinds: Mapping[str, type[object]]) -> Schema:
+    """Return the schema of a method or a recipe: its name, or a mapping with its name and settings."""
+    named: list[Schema] = [
+        {
+            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in _ranges(kind).items()}},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        for name, kind in kinds.items()
+    ]
+    cases = [
+        {"if": {"properties": {"name": one["properties"]["name"]}, "required": ["name"]}, "then": one} for one in named
+    ]
+    known = {"enum": list(kinds)}
+    return {
+        "if": {"type": "object"},
+        "then": {"properties": {"name": known}, "required": ["name"], "allOf": cases},
+        "else": known,
+    }
+
+
+def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:
     """Make the method and the recipe of an entry."""
-    parts = tuple(_make_method(part) for part in entry.methods)
+    at = entry.at
+    parts = tuple(_make_method(part) for part in _parts(at, "method"))
     method = parts[0] if len(parts) == 1 else Together(parts)
-    recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(entry.recipe, data_folder)
+    recipe, arguments = (None, {}) if entry.recipe is None else _make_recipe(_parts(at, "recipe")[0], data_folder)
     if recipe is None and method.trains:
-        raise entry.place.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
+        raise at.error_at("method", f"{method.name} takes part in a training: add a 'recipe'")
     if entry.from_nothing and (recipe is None or not recipe.makes_task or entry.models is not None):
-        raise entry.place.error_at(
+        raise at.error_at(
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
-    grid = None if entry.grid is None else _declared_grid(entry.grid, entry.seeds, method, recipe, load)
     return DeclaredMitigation(
-        method, recipe, grid, arguments, entry.seeds, entry.controls, entry.models, entry.from_nothing, entry.budget,
+        method, recipe, _declared_grid(entry, method, recipe, load), entry.choose_on, arguments, entry.seeds, entry.controls,
+        None if entry.models is None else tuple(map(str, entry.models)), entry.from_nothing, _shares(entry.budget),
         entry.optional,
     )  # fmt: skip
 
 
-def _declared_grid(
-    grid: WrittenGrid, seeds: int | tuple[int, ...] | None, method: Method, recipe: Recipe | None, load: LoadSuite
-) -> DeclaredGrid:
+def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite) -> GridPlan | None:
     """Make the points of a grid, and check its rule, its seeds, and the settings of its measurements."""
+    if entry.grid is None or entry.best is None:
+        return None
+    at, best = entry.at, entry.best
+    written = take(best, "settings", LocatedMap, "best", default={})
+    grids = entry.grid if isinstance(entry.grid, list) else [entry.grid]
 
     def load_beside(name: str) -> Suite:
-        return resolve_subject(grid.place, name, None, {}, (), load).suite
+        return resolve_subject(at, name, None, {}, {}, load).suite
 
-    settings = _from_file(grid.settings_place, grid.settings)
-    with _located(grid.place):
-        plan = plan_grid(method, recipe, grid.values, grid.rule, settings, load_beside)
-        seeds_to_try(plan, seeds, grid.choose_on)
+    settings = dict(written)
+    if ABILITY in settings:
+        with _located(written):
+            settings[ABILITY] = ability_from(settings[ABILITY], Path(at.file).parent)
+    rule = {key: plain(value) for key, value in best.items() if key != "settings"}
+    with _located(at, within=[*(one for one in grids if isinstance(one, LocatedMap)), best], otherwise="grid"):
+        plan = plan_grid(method, recipe, plain(entry.grid), rule, settings, load_beside)
+        seeds_to_try(plan, entry.seeds, entry.choose_on)
     suites = {suite.name: suite for suite in plan.suites.values()}
     for name in suites:
-        subject = resolve_subject(grid.settings_place, name, None, settings, _RUN_SETTINGS, suites.__getitem__)
-        _check_settings(grid.settings_place, subject)
-    return DeclaredGrid(plan, grid.choose_on)
+        resolve_subject(written, name, None, written, _RUN_SETTINGS, suites.__getitem__)
+    return plan
 
 
 def _declared_reduction(
-    item: WrittenReduction, entry: WrittenMitigation, mitigation: DeclaredMitigation, load: LoadSuite
+    item: ReductionEntry, entry: MitigationEntry, mitigation: DeclaredMitigation, load: LoadSuite
 ) -> DeclaredReduction:
     """Load the suite of a reduction, and check its statistic, settings and budget against it."""
-    settings = _from_file(item.settings_place, item.settings)
-    subject = resolve_subject(item.place, item.suite, item.statistic, settings, _RUN_SETTINGS, load)
-    _check_settings(item.settings_place, subject)
+    at = item.at
+    subject = resolve_subject(at, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
     if item.superficial and mitigation.recipe is None:
-        raise item.place.error_at(
-            "superficial", "'superficial' trains a new head, which needs a recipe: add a 'recipe'"
-        )
+        raise at.error_at("superficial", "'superficial' trains a new head, which needs a recipe: add a 'recipe'")
     if item.superficial and mitigation.recipe is not None:
         reason = keeps_encoder(mitigation.recipe, mitigation.method)
         if reason is not None:
-            raise item.place.error_at("superficial", reason)
-    if "back" in item.shares and not item.superficial:
-        raise item.place.error_at(
-            "back", "'back' is the share that may return with a new head: add 'superficial: true'"
-        )
-    budget = mitigation.budget if item.budget is None else item.budget
+            raise at.error_at("superficial", reason)
+    budget = mitigation.budget if item.budget is None else _shares(item.budget)
     if mitigation.recipe is None:
-        _check_budget(entry.place if item.budget is None else item.place, budget, subject)
+        _check_budget(entry.at if item.budget is None else at, budget, subject)
     arguments: dict[str, YamlValue] = {
-        "by": item.by, "statistic": subject.statistic, "budget": budget, "superficial": item.superficial, "name": item.label
+        "by": item.by, "statistic": subject.statistic, "budget": budget, "superficial": item.superficial, "name": item.name
     }  # fmt: skip
-    of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.plan.points)}"
-    name = f"{item.label or f'{_label(mitigation.method)}{of_grid}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
-    arguments |= {**item.shares, **subject.settings}
+    of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
+    name = f"{item.name or f'{_label(mitigation.method)}{of_grid}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
+    shares = {"back": item.back, "overshoot": item.overshoot}
+    arguments |= {key: share for key, share in shares.items() if share is not None} | subject.settings
     optional = mitigation.optional if item.optional is None else item.optional
-    return DeclaredReduction(name, mitigation, subject.suite, arguments, optional, item.place.line)
+    return DeclaredReduction(name, mitigation, subject.suite, arguments, optional, at.line)
 
 
 def _label(method: Method) -> str:
@@ -302,81 +445,81 @@ def _label(method: Method) -> str:
     return "+".join(part.name for part in methods)
 
 
-def _from_file(place: Place, settings: Mapping[str, YamlValue]) -> Mapping[str, YamlValue]:
-    """Return settings of a measurement, with the paths of control items from the folder of their file."""
-    if "ability" not in settings:
-        return settings
-    with _located(place):
-        return {**settings, "ability": ability_from(settings["ability"], Path(place.file).parent)}
+def _shares(budget: Budget) -> dict[str, float]:
+    shares = {figure: share_of(share) for figure, share in budget.items()}
+    return {figure: share for figure, share in shares.items() if share is not None}
 
 
-def _check_settings(place: Place, subject: Subject) -> None:
-    """Reject settings that the measurement would reject, which comes after the training."""
-    with _located(place):
-        scoring = {name for name in _RUN_SETTINGS if name != "ability"}
-        ScoreSettings(**{name: value for name, value in subject.settings.items() if name in scoring})
-        options = {name: value for name, value in subject.settings.items() if name not in _RUN_SETTINGS}
-        resolve_options(subject.suite.family.options, options, subject.suite.name)
-
-
-def _check_budget(place: Place, budget: Mapping[str, float], subject: Subject) -> None:
+def _check_budget(at: LocatedMap, budget: Mapping[str, float], subject: Subject) -> None:
     """Reject a budget for a figure that neither a recipe evaluates nor the suite measures with a worse direction."""
     statistics = subject.suite.family.statistics
     measured = [name for name, about in statistics.items() if name != subject.statistic and about.direction != "away"]
     for figure in budget:
         if figure not in measured:
-            raise place.error_at(
+            raise at.error_at(
                 "budget",
                 f"budget figure {figure!r} cannot be measured: there is no recipe, and besides {subject.statistic}"
                 f" {subject.suite.name} measures {', '.join(measured) or 'nothing that can be worse'}",
             )
 
 
-def _make_method(part: WrittenPart) -> Method:
+def _parts(at: LocatedMap, key: str) -> list[LocatedMap]:
+    """Return the methods or the recipe of an entry, each with its name and settings."""
+    value, parts = at[key], []
+    for place, written in enumerate(value if isinstance(value, LocatedList) else [value]):
+        part = written
+        if not isinstance(written, LocatedMap):
+            part = LocatedMap(at.file, value.lines[place] if isinstance(value, LocatedList) else at.lines[key])
+            part["name"] = written
+        take(part, "name", str, f"the {key}")
+        parts.append(part)
+    return parts
+
+
+def _make_method(part: LocatedMap) -> Method:
     settings = _known_settings(part, "method", method_settings)
-    with _located(part.place):
-        return make_method(part.name, **settings)
+    with _located(part):
+        return make_method(part["name"], **settings)
 
 
-def _make_recipe(part: WrittenPart, data_folder: Path | None) -> tuple[Recipe, Mapping[str, YamlValue]]:
+def _make_recipe(part: LocatedMap, data_folder: Path | None) -> tuple[Recipe, Mapping[str, YamlValue]]:
     """Return the recipe without arguments of the Trainer, and these arguments."""
     settings = _known_settings(part, "recipe", recipe_settings)
     arguments: Mapping[str, YamlValue] = settings.pop("arguments", {})
-    with _located(part.place):
-        for key in set(RECIPE_PATHS) & set(settings):
-            path = str(part.settings[key])
-            if key == "data" or set(path) & set("./\\"):  # otherwise the name of a data set
-                settings[key] = str(Path(part.place.file).parent / expand(path))
-        recipe = resolve_recipe({"name": part.name, **settings}, data_folder)
+    with _located(part):
+        check_setting("arguments", Mapping[str, object], arguments)
+        for key in set(_PATHS) & set(settings):
+            check_setting(key, str, part[key])
+            if key == "data" or set(part[key]) & set("./\\"):  # otherwise the name of a data set
+                settings[key] = str(Path(part.file).parent / expand(part[key]))
+        recipe = resolve_recipe({"name": part["name"], **settings}, data_folder)
     assert recipe is not None
     return recipe, arguments
 
 
-def _known_settings(
-    part: WrittenPart, role: str, settings_of: Callable[[str], tuple[str, ...]]
-) -> dict[str, YamlValue]:
+def _known_settings(part: LocatedMap, role: str, settings_of: Callable[[str], tuple[str, ...]]) -> dict[str, YamlValue]:
     """Return the settings of a method or recipe, with paths relative to the file resolved; reject settings that it does
     not have.
     """
-    with _located(part.place, "name"):
-        known = settings_of(part.name)
-    for key in part.settings:
-        if key not in known:
-            expected = expected_instead(key, sorted(("name", *known)))
-            message = f"unknown key {brief(key)} in the {role} {part.name}; {expected}"
-            raise part.place.error_at(key, message)
-    return {key: _resolve_path(setting, part.place.file) for key, setting in part.settings.items()}
+    try:
+        known = settings_of(part["name"])
+    except BiasError as error:
+        raise part.error_at("name", str(error)) from None
+    refuse_unknown(part, ("name", *known), f"the {role} {part['name']}")
+    return {key: _resolve_path(plain(value), part.file) for key, value in part.items() if key != "name"}
 
 
 @contextmanager
-def _located(place: Place, key: str = "") -> Iterator[None]:
-    """Add file and line to an error: the line of ``key``, or of the setting that the message begins with, or of the
-    part.
-    """
+def _located(at: LocatedMap, within: Sequence[LocatedMap] = (), otherwise: str = "") -> Iterator[None]:
+    """Add file and line to an error: the line of the setting that the message begins with, or of ``otherwise``."""
     try:
         yield
+    except DataFileError:
+        raise
     except BiasError as error:
-        raise place.error_at(key or str(error).partition(" ")[0], str(error)) from None
+        key = str(error).partition(" ")[0]
+        holder = next((one for one in (at, *within) if key in one), at)
+        raise holder.error_at(key if key in holder else otherwise, str(error)) from None
 
 
 def _resolve_path(value: YamlValue, file: str) -> YamlValue:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast, get_type_hints
 
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_value
+from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings, check_every
 from pytest_genderbias.mitigation.harness.run import seeds_of, suite_settings, train_with
@@ -25,6 +25,7 @@ from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_mean
 from pytest_genderbias.text.printable import markdown_table
+from pytest_genderbias.text.schema import read_value
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback

@@ -29,7 +29,7 @@ from pytest_genderbias.gates.verdicts import (
 )
 from pytest_genderbias.gates.wording import Paragraph, shortened
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, read_dataclass
+from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.mitigation.harness.reduction_texts import (
     about_run,
@@ -57,6 +57,7 @@ from pytest_genderbias.statistics.inference.sides import SideValues
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
+from pytest_genderbias.text.schema import read_value
 
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
@@ -430,7 +431,7 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgeme
         case.after, case.statistic, verdict, bound, text, [Paragraph("bounds", shortened(line.strip())) for line in decisive[:2]],
         "" if settled else _WHAT_TO_DO.get(verdict, ""), interval=interval, over=over, settled_by=settled, difference=difference,
         details=[*(Paragraph("found", line.strip()) for part in parts for line in part.lines), *about_run(case.run)],
-        facts=read_dataclass(ReductionFacts, as_plain(json.loads(json.dumps(facts, default=str)), finite=True), "facts"),
+        facts=read_value(ReductionFacts, as_plain(json.loads(json.dumps(facts, default=str)), finite=True), "facts"),
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import Annotated, ClassVar, NamedTuple
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
@@ -18,6 +18,7 @@ from pytest_genderbias.mitigation.words.matching import replace_spans
 from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import NormalText, normal_form
+from pytest_genderbias.text.schema import check_fields, one_of
 from pytest_genderbias.text.wordlist import load_wordlist
 
 KINDS = ("person", "org", "place")
@@ -118,15 +119,14 @@ class Anonymising(Method):
     """
 
     name: ClassVar[str] = "anonymising"
-    entities: str = RULES
+    entities: Annotated[str, one_of(RULES, SPACY)] = RULES
     kinds: tuple[str, ...] = ("person",)
     placeholder: str = PLACEHOLDER
     own_name: str = "name"
 
     def __post_init__(self) -> None:
         """Reject unknown settings."""
-        if self.entities not in (RULES, SPACY):
-            raise SettingError(f"entities should be {RULES} or {SPACY}, got {self.entities!r}")
+        check_fields(self)
         _checked(self.kinds, self.placeholder, self.entities == RULES)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:

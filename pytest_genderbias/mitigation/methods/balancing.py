@@ -7,7 +7,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,13 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import BiasWarning, NotApplicableError, SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of
 from pytest_genderbias.recipes.recipe import Row
+from pytest_genderbias.text.schema import check_fields, check_setting, one_of
 
 SUBSAMPLE, OVERSAMPLE = "subsample", "oversample"
 #: The numbers of the rows, from 0, by class and then by group.
 Cells = Mapping[Hashable, Mapping[Hashable, Sequence[int]]]
+
+How: TypeAlias = Annotated[str, one_of(SUBSAMPLE, OVERSAMPLE)]
 
 
 def balance(rows: Sequence[Row], label: str, group: str, how: str = SUBSAMPLE, seed: int = 0) -> list[Row]:
@@ -49,7 +52,7 @@ def balance(rows: Sequence[Row], label: str, group: str, how: str = SUBSAMPLE, s
     >>> [row["sex"] for row in balance(rows, "job", "sex")]
     ['F', 'M']
     """
-    _check_how(how)
+    check_setting("how", How, how)
     cells = _cells(rows, label, group)
     groups = {value for by_group in cells.values() for value in by_group}
     if len(groups) == 1:
@@ -81,11 +84,11 @@ class Balancing(Method):
     """Balance the training rows by ``subsample`` or ``oversample`` (orgad2022). See :func:`balance`."""
 
     name: ClassVar[str] = "balancing"
-    how: str = SUBSAMPLE
+    how: How = SUBSAMPLE
 
     def __post_init__(self) -> None:
         """Reject unknown settings."""
-        _check_how(self.how)
+        check_fields(self)
 
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Leave rows out, or repeat them.
@@ -99,11 +102,6 @@ class Balancing(Method):
                 f"balancing needs class and gender, but the training data have no column of {lacking}"
             )
         return balance(rows, columns.label, columns.group, self.how, seed)
-
-
-def _check_how(how: str) -> None:
-    if how not in (SUBSAMPLE, OVERSAMPLE):
-        raise SettingError(f"how should be {SUBSAMPLE} or {OVERSAMPLE}, got {how!r}")
 
 
 def _cells(rows: Sequence[Row], label: str, group: str) -> Cells:

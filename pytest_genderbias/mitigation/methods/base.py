@@ -83,12 +83,6 @@ def edited(row: Row, columns: Columns, replacements: Sequence[Sequence[tuple[int
     return {**row, **texts, columns.mentions: tuple((a, b, text[a:b], cluster) for a, b, cluster in moved)}
 
 
-def check_count(name: str, value: int) -> None:
-    """Raise a SettingError unless a setting is 1 or more."""
-    if value < 1:
-        raise SettingError(f"{name} should be a whole number of at least 1, got {value!r}")
-
-
 @dataclass(frozen=True)
 class Columns:
     """The columns of training rows that a data method needs.

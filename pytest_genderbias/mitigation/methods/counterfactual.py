@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, TypeVar
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
@@ -36,6 +36,7 @@ from pytest_genderbias.mitigation.methods.swapping import (
 from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar, cluster_grammar, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
+from pytest_genderbias.text.schema import Initials, check_fields, one_of
 
 SIDES = ("one", "two")
 #: How often a text without a counterfactual is written.
@@ -244,24 +245,19 @@ class CounterfactualAugmentation(Method):
 
     name: ClassVar[str] = "cda"
     pairs: str | None = "lu2018-pairs"
-    intervention: str = "naive"
-    sides: str = "two"
-    neutral: str | None = None
-    names: str | None = None
-    grammar: str = "rules"
+    intervention: Annotated[str, one_of(*INTERVENTIONS)] = "naive"
+    sides: Annotated[str, one_of(*SIDES)] = "two"
+    neutral: Annotated[str, one_of(*NEUTRAL)] | None = None
+    names: Annotated[str, one_of(*NAME_PARTNERS)] | None = None
+    grammar: Annotated[str, one_of("rules", "spacy")] = "rules"
     copies: bool = False
-    initials: str | None = field(default=None, metadata=ADDED_LATER)
+    initials: Initials | None = field(default=None, metadata=ADDED_LATER)
 
     control_in_words: ClassVar[str] = "the same recipe with each swapped text twice"
 
     def __post_init__(self) -> None:
         """Reject unknown settings."""
-        if self.grammar not in ("rules", "spacy"):
-            raise SettingError(f"grammar should be rules or spacy, got {self.grammar!r}")
-        if self.names is not None and self.names not in NAME_PARTNERS:
-            raise SettingError(f"names should be one of {', '.join(NAME_PARTNERS)}, got {self.names!r}")
-        if self.intervention not in INTERVENTIONS:
-            raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {self.intervention!r}")
+        check_fields(self)
         resolve_neutral(self.sides, self.neutral)
         if self.names is None and (self.pairs is None or self.initials is not None):
             missing = "nothing is swapped" if self.pairs is None else f"initials={self.initials} selects no name"

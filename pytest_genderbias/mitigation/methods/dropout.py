@@ -15,6 +15,7 @@ from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.source import quiet_transformers
+from pytest_genderbias.text.schema import ShareOrNone, check_fields
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
@@ -48,14 +49,12 @@ class Dropout(Method):
     """
 
     name: ClassVar[str] = "dropout"
-    attention: float | None = BERT_BEST[0]
-    hidden: float | None = BERT_BEST[1]
+    attention: ShareOrNone | None = BERT_BEST[0]
+    hidden: ShareOrNone | None = BERT_BEST[1]
 
     def __post_init__(self) -> None:
         """Reject rates that are out of range."""
-        for kind, rate in self._rates.items():
-            if isinstance(rate, bool) or not isinstance(rate, (int, float)) or not 0 <= rate < 1:
-                raise SettingError(f"the rate of {kind} dropout should be 0 or more and below 1, got {rate!r}")
+        check_fields(self)
         if not self._rates:
             raise SettingError("set the rate of attention dropout, of hidden dropout, or both")
 

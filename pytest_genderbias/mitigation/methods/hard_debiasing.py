@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Method, Step, check_count
+from pytest_genderbias.mitigation.methods.base import Method, Step
 from pytest_genderbias.mitigation.methods.projection import with_embeddings
 from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, pairs_of, read_pairs
@@ -21,6 +21,7 @@ from pytest_genderbias.models.saving import described, input_embeddings
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.bias_subspace import check_basis, unit_vectors
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.schema import Count, check_fields, one_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -232,17 +233,13 @@ class HardDebiasing(Method):
 
     name: ClassVar[str] = "wed"
     pairs: str | tuple[Pair, ...] = "lu2018-pairs"
-    components: int = 1
-    when: str = AFTER_TRAINING
-    lengths: str | None = None
+    components: Count = 1
+    when: Annotated[str, one_of(BEFORE_TRAINING, AFTER_TRAINING, BOTH)] = AFTER_TRAINING
+    lengths: Annotated[str, one_of(*LENGTHS)] | None = None
 
     def __post_init__(self) -> None:
         """Reject unknown settings."""
-        if self.when not in (BEFORE_TRAINING, AFTER_TRAINING, BOTH):
-            raise SettingError(f"when should be before, after or both, got {self.when!r}")
-        if self.lengths not in (None, *LENGTHS):
-            raise SettingError(f"lengths should be {' or '.join(LENGTHS)}, got {self.lengths!r}")
-        check_count("components", self.components)
+        check_fields(self)
         if isinstance(self.pairs, str):
             read_pairs(self.pairs)
         else:

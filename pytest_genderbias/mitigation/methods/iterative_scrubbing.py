@@ -23,6 +23,7 @@ from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import predicted
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.schema import Count, Positive, Share, check_fields
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -342,19 +343,19 @@ class IterativeScrubbing(Method):
     """
 
     name: ClassVar[str] = "iterative-scrubbing"
-    rounds: int = 10
-    words_per_group: int = 10
+    rounds: Count = 10
+    words_per_group: Count = 10
     by_class: bool = False
-    min_texts: int = 3
+    min_texts: Count = 3
     until_majority: bool = True
-    held_out: float = 0.25
-    ridge: float = 1.0
+    held_out: Share = 0.25
+    ridge: Positive = 1.0
     scrub_first: bool = True
     profession: str | None = field(default=None, metadata=ADDED_LATER)
 
     def __post_init__(self) -> None:
         """Reject settings that are out of range."""
-        _Limit(self.rounds, self.words_per_group, self.min_texts, self.until_majority, self.held_out, self.ridge)
+        check_fields(self)
         if self.by_class and self.profession is not None:
             raise SettingError("profession names one class, and by_class takes each; set one of them")
 
@@ -448,22 +449,15 @@ def _rows_by_class(classes: Sequence[Hashable] | None, n: int) -> dict[Hashable,
 
 @dataclass(frozen=True)
 class _Limit:
-    rounds: int
-    words_per_group: int
-    min_texts: int
+    rounds: Count
+    words_per_group: Count
+    min_texts: Count
     until_majority: bool
-    held_out: float
-    ridge: float
+    held_out: Share
+    ridge: Positive
 
     def __post_init__(self) -> None:
-        counts = {"rounds": self.rounds, "words_per_group": self.words_per_group, "min_texts": self.min_texts}
-        for name, count in counts.items():
-            if count < 1:
-                raise SettingError(f"{name} should be 1 or more, got {count!r}")
-        if not 0 < self.held_out < 1:
-            raise SettingError(f"held_out should be a share above 0 and below 1, got {self.held_out!r}")
-        if not 0 < self.ridge < float("inf"):
-            raise SettingError(f"ridge should be a number above 0, got {self.ridge!r}")
+        check_fields(self)
 
 
 def _find_words(

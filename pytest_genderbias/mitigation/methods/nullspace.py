@@ -11,13 +11,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.base import Method, check_count
+from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import has_vectors, random_bases, vectors_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
+from pytest_genderbias.text.schema import Count, check_fields
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -221,14 +222,14 @@ class NullspaceProjection(Method):
 
     name: ClassVar[str] = "inlp"
     pairs: str = "lu2018-pairs"
-    rounds: int = 20
+    rounds: Count = 20
     random: int | None = None
 
     control_in_words: ClassVar[str] = "as many random directions"
 
     def __post_init__(self) -> None:
         """Reject unknown settings."""
-        check_count("rounds", self.rounds)
+        check_fields(self)
         read_pairs(self.pairs)
 
     def after(self, model: Model, seed: int) -> Model:

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import ModelError, SettingError
-from pytest_genderbias.mitigation.methods.base import Hooks, Method, Step, check_count
+from pytest_genderbias.errors import ModelError
+from pytest_genderbias.mitigation.methods.base import Hooks, Method, Step
 from pytest_genderbias.mitigation.words.directions import (
     HE_SHE,
     NAMED_LAYERS,
@@ -47,6 +47,7 @@ from pytest_genderbias.models.saving import (
     with_network,
 )
 from pytest_genderbias.statistics.bias_subspace import FloatArray, basis_digest, check_basis
+from pytest_genderbias.text.schema import Count, Rule, at_least, check_fields, one_of
 from pytest_genderbias.text.wordlist import load_wordlist
 
 if TYPE_CHECKING:
@@ -217,28 +218,21 @@ class Projection(Method):
     name: ClassVar[str] = "projection"
     pairs: str | tuple[Pair, ...] = HE_SHE
     words: str | tuple[str, ...] = ()
-    components: int = 1
-    when: str = TEST
-    layers: str | tuple[int, ...] = ()
+    components: Count = 1
+    when: Annotated[str, one_of(*WHEN)] = TEST
+    layers: Annotated[
+        Annotated[str, one_of("", INPUT, *NAMED_LAYERS)] | tuple[Annotated[int, at_least(0)], ...],
+        Rule(f"{INPUT}, {' or '.join(NAMED_LAYERS)}, or numbers from 0 on"),
+    ] = ()
     random: int | None = None
 
     control_in_words: ClassVar[str] = "random directions"
 
     def __post_init__(self) -> None:
         """Reject unknown settings."""
-        if self.when not in WHEN:
-            raise SettingError(f"when should be {' or '.join(WHEN)}, got {self.when!r}")
+        check_fields(self)
         if self.layers == INPUT:
             object.__setattr__(self, "layers", ())  # equal settings: the runs of both are the same
-        if isinstance(self.layers, str):
-            known_layers = self.layers in ("", *NAMED_LAYERS)
-        else:
-            known_layers = min(self.layers, default=0) >= 0
-        if not known_layers:
-            raise SettingError(
-                f"layers should be {INPUT}, {' or '.join(NAMED_LAYERS)}, or numbers from 0 on, got {self.layers!r}"
-            )
-        check_count("components", self.components)
         if isinstance(self.pairs, str):
             read_pairs(self.pairs)
         _word_list(self.words)

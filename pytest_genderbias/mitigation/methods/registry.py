@@ -6,16 +6,15 @@ Each class is imported when its name is first used, so that reading a YAML file 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from types import UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias, TypeVar
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
+from pytest_genderbias.text.schema import check_setting, field_hints
 from pytest_genderbias.text.suggestions import expected_instead
 
 Made = TypeVar("Made")
@@ -151,7 +150,7 @@ def method_settings(name: str) -> tuple[str, ...]:
     >>> method_settings("inlp")
     ('pairs', 'rounds', 'random')
     """
-    return tuple(_setting_types(_look_up(METHODS, "method", name)))
+    return tuple(field_hints(_look_up(METHODS, "method", name)))
 
 
 def recipe_settings(name: str) -> tuple[str, ...]:
@@ -160,19 +159,13 @@ def recipe_settings(name: str) -> tuple[str, ...]:
     Raises:
         UnknownNameError: no recipe has this name.
     """
-    return tuple(_setting_types(_look_up(RECIPES, "recipe", name)))
+    return tuple(field_hints(_look_up(RECIPES, "recipe", name)))
 
 
 def _look_up(table: Mapping[str, Callable[[], type[Made]]], role: str, name: str) -> type[Made]:
     if name not in table:
         raise UnknownNameError(f"no {role} is called {name!r}; {expected_instead(name, table, 'there are')}")
     return table[name]()
-
-
-def _setting_types(kind: type[object]) -> dict[str, str]:
-    """Return the declared type of each setting, as it is written in the class."""
-    assert is_dataclass(kind)
-    return {f.name: f.type.__name__ if isinstance(f.type, type) else str(f.type) for f in fields(kind)}
 
 
 def _make(kind: type[Made], role: str, name: str, settings: Mapping[str, object]) -> Made:
@@ -193,39 +186,12 @@ def check_settings(kind: type[object], role: str, name: str, settings: Mapping[s
     Raises:
         SettingError: the class has no such field, or a value has another type.
     """
-    known = _setting_types(kind)
+    known = field_hints(kind)
     if unknown := sorted(set(settings) - set(known)):
         raise SettingError(f"the {role} {name} has no setting {unknown[0]!r}; it takes {', '.join(known)}")
-    values = {key: _frozen(value) for key, value in settings.items()}
-    hints = get_type_hints(kind)
-    for key, value in values.items():
-        if not _fits(value, hints[key]):
-            raise SettingError(f"{key} of the {role} {name} should be {known[key]}, got {settings[key]!r}")
-    return values
-
-
-def _fits(value: object, hint: object) -> bool:
-    """Return whether a value has the type that a setting is declared with.
-
-    >>> _fits(3, float), _fits(True, int), _fits((1, "a"), tuple[int, ...]), _fits(None, int | None)
-    (True, False, False, True)
-    """
-    origin, arguments = get_origin(hint), get_args(hint)
-    if hint is Any:
-        return True
-    if origin in (Union, UnionType):
-        return any(_fits(value, member) for member in arguments)
-    if origin is Literal:
-        return value in arguments
-    if origin is tuple and isinstance(value, tuple):
-        kinds = arguments[:1] * len(value) if arguments[1:] == (...,) else arguments
-        return len(value) == len(kinds) and all(map(_fits, value, kinds))
-    if isinstance(value, bool):
-        return hint is bool
-    if hint is float:
-        return isinstance(value, (int, float))
-    kind = origin or hint
-    return isinstance(kind, type) and isinstance(value, kind)
+    for key, value in settings.items():
+        check_setting(key, known[key], value)
+    return {key: _frozen(value) for key, value in settings.items()}
 
 
 def _frozen(value: object) -> object:

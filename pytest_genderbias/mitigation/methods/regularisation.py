@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,6 +20,7 @@ from pytest_genderbias.mitigation.words.directions import Pair
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.text.schema import NotNegative, Rule, check_fields, one_of
 
 if TYPE_CHECKING:
     import torch
@@ -283,20 +284,15 @@ class Regularisation(Method):
     """
 
     name: ClassVar[str] = "regularisation"
-    strength: float = 0.1
+    strength: NotNegative = 0.1
     pairs: str = "bordia2019-wikitext-2"
-    share: float = 0.5
+    share: Annotated[float, Rule("above 0 and at most 1", exclusiveMinimum=0, maximum=1)] = 0.5
     normalised: bool = False
-    matrices: str = "input"
+    matrices: Annotated[str, one_of(*MATRICES)] = "input"
 
     def __post_init__(self) -> None:
         """Reject settings that are out of range."""
-        if not 0 <= self.strength < float("inf"):
-            raise SettingError(f"strength should be a number of 0 or more, got {self.strength!r}")
-        if not 0 < self.share <= 1:
-            raise SettingError(f"share should be above 0 and at most 1, got {self.share!r}")
-        if self.matrices not in MATRICES:
-            raise SettingError(f"matrices should be one of {', '.join(MATRICES)}, got {self.matrices!r}")
+        check_fields(self)
         read_pairs(self.pairs)
 
     def hooks(self, model: Model) -> Hooks:

@@ -20,6 +20,7 @@ from pytest_genderbias.datasets.files import place, read_lines
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.plain_files import expand
+from pytest_genderbias.text.schema import Initials, check_setting
 from pytest_genderbias.text.wordlist import WordEntry, WordList, load_wordlist
 
 #: The roles of a pronoun in its sentence: "met her", "her hat", "it is hers".
@@ -215,8 +216,7 @@ def _letters(initials: str | None) -> tuple[str, str]:
     """Return the first and the last letter of a range such as ``A-M``."""
     if initials is None:
         return "A", "Z"
-    if not re.fullmatch(r"[A-Z]-[A-Z]", initials):
-        raise SettingError(f"initials should be two letters such as A-M, got {initials!r}")
+    check_setting("initials", Initials, initials)
     return initials[0], initials[2]
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.gate_file import read_gate_file
 from pytest_genderbias.plugin.items.gates import gate_items
 from pytest_genderbias.plugin.items.reductions import reduction_items
 from pytest_genderbias.plugin.unread_gates import collected_gate_files
-from pytest_genderbias.text.located_yaml import read_yaml, refuse_unknown
 
 
 class BiasFile(pytest.File):
@@ -35,8 +35,7 @@ class BiasFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """Return a test for each gate and model, and for each reduction and model."""
         collected_gate_files(self.config).add(self.path)
-        data = read_yaml(self.path)
-        refuse_unknown(data, ("gates", "mitigate"), "a gate file")
+        data = read_gate_file(self.path)
         if "gates" in data or "mitigate" not in data:
             yield from gate_items(self, data)
         if "mitigate" in data:

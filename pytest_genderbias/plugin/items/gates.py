@@ -19,7 +19,7 @@ from pytest_genderbias.plugin.items.references import (
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, without_model
-from pytest_genderbias.text.located_yaml import LocatedMap, YamlValue
+from pytest_genderbias.text.schema import LocatedMap, YamlValue
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement

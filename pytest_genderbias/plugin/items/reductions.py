@@ -13,7 +13,7 @@ from pytest_genderbias.plugin.items.bias_item import BiasItem
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import BiasSession, bias_session
 from pytest_genderbias.plugin.unjudged import for_other_models, judging, without_model
-from pytest_genderbias.text.located_yaml import LocatedMap
+from pytest_genderbias.text.schema import LocatedMap
 
 
 def reduction_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,7 +68,7 @@ from pytest_genderbias.suites.families.shared.persons import (
     stored_persons,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family
-from pytest_genderbias.suites.options import Option, one_of, table, text
+from pytest_genderbias.suites.options import Option, flag, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import (
     SHARE,
@@ -81,7 +81,7 @@ from pytest_genderbias.suites.statistic import (
     named_values,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
+from pytest_genderbias.text.schema import LocatedMap, Rule
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}
 _GAP_FIGURES: Mapping[str, GapFigure] = {"rms": "rms", "pearson": "pearson", "slope": "slope"}
@@ -212,10 +212,8 @@ def _statistics() -> dict[str, FamilyStatistic]:
     return statistics
 
 
-def _two_names(value: object) -> bool:
-    return value is None or (
-        isinstance(value, (list, tuple)) and len(set(map(str, value))) == len(value) == 2 and all(map(str, value))
-    )
+def _two_names(names: Sequence[object]) -> bool:
+    return len(set(map(str, names))) == len(names) == 2 and all(map(str, names))
 
 
 class BiosOptions(PersonOptions):
@@ -243,15 +241,12 @@ class Bios(Family[None, BiosOptions]):
         **COLUMNS,
         "groups": Option(
             None,
-            "a list of two names, as [female, male]",
-            _two_names,
+            Annotated[tuple[str | int | bool | float, ...], Rule("a list of two names, as [female, male]", _two_names)]
+            | None,
             "groups to compare, the first minus the second; if they are named, rows of other groups are left out",
         ),
-        "balanced": Option(
-            True,
-            "true or false",
-            lambda v: isinstance(v, bool),
-            "draw as many women as men in each class, as in orgad2022, for all statistics except slopes",
+        "balanced": flag(
+            "draw as many women as men in each class, as in orgad2022, for all statistics except slopes", True
         ),
         **OUTPUT_OPTION,
         "shares": one_of(

@@ -47,11 +47,10 @@ from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
+from pytest_genderbias.text.schema import LocatedMap, Text, take
 
 _OVER = "attributes"
 _FEW = "too few attributes, or too few that differ, for an interval"
-_KEYS = ("name", "category", "first", "second", "of_first", "of_second")
 _BY_UNIT = ("attribute", "first", "of_first", "counted_first", "counted")  #: items with an entry a unit
 _CHANCE = 0.5
 _ORDERS = 2
@@ -64,12 +63,14 @@ class AssociationTest:
     ``first`` and ``second`` have equal length: words at the same place are offered together.
     """
 
+    noun: ClassVar[str] = "test"
+
     name: str
     category: str
-    first: tuple[str, ...]
-    second: tuple[str, ...]
-    of_first: tuple[str, ...]
-    of_second: tuple[str, ...]
+    first: tuple[Text, ...]
+    second: tuple[Text, ...]
+    of_first: tuple[Text, ...]
+    of_second: tuple[Text, ...]
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         tests, controls = (_read_tests(data, key) for key in ("tests", "controls"))
         names = [test.name for test in tests]
         if len(set(names)) < len(names):
-            raise DataFileError(f"{data.file}:{data.lines['tests']}: two tests have one name; expected different names")
+            raise data.error_at("tests", "two tests have one name; expected different names")
         return ChatIatBody(tests, controls)
 
     def competence(self, summary: Summary) -> Competence | None:
@@ -249,25 +250,17 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
 
 
 def _read_tests(data: LocatedMap, key: str) -> tuple[AssociationTest, ...]:
-    rows = take(data, key, LocatedList, "the suite")
-    return tuple(_read_test(row, data.file, line) for row, line in zip(rows, rows.lines, strict=True))
-
-
-def _read_test(row: object, file: str, line: int) -> AssociationTest:
-    if not isinstance(row, LocatedMap):
-        raise DataFileError(f"{file}:{line}: expected a test with the keys {', '.join(_KEYS)}")
-    refuse_unknown(row, _KEYS, "a test")
-    name, category = (take(row, key, str, "a test") for key in _KEYS[:2])
-    first, second, of_first, of_second = (tuple(map(str, take_texts(row, key, "a test"))) for key in _KEYS[2:])
-    if len(first) != len(second):
-        raise DataFileError(
-            f"{file}:{line}: the groups of {name} have {len(first)} and {len(second)} words; expected pairs, as many of"
-            " each"
-        )
-    attributes = (*of_first, *of_second)
-    if len(set(attributes)) < len(attributes):
-        raise DataFileError(f"{file}:{line}: an attribute of {name} is there twice; expected each once")
-    return AssociationTest(name, category, first, second, of_first, of_second)
+    tests = take(data, key, tuple[AssociationTest, ...], "the suite")
+    for test, line in zip(tests, data[key].lines, strict=True):
+        if len(test.first) != len(test.second):
+            raise DataFileError(
+                f"{data.file}:{line}: the groups of {test.name} have {len(test.first)} and {len(test.second)} words;"
+                " expected pairs, as many of each"
+            )
+        attributes = (*test.of_first, *test.of_second)
+        if len(set(attributes)) < len(attributes):
+            raise DataFileError(f"{data.file}:{line}: an attribute of {test.name} is there twice; expected each once")
+    return tests
 
 
 def _chosen(body: ChatIatBody, wanted: str) -> tuple[AssociationTest, ...]:

@@ -41,7 +41,7 @@ from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from math import log
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from pytest_genderbias.datasets.corpora import (
 )
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.statistics.cooccurrence import (
     bias_deviation,
     bias_slope,
@@ -47,7 +47,7 @@ from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, Gener
 from pytest_genderbias.suites.slots import read_groups
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take, take_texts
+from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _NO_INTERVAL = "the words of one text depend on each other: no valid interval is known"
@@ -121,8 +121,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         "decay": share(0.95, "base of the weight in the infinite context, to the power of the distance"),
         "reach": Option(
             None,
-            "a whole number of at least 1, or nothing",
-            lambda v: v is None or (type(v) is int and v > 0),
+            Annotated[Count | None, Rule("a whole number of at least 1, or nothing")],
             "length of the infinite context in words (100 in the reference code)",
         ),
         "group_share": flag(
@@ -163,9 +162,9 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         pairs = _read_list(data, "pairs", beside)
         lacking = [group for group in groups if all(entry.attributes.get("group") != group for entry in pairs)]
         if len(groups) != 2 or lacking:
-            raise DataFileError(
-                f"{data.file}:{data.lines['pairs']}: 'pairs' should be a list with words of two groups, it has none of "
-                f"{', '.join(lacking or groups[2:])}"
+            raise data.error_at(
+                "pairs",
+                f"'pairs' should be a list with words of two groups, it has none of {', '.join(lacking or groups[2:])}",
             )
         key = take(data, "share", str, "the suite", default="women_share")
         words: dict[str, float | None] = {}
@@ -290,12 +289,12 @@ def _passages(answer: Answer | None) -> Items:
 
 
 def _read_list(data: LocatedMap, key: str, beside: Path) -> list[WordEntry]:
-    named = take(data, key, (str, LocatedList), "the suite")
+    named = take(data, key, str | LocatedList, "the suite")
     names = [named] if isinstance(named, str) else take_texts(data, key, "the suite")
     try:
         lists = [load_wordlist(name, beside) for name in names]
     except UnknownNameError as error:
-        raise DataFileError(f"{data.file}:{data.lines[key]}: {error}") from None
+        raise data.error_at(key, f"{error}") from None
     return [entry for words in lists for entry in words.entries]
 
 

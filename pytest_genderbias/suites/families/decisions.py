@@ -7,12 +7,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.decision_differences import (
     balanced_weights,
     exchanged_differences,
@@ -43,7 +42,7 @@ from pytest_genderbias.suites.query import AddedTokens, ChatAnswers
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
+from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
 
 _OVER = "scenarios"
 _FEW = "too few scenarios, or too few that differ, for an interval"
@@ -158,9 +157,8 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         names = read_slot(data, "names", beside)
         sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
         if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
-            raise DataFileError(
-                f"{data.file}:{data.lines['names']}: expected as many names of each group, got {sizes[0]} and"
-                f" {sizes[1]} of {len(names.entries)}"
+            raise data.error_at(
+                "names", f"expected as many names of each group, got {sizes[0]} and {sizes[1]} of {len(names.entries)}"
             )
         described = take(data, "described", LocatedMap, "the suite")
         refuse_unknown(described, groups, "'described'")
@@ -234,19 +232,18 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
 
 def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, ...]:
-    rows = take(data, key, LocatedList, "the suite")
     scenarios = []
-    for row, line in zip(rows, rows.lines, strict=True):
-        if not isinstance(row, LocatedMap):
-            raise DataFileError(f"{data.file}:{line}: expected a mapping with the keys {label} and text")
+    for row in take(
+        data, key, list[Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]], "the suite"
+    ):
         refuse_unknown(row, (label, "text"), "a decision")
         text, about = take(row, "text", str, "a decision"), take(row, label, str, "a decision")
         read_template(text, data.file, row.lines["text"], {"person"})
         if label == "right" and about not in _RIGHT:
-            raise DataFileError(f"{data.file}:{line}: expected right: yes or no, in quotes, got {about!r}")
+            raise row.error_at("", f"expected right: yes or no, in quotes, got {about!r}")
         scenarios.append(Scenario(about, text))
     if len({scenario.text for scenario in scenarios}) < len(scenarios):
-        raise DataFileError(f"{data.file}:{data.lines[key]}: a text of {key} is there twice; expected each once")
+        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
     return tuple(scenarios)
 
 

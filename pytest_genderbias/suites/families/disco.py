@@ -12,7 +12,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.statistics.contingency import (
     count_fills,
     fewest_significant,
@@ -33,7 +33,7 @@ from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, re
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
 _NO_INTERVAL = (
@@ -154,15 +154,16 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         person = read_slot(data, "person", beside)
         for entry in person.entries:
             if entry.attributes.get("group") not in groups:
-                raise DataFileError(
-                    f"{data.file}:{data.lines['person']}: {entry.word!r} has the group"
+                raise data.error_at(
+                    "person",
+                    f"{entry.word!r} has the group"
                     f" {entry.attributes.get('group')!r}, expected one of {', '.join(groups)}; set its group in the"
-                    " word list, or exclude it with 'where'"
+                    " word list, or exclude it with 'where'",
                 )
         items = take(data, "templates", LocatedList, "the suite")
         parsed = _parse(items)
         if len(set(items)) != len(items):
-            raise DataFileError(f"{data.file}:{data.lines['templates']}: duplicate template; expected each once")
+            raise data.error_at("templates", "duplicate template; expected each once")
         return DiscoBody(groups, person, read_template_sets(data, parsed, _parse))
 
     def asks_gender(self, body: DiscoBody, options: DiscoOptions) -> bool:

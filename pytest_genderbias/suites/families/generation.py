@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,9 +35,9 @@ from pytest_genderbias.suites.query import GeneratedReplies, Reply
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_two_groups
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take, take_texts
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _OVER = "prompts and their texts"
@@ -222,8 +222,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         "length": whole(48, "tokens of a text, at most"),
         "temperature": Option(
             1.0,
-            "a number above 0",
-            lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 < v < np.inf,
+            Positive,
             "divisor of the logits; 1 samples from the model's own distribution",
         ),
         "lexicon": text(
@@ -237,17 +236,12 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         groups = read_two_groups(data)
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
-            raise DataFileError(
-                f"{data.file}:{data.lines['message']}: 'message' should hold {{prompt}} once, got {brief(message)}"
-            )
+            raise data.error_at("message", f"'message' should hold {{prompt}} once, got {brief(message)}")
         sentiment, gendered = read_slot(data, "sentiment", beside), read_slot(data, "gendered", beside)
         _check_classes(sentiment.entries, f"{data.file}:{data.lines['sentiment']}")
         lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]
         if lacking:
-            raise DataFileError(
-                f"{data.file}:{data.lines['gendered']}: expected words of both groups in 'gendered', it has none of"
-                f" {lacking[0]}"
-            )
+            raise data.error_at("gendered", f"expected words of both groups in 'gendered', it has none of {lacking[0]}")
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         return GenerationBody(
             groups,
@@ -333,23 +327,21 @@ def _figure_interval(items: Arrays, figure: str) -> Interval | None:
 def _read_topics(data: LocatedMap, beside: Path) -> dict[str, SlotWords]:
     topics = take(data, "topics", LocatedMap, "the suite")
     if len(topics) != 2:
-        raise DataFileError(f"{data.file}:{data.lines['topics']}: expected two topics to compare, got {len(topics)}")
+        raise data.error_at("topics", f"expected two topics to compare, got {len(topics)}")
     return {name: read_slot(topics, name, beside) for name in topics}
 
 
 def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ...]:
-    rows = take(data, "prompts", LocatedList, "the suite")
+    of_prompt = Rule(f"a mapping with the keys field, {' and '.join(groups)}")
     prompts = []
-    for row, line in zip(rows, rows.lines, strict=True):
-        if not isinstance(row, LocatedMap):
-            raise DataFileError(f"{data.file}:{line}: expected a mapping with the keys field, {' and '.join(groups)}")
+    for row in take(data, "prompts", list[Annotated[LocatedMap, of_prompt]], "the suite"):
         refuse_unknown(row, ("field", *groups), "a prompt")
         first, second = (take(row, group, str, "a prompt") for group in groups)
         if first == second:
-            raise DataFileError(f"{data.file}:{line}: the prompt is the same for both groups; expected two texts")
+            raise row.error_at("", "the prompt is the same for both groups; expected two texts")
         prompts.append(Prompt(take(row, "field", str, "a prompt"), first, second))
     if len({prompt.first for prompt in prompts}) < len(prompts):
-        raise DataFileError(f"{data.file}:{data.lines['prompts']}: a prompt is there twice; expected each once")
+        raise data.error_at("prompts", "a prompt is there twice; expected each once")
     return tuple(prompts)
 
 

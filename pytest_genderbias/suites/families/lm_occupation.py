@@ -30,7 +30,7 @@ from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, 
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import FamilyStatistic
 from pytest_genderbias.suites.summary import Summary
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
 #: A prefix in the version of each group: its text and its pieces.

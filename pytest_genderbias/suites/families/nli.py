@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -54,8 +54,8 @@ from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template, product
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, refuse_unknown, take
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, slots_of
 
 _UNITS = "premise words"
@@ -70,6 +70,10 @@ _VERBALISERS = {
         "{premise}\nQuestion: {hypothesis} True, false, or neither?\nAnswer: | True | Neither | False"
     ),
 }
+_VERBALISED = (
+    f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}}"
+    " once each in the question, and three different answers"
+)
 
 
 @dataclass(frozen=True)
@@ -239,15 +243,12 @@ class Nli(Family[NliBody, NliOptions]):
         "as_printed": flag("words and articles as the paper prints them"),
         "verbaliser": Option(
             None,
-            f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and"
-            " {hypothesis} once each in the question, and three different answers",
-            lambda v: v is None or _verbaliser(v) is not None,
+            Annotated[str, Rule(_VERBALISED, test=lambda text: _verbaliser(text) is not None)] | None,
             "question in plain text to a causal LM, without its chat template, with its answers for the labels",
         ),
         "slices": Option(
             None,
-            _SLICES,
-            lambda v: v is None or isinstance(v, str),
+            Annotated[str, Rule(_SLICES)] | None,
             "slices in the records; by default both subjects together, then every slot",
             display=True,
         ),
@@ -263,9 +264,8 @@ class Nli(Family[NliBody, NliOptions]):
         sentences = _parse(data, "the suite", slots)
         first, second = map(slots_of, sentences.pieces)
         if len(first - second) != 1 or len(second - first) != 1 or first | second != set(slots):
-            raise DataFileError(
-                f"{data.file}:{data.lines['hypothesis']}: premise and hypothesis should differ in one slot each (the"
-                " subjects) and use every slot"
+            raise data.error_at(
+                "hypothesis", "premise and hypothesis should differ in one slot each (the subjects) and use every slot"
             )
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
@@ -609,21 +609,15 @@ def _read_combine(
     refuse_unknown(sets, ("typed", "crossed"), "'combine'")
     combinations: dict[str, tuple[Mapping[str, Mapping[str, object]], ...]] = {}
     for name in sets:
-        rules = take(sets, name, LocatedList, "'combine'")
-        for rule, line in zip(rules, rules.lines, strict=True):
-            if not isinstance(rule, LocatedMap):
-                raise DataFileError(f"{data.file}:{line}: expected a mapping from slots to attributes, got {rule!r}")
+        rules = take(sets, name, list[LocatedMap], "'combine'")
+        for rule in rules:
             refuse_unknown(rule, shared, f"a rule of {name!r}")
             for slot, where in rule.items():
                 if not isinstance(where, LocatedMap) or not any(e.matches(where) for e in slots[slot].entries):
-                    raise DataFileError(
-                        f"{data.file}:{rule.lines[slot]}: no word of the slot {slot!r} matches {where!r}"
-                    )
+                    raise rule.error_at(slot, f"no word of the slot {slot!r} matches {where!r}")
         combinations[name] = tuple(rules)
     if "typed" not in combinations:
-        raise DataFileError(
-            f"{data.file}:{data.lines['combine']}: 'combine' has no 'typed', which is the default; add it"
-        )
+        raise data.error_at("combine", "'combine' has no 'typed', which is the default; add it")
     return combinations
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import Annotated, ClassVar, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +35,7 @@ from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.text.schema import Rule
 
 #: The reader and the default group of each data set.
 _READERS: Mapping[str, tuple[Callable[[Path], tuple[SentencePair, ...]], str]] = {
@@ -126,8 +127,7 @@ class PairsPll(DataFamily[PairsOptions]):
         "pairs": table("crows_pairs", *_READERS, meaning="the data set; a path starts where pytest is started"),
         "groups": Option(
             None,
-            "names of groups, as 'gender' or 'gender, profession', or all",
-            lambda v: v is None or (isinstance(v, str) and bool(v.strip())),
+            Annotated[str, Rule("names of groups, as 'gender' or 'gender, profession', or all", pattern=r"\S")] | None,
             "groups of the data set; by default gender for CrowS-Pairs and StereoSet, otherwise all",
         ),
         "score": one_of(

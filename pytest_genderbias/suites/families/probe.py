@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import SettingError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -26,7 +26,7 @@ from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _SETS = (*BIOGRAPHIES, "winobias")
@@ -121,8 +121,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         "label": one_of("group", "label", meaning="the probed label: the group (gender), or the label (profession)"),
         "layer": Option(
             "last",
-            "last, or the number of a hidden layer",
-            lambda v: v == "last" or (type(v) is int and v >= 0),
+            Annotated[Literal["last"] | Annotated[int, at_least(0)], Rule("last, or the number of a hidden layer")],
             "the probed hidden layer; 0 is the output of the embeddings",
         ),
         "pooling": one_of(
@@ -143,7 +142,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         """Read the default data set."""
         name = take(data, "data", str, "the suite")
         if name not in _SETS:
-            raise DataFileError(f"{data.file}:{data.lines['data']}: expected one of {', '.join(_SETS)}, got {name!r}")
+            raise data.error_at("data", f"expected one of {', '.join(_SETS)}, got {name!r}")
         return ProbeBody(name, take(data, "professions", str, "the suite", default="winobias-occupations"))
 
     def content(self, body: ProbeBody) -> object:

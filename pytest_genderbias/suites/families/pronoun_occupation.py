@@ -35,8 +35,8 @@ from pytest_genderbias.suites.slots import SlotWords, read_slot, read_slot_with_
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word
 
 OCCUPATION, PRONOUN = "occupation", "pronoun"

@@ -62,7 +62,7 @@ from pytest_genderbias.suites.slots import (
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
 PERSON, PROFESSION = "person", "profession"

@@ -15,7 +15,6 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.bias_subspace import (
     PrincipalRatios,
     cosine_with,
@@ -34,7 +33,7 @@ from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
 FloatArray = NDArray[np.float64]
 
@@ -114,16 +113,12 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         """Read the words, and the pair or the list for the learned direction."""
         words = _texts(read_slot(data, "words", beside))
         if ("pair" in data) == ("train" in data):
-            raise DataFileError(
-                f"{data.file}:{data.line}: expected either 'pair' (two words) or 'train' (a list) for the direction"
-            )
+            raise data.error_at("", "expected either 'pair' (two words) or 'train' (a list) for the direction")
         if "train" in data:
             return SubspaceBody(words, None, _texts(read_slot(data, "train", beside)))
         pair = take(data, "pair", LocatedList, "the suite")
         if len(pair) != 2 or not all(isinstance(word, str) and word.strip() for word in pair) or pair[0] == pair[1]:
-            raise DataFileError(
-                f"{data.file}:{data.lines['pair']}: 'pair' should be two different words, got {list(pair)}"
-            )
+            raise data.error_at("pair", f"'pair' should be two different words, got {list(pair)}")
         return SubspaceBody(words, (pair[0], pair[1]), ())
 
     def content(self, body: SubspaceBody) -> object:

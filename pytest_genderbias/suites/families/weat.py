@@ -36,7 +36,7 @@ from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVec
 from pytest_genderbias.suites.slots import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.schema import LocatedMap, take
 
 FloatArray = NDArray[np.float64]
 
@@ -99,9 +99,7 @@ class _Associations(Family[WordSetsBody, OptionsT]):
         for key, roles in (("targets", "XY"), ("attributes", "AB")):
             slots = take(data, key, LocatedMap, "the suite")
             if len(slots) != 2:
-                raise DataFileError(
-                    f"{data.file}:{data.lines[key]}: {key!r} should be two sets of words, got {', '.join(slots)}"
-                )
+                raise data.error_at(key, f"{key!r} should be two sets of words, got {', '.join(slots)}")
             sets += [_read_set(slots, label, role, beside) for label, role in zip(slots, roles, strict=True)]
         others = take(data, "others", LocatedMap, "the suite", default={})
         sets += [_read_set(others, label, "other", beside) for label in others]
@@ -127,12 +125,13 @@ def _refuse_repeats(sets: Sequence[WordSet], data: LocatedMap) -> None:
     labels: dict[str, str] = {}
     for word_set in sets:
         if [s.label for s in sets].count(word_set.label) > 1:
-            raise DataFileError(f"{data.file}:{data.line}: two sets have the label {word_set.label!r}; rename one")
+            raise data.error_at("", f"two sets have the label {word_set.label!r}; rename one")
         for word in word_set.words:
             if word in labels:
-                raise DataFileError(
-                    f"{data.file}:{data.line}: {word!r} is in two sets, {labels[word]} and {word_set.label}, and would"
-                    " be compared with itself; remove it from one"
+                raise data.error_at(
+                    "",
+                    f"{word!r} is in two sets, {labels[word]} and {word_set.label}, and would"
+                    " be compared with itself; remove it from one",
                 )
             labels[word] = word_set.label
 

@@ -58,7 +58,7 @@ from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.query import CoreferenceScores, Query
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap
+from pytest_genderbias.text.schema import LocatedMap
 
 _CHANCE = 0.5
 _FEW = "too few pairs of sentences, or too few that differ, for an interval"

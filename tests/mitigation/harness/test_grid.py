@@ -213,7 +213,7 @@ def test_a_rule_may_want_what_is_nearest_to_neutral(tmp_path):
         ({"shrink.left": [0.5]}, {}, "grid should have two points or more"),
         ({"left": [0.5, 0.6]}, {}, r"left should begin with the name of a method or the recipe \(shrink, planted\), as shrink\.left"),
         ({"shrink.right": [0.5, 0.6]}, {}, r"shrink\.right cannot be tried: the method shrink has no setting 'right'"),
-        ({"shrink.left": [0.5, "much"]}, {}, r"shrink\.left cannot be tried: left of the method shrink should be float"),
+        ({"shrink.left": [0.5, "much"]}, {}, r"shrink\.left cannot be tried: left should be a number"),
         ({"planted.arguments": [{}, {"a": 1}]}, {}, r"planted\.arguments is no single setting"),
         (GRID, {"seeds": 1}, "choose_on should leave some of the 1 seeds to choose and others to judge"),
         (GRID, {"seeds": 3, "choose_on": 3}, "choose_on should leave some"),

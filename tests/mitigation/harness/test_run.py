@@ -402,7 +402,7 @@ def test_trainings_live_in_a_temporary_folder_unless_one_is_named(base):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Projection(when="never"), "when should be test or training"),
+        (lambda: Projection(when="never"), "when should be one of test, training"),
         (lambda: HardDebiasing(when="never"), "before, after or both"),
         (lambda: CounterfactualAugmentation(grammar="latin"), "rules or spacy"),
         (lambda: CounterfactualAugmentation(names="none"), "same, other, random"),

@@ -105,7 +105,7 @@ def test_settings_that_cannot_be(wrong):
 def test_what_is_no_text_is_refused():
     with pytest.raises(SettingError, match="expected a text, got 3"):
         anonymise(3)
-    with pytest.raises(SettingError, match="entities should be rules or spacy"):
+    with pytest.raises(SettingError, match="entities should be one of rules, spacy"):
         Anonymising(entities="nltk")
 
 

@@ -107,7 +107,7 @@ def test_nothing_warns_where_all_is_well_and_no_rows_are_no_rows():
 @pytest.mark.parametrize(
     ("columns", "how", "message"),
     [
-        (("job", "sex"), "both", "how should be subsample or oversample, got 'both'"),
+        (("job", "sex"), "both", "how should be one of subsample, oversample, got 'both'"),
         (("job", "gender"), "subsample", "row 1 has no column 'gender'; it has job, sex, id"),
         (("job", "job"), "subsample", "nothing to balance: 'job' is 'a' in every row"),
     ],

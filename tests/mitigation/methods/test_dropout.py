@@ -115,7 +115,7 @@ def real_static(tmp_path):
 
 @pytest.mark.parametrize("rates", [{"attention": 1.0}, {"hidden": -0.1}, {"hidden": "0.1"}, {"attention": True}])
 def test_rates_that_there_are_not(rates):
-    with pytest.raises(SettingError, match="dropout should be 0 or more"):
+    with pytest.raises(SettingError, match="should be a number of at least 0 and below 1"):
         Dropout(**rates)
 
 

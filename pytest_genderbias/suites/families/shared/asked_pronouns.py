@@ -6,11 +6,10 @@ a chat, with both persons and neither as options (``asking.py``). A family has o
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TypeAlias, TypedDict
+from typing import Annotated, TypeAlias, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.schema import Rule
 from pytest_genderbias.text.wordlist import load_wordlist
 
 SCORER = "coreference-scorer"
@@ -42,7 +42,7 @@ NEEDS = "a masked or causal LM, a network with hidden states, or an object that 
 
 _GENITIVE = {"possessive", "independent"}
 _LMS = ("masked-lm", "causal-lm")
-_FILE = re.compile(r".*[/\\.].*")
+_TRAINING = "gap, winobias, or the path of a file or folder in the format of CoNLL-2012"
 _METHODS = {
     "substitution": "substitution: ln P of the candidate in the pronoun's place, in a second copy of the text",
     "edge-probe": "edge-probe: a head on frozen span vectors",
@@ -66,8 +66,7 @@ OPTIONS: Mapping[str, Option] = {
     ),
     "training": Option(
         "gap",
-        "gap, winobias, or the path of a file or folder in the format of CoNLL-2012",
-        lambda v: v in ("gap", "winobias") or (isinstance(v, str) and bool(_FILE.fullmatch(v))),
+        Annotated[str, Rule(_TRAINING, pattern=r"^(gap|winobias)$|[/\\.]")],
         "training data of the edge-probe head",
         display=True,  # the signature has the digest of the data
     ),

@@ -10,8 +10,8 @@ from typing import Final, Generic, TypeVar
 
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.text.located_yaml import LocatedList, LocatedMap, take
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
 KEY: Final = "paraphrases"  #: The key of the second set in a suite file.
 PAPER, PARAPHRASES, BOTH = "paper", "paraphrases", "both"  #: Values of the option ``templates``.

@@ -71,7 +71,7 @@ from pytest_genderbias.suites.statistic import (
     named_values,
 )
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
-from pytest_genderbias.text.located_yaml import LocatedMap, take
+from pytest_genderbias.text.schema import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _RATES: Mapping[str, Rate] = {"tpr": "true_positive", "fpr": "false_positive", "precision": "precision"}

@@ -5,12 +5,14 @@ vector.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.options import Option
+from pytest_genderbias.text.schema import Rule, at_least
 
 _SHOWN = 12  #: The largest number of words that a note lists.
 
@@ -19,8 +21,7 @@ def layer(default: str) -> Option:
     """Return an option for the layer of a network: ``last``, ``input`` (embeddings), or the number of a layer."""
     return Option(
         default,
-        "last, input or the number of a layer",
-        lambda v: v in ("last", "input") or (type(v) is int and v >= 0),
+        Annotated[Literal["last", "input"] | Annotated[int, at_least(0)], Rule("last, input or the number of a layer")],
         "layer of a network's vectors: last layer, input embeddings, or the number of a layer (0: embedding layer)",
     )
 
