@@ -1,5 +1,7 @@
-"""The rooms of the package and the walls between them: imports run in one direction, from the data to the plugin, and
-never in a circle.
+"""The rooms of the package and the walls between them.
+
+Imports run in one direction, from the data to the plugin, and never in a circle. A room holds one or more folders
+(``ROOMS``); ``folder_of`` and ``room_of`` tell them apart.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from pytest_genderbias.plugin.doors import DOORS, door
 from pytest_genderbias.plugin.executors import EXECUTORS
 
 PACKAGE = Path(pytest_genderbias.__file__).parent
+#: Folders and single modules of the package. Each imports only those above it, and of these only what its room may.
 ROAD = [
     "escaping",
     "errors",
@@ -153,7 +156,7 @@ def in_table(path: Path) -> frozenset[str]:
     """Return the modules of other rooms that a file reaches through its table."""
     rooms = TABLES.get(short(path), set())
     named = named_by_calls(tree_of(path), module_of(path))
-    return frozenset(name for name in named if name.startswith(OWN) and wall_of(name) in rooms)
+    return frozenset(name for name in named if name.startswith(OWN) and room_of(name) in rooms)
 
 
 def imports_at_load(path: Path) -> set[str]:
@@ -166,11 +169,12 @@ def first_names(modules: Iterable[str]) -> set[str]:
     return {name.partition(".")[0] for name in modules}
 
 
-def room_of(path: Path) -> str:
+def folder_of(path: Path) -> str:
+    """Return the folder or module of :data:`ROAD` that a file belongs to."""
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
 
 
-def wall_of(module: str) -> str:
+def room_of(module: str) -> str:
     """Return the room of a module of the package, ``core`` for one that holds data."""
     return "core" if module in RECORD else ROOM_OF.get(module.split(".")[1], "core")
 
@@ -216,7 +220,7 @@ def test_imports_run_along_the_road() -> None:
         for name in sorted(imports(path))
         if name.startswith("pytest_genderbias.")
         and name.split(".")[1] not in DATA
-        and ROAD.index(name.split(".")[1]) > ROAD.index(room_of(path))
+        and ROAD.index(name.split(".")[1]) > ROAD.index(folder_of(path))
     ]
     assert not offences, "imports against the road:\n" + "\n".join(offences)
 
@@ -227,14 +231,14 @@ def test_walls() -> None:
         f"{short(path)} imports {name}"
         for path in FILES
         for name in sorted(imports(path))
-        if name.startswith(OWN) and wall_of(name) not in {wall_of(module_of(path)), *OPEN[wall_of(module_of(path))]}
+        if name.startswith(OWN) and room_of(name) not in {room_of(module_of(path)), *OPEN[room_of(module_of(path))]}
     ]
     assert not offences, "imports through a wall:\n" + "\n".join(offences)
 
 
 def test_tables_name_modules_of_their_rooms() -> None:
     for file, rooms in TABLES.items():
-        assert {wall_of(name) for name in in_table(PACKAGE / file)} == rooms, file
+        assert {room_of(name) for name in in_table(PACKAGE / file)} == rooms, file
 
 
 def test_tables_name_what_is_there() -> None:
@@ -254,12 +258,12 @@ def test_no_file_imports_the_facade() -> None:
     assert not offences, f"import from the module that defines the name, not from the package: {', '.join(offences)}"
 
 
-def test_no_circle_between_rooms() -> None:
+def test_no_circle_between_folders() -> None:
     graph: dict[str, set[str]] = {}
     for path in FILES:
-        rooms = {name.split(".")[1] for name in imports(path) if name.startswith("pytest_genderbias.")}
-        graph.setdefault(room_of(path), set()).update(rooms - {room_of(path)})
-    assert not circles(graph), "rooms that import each other: " + "; ".join(map(", ".join, circles(graph)))
+        folders = {name.split(".")[1] for name in imports(path) if name.startswith("pytest_genderbias.")}
+        graph.setdefault(folder_of(path), set()).update(folders - {folder_of(path)})
+    assert not circles(graph), "folders that import each other: " + "; ".join(map(", ".join, circles(graph)))
 
 
 def test_no_circle_between_modules() -> None:
@@ -268,17 +272,19 @@ def test_no_circle_between_modules() -> None:
 
 
 def test_only_the_plugin_and_the_command_line_import_pytest() -> None:
-    rooms = ("plugin", "command_line")
-    offences = [short(path) for path in FILES if room_of(path) not in rooms and "pytest" in first_names(imports(path))]
-    assert not offences, f"files outside of these rooms that import pytest: {', '.join(offences)}"
+    folders = ("plugin", "command_line")
+    offences = [
+        short(path) for path in FILES if folder_of(path) not in folders and "pytest" in first_names(imports(path))
+    ]
+    assert not offences, f"files outside of these folders that import pytest: {', '.join(offences)}"
 
 
-def test_rooms_without_models_import_neither_torch_nor_transformers() -> None:
-    rooms = ("text", "datasets", "statistics", "suites", "gates", "reports")
+def test_folders_without_models_import_neither_torch_nor_transformers() -> None:
+    folders = ("text", "datasets", "statistics", "suites", "gates", "reports")
     offences = [
         short(path)
         for path in FILES
-        if room_of(path) in rooms and first_names(imports(path)) & {"torch", "transformers"}
+        if folder_of(path) in folders and first_names(imports(path)) & {"torch", "transformers"}
     ]
     assert not offences, f"files that import torch or transformers: {', '.join(offences)}"
 
@@ -304,7 +310,7 @@ def test_heavy_packages_are_imported_inside_functions() -> None:
 
 
 def test_every_file_is_checked() -> None:
-    assert {room_of(path) for path in FILES} == set(ROAD)
+    assert {folder_of(path) for path in FILES} == set(ROAD)
     assert len(FILES) > 150
 
 

@@ -1,5 +1,6 @@
 """The command ``genderbias``, and ``python -m pytest_genderbias``.
 
-In come arguments, out go what a command prints and its exit status. Measuring commands call pytest with the flags of
-the plugin; the others call what the plugin calls. No other room imports this one.
+In: arguments. Out: what a command prints, and its exit status. Measuring commands call pytest with the flags of the
+plugin; the others call what the plugin calls, or a command of another room (``main``). Only ``__main__`` imports this
+package.
 """

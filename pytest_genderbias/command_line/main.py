@@ -12,7 +12,7 @@ from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.doors import reach
 
-#: Commands by the module of this room that carries them out: ``carry_out(typed)`` returns the exit status.
+#: Commands and the module of this package that carries them out: ``carry_out(typed)`` returns the exit status.
 _MODULES: Mapping[str, str] = {
     "measure": "runs",
     "compare": "runs",
@@ -42,8 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     Returns:
         The exit status: that of pytest for what runs pytest; otherwise 0, 1 if something that was checked is wrong, 4
-            if the command
-        cannot be carried out, and 130 if it was interrupted.
+        if the command cannot be carried out, and 130 if it was interrupted.
     """
     typed = Typed.of(make_parser(), sys.argv[1:] if arguments is None else arguments)
     try:

@@ -35,6 +35,8 @@ Names: TypeAlias = tuple[str | int | float, ...]
 class GateEntry:
     """A statistic of a suite, and what a model has to keep: a limit, a baseline, another model, or several of them.
 
+    The JSON Schema shows these lines to users.
+
     Attributes:
         suite: name of a packaged suite, or the path of a suite file, relative to this file
         statistic: a statistic of the suite; its main one by default

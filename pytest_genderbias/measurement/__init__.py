@@ -4,6 +4,6 @@ out.
 ``measure.py`` is the way in from Python for one measurement, ``runner.py`` for many: it keeps one model in memory and
 makes each measurement once. ``run_models.py`` holds that model, and reports a refused one in full once. ``plan.py``
 resolves options and asks the suite's questions before weights are loaded, ``carry_out.py`` scores and summarises,
-``restarts.py`` combines measurements of several trainings. A measurement is plain data (``plain_data.py``). Gates,
-mitigations, reports and the plugin may import this package; it imports none of them, and never pytest.
+``restarts.py`` combines measurements of several trainings. A measurement is plain data (``plain_data.py``). It
+knows no gates, and never imports pytest.
 """

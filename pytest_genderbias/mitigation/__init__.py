@@ -1,7 +1,7 @@
 """Mitigations and their tests: methods, the harness that runs and judges them, and the word lists that methods use.
 
-The room takes models, methods and recipes. ``mitigate`` returns a :class:`MitigationRun` with the models of each side,
-and ``judge_reduction`` and ``assert_reduced`` judge it. The plugin and users call this room; it does not import pytest.
+In: models, methods and recipes. ``mitigate`` returns a :class:`MitigationRun` with the models of each side,
+and ``judge_reduction`` and ``assert_reduced`` judge it. The package does not import pytest.
 Names are imported on first use, so importing the package loads nothing heavy.
 """
 

@@ -12,6 +12,7 @@ from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, CORE
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
 
+#: Roles by the kind of the spec; those of predictions by what the file looks like.
 _ROLES = {
     "vectors": Role(VECTORS, "a file of word vectors"),
     "text": Role(TEXT, "a text"),

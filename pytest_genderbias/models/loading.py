@@ -28,7 +28,7 @@ from pytest_genderbias.text.printable import brief
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-#: The module of each kind of model that this room knows; the others are ``ENGINES``.
+#: The module of each kind of model (``ModelSpec.kind``) of the core. Those of the room ``engines`` are in ``ENGINES``.
 KINDS: Mapping[str, str] = {
     **dict.fromkeys(("directory", "hub", "gguf"), "models.checkpoints"),
     "object": "models.objects",

@@ -55,10 +55,10 @@ _URL = re.compile(r"https?://.*", re.IGNORECASE)
 
 
 class Engine(NamedTuple):
-    """A kind of model that another room knows.
+    """A kind of model that the room ``engines`` knows.
 
-    ``module``: it has ``inspect(spec, settings)`` and ``load(source, settings)``. ``prefix``: a pattern of what its
-    specs begin with, which the module reads itself, by ``parse(name, spec)``. ``ending``: of its files.
+    ``module``: has ``inspect(spec, settings)`` and ``load(source, settings)``. ``prefix``: pattern of the beginning of
+    its specs, which ``parse(name, spec)`` of the module reads. ``ending``: ending of its files.
     """
 
     module: str
@@ -66,7 +66,8 @@ class Engine(NamedTuple):
     ending: str = ""
 
 
-#: Kinds of models by the name that a spec has for its own. A module is imported for the first model of its kind.
+#: Engines by ``ModelSpec.kind``. A module is imported for the first model of its kind. Where a path follows the
+#: prefix, :func:`portable_spec` has to shorten it.
 ENGINES: Mapping[str, Engine] = {
     "adapter": Engine("engines.peft_adapters", prefix=ADAPTER_PREFIX),
     "onnx": Engine("engines.exported", ending=".onnx"),
@@ -151,8 +152,10 @@ def _named(spec: ModelSpec) -> ModelSpec:
 
 
 def portable_spec(spec: str) -> str:
-    """Return a spec as files of a project hold it: of an absolute path, which says nothing elsewhere, only the last
-    part.
+    """Return a spec as files of a project hold it: with the last part only of an absolute path, which says nothing on
+    another machine.
+
+    Each prefix that a path follows is known here.
 
     >>> portable_spec("/home/me/runs/bert"), portable_spec("text:/data/a.txt"), portable_spec("runs/bert"), portable_spec("C:\\\\a\\\\b")
     ('bert', 'text:a.txt', 'runs/bert', 'b')
@@ -180,8 +183,9 @@ def portable_spec(spec: str) -> str:
 class ModelSpec:
     """A model's name (for tables and baselines), and where it comes from.
 
-    ``kind`` is ``directory``, ``hub``, ``gguf``, ``object``, ``vectors``, ``predictions``, ``text``, or a name of
-    :data:`ENGINES`; ``target`` is the path (of a folder with an exported graph: of
+    ``kind`` says how it is loaded, not what it can be asked (:class:`~pytest_genderbias.models.roles.Role`):
+    ``directory``, ``hub``, ``gguf``, ``object``, ``vectors``, ``predictions``, ``text``, or a name of :data:`ENGINES`.
+    ``target`` is the path (of a folder with an exported graph: of
     the graph), the hub id, ``module:callable``, or ``URL#MODEL``. ``base``: what an adapter changes, where the spec
     says so; ``None`` for other kinds, and where the adapter's own file names it. ``head``: one of ``HEADS``, if the
     spec names it. ``revision``: branch, tag or commit of a hub id, as in ``org/model@v1.0``; ``None`` for its main

@@ -2,7 +2,7 @@
 
 Input: flags, ini keys, gate files, and tests in Python that use the fixtures. Output: tests, their outcomes, baselines
 and the report. The plugin collects, skips, fails and prints; measuring and judging is done by the other rooms, which do
-not know pytest. No other room imports this one. Loading it imports no torch, transformers, scipy or numpy.
+not know pytest. No other room imports the plugin. Loading it imports no torch, transformers, scipy or numpy.
 
 This module is loaded in every project where the package is installed. It declares flags, the marker and the fixtures,
 and puts the plugin to work (``work``) at the first sign that a run uses it (``signs``).

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
             """End the workers."""
 
 
-#: The class of each executor, and what checks an address, by its name in ``bias_executor``, which is that of its
-#: package and extra, too.
+#: By the value of ``bias_executor``, which names the package and the extra, too: the class of the executor, called with
+#: ``(address, workers, threads, share=...)`` and closed by ``close()``, and the function that checks an address.
 EXECUTORS: Mapping[str, tuple[str, str]] = {
     "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
 }

@@ -1,6 +1,6 @@
 """The files that are made from a run: at its end where a flag says so, or by ``genderbias report`` from its JSON file.
 
-To add a file, add a function ``write(report, path)`` to the room ``reports``, and an entry of ``OUTPUTS`` here.
+To add a file, add a function ``write(report, path)`` to ``reports``, and an entry of ``OUTPUTS`` here.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ class Output:
 
     Attributes:
         kind: its name, as in ``genderbias report run.json --to KIND=PATH``.
-        writer: module of the room ``reports`` and function; it takes a report and a path. Its module is imported when
+        writer: module in ``reports`` and function; it takes a report and a path. Its module is imported when
             it writes.
         parse: checks the path.
         names: endings of files, or names of folders, that stand for it; none for what only KIND=PATH names.
         flagged: whether a run writes it where ``--bias-KIND`` says.
         package: what the writer imports and does not come with the plugin; the extra of the same name installs it.
             Empty for none.
-        check: module of the room ``reports`` and function that takes the path before anything is read, and raises an
+        check: module in ``reports`` and function that takes the path before anything is read, and raises an
             error if nothing can be written there; empty for none.
         again: whether it says how the run ended, and can be written again where another file then fails the run.
     """
@@ -77,7 +77,7 @@ class Output:
         reach(f"reports.{self.writer}")(report, path)
 
 
-#: In the order in which they are written. The last two say how the run ended, and are written once.
+#: In the order in which they are written. A run writes those with a flag; the others are made by ``--to``.
 OUTPUTS = (
     Output("json", "run_report:write_json", parse.file, flagged=True, again=True),
     Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),

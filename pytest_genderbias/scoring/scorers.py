@@ -35,7 +35,11 @@ from pytest_genderbias.suites.query import (
 
 
 class _Way(NamedTuple):
-    """A scorer, and the ability that it needs of the backend; of the model, one of the ``traits`` of its role."""
+    """A scorer and what it needs.
+
+    ``ability``: of the backend. ``scorer``: module and class. ``trait``: ``kind`` or ``scores`` of the model's role;
+    empty if any role will do.
+    """
 
     ability: str
     scorer: str

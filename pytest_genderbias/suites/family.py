@@ -29,7 +29,7 @@ class Context:
     """What a family knows when it makes its questions, before anything is scored.
 
     Attributes:
-        role: kind of the model.
+        role: ``kind`` of the model's role.
         labels: labels of a classifier.
         data: the user's data sets.
         beside: folder of the suite file, which relative paths in the file start from.
@@ -100,7 +100,11 @@ class Family(ABC, Generic[BodyT, OptionsT]):
 
     @abstractmethod
     def summarise(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int) -> Summary:
-        """Return values, intervals, records and item statistics."""
+        """Return values, intervals, records and item statistics.
+
+        ``measurement/carry_out.py`` replaces the interval of a statistic that is ``crossed``, and of every statistic of
+        a suite with clusters.
+        """
 
     def shuffle(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int) -> Any:
         """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null

@@ -1,6 +1,5 @@
-"""Words and templates: YAML with line numbers, word lists, indefinite articles, sentences with slots, and escaping for
-output.
+"""Texts and files: YAML with line numbers, the schema of typed input, word lists, templates, numbers and tables.
 
-In: YAML files and template texts. Out: checked word lists, parsed templates and texts that are safe to print. Every
-other room may import this one, which imports only ``errors``.
+In: files, typed input and template texts. Out: checked values, word lists, parsed templates and texts to print. The
+package imports only ``errors`` and ``escaping``.
 """

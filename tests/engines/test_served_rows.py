@@ -18,8 +18,7 @@ from pytest_genderbias.engines.served_proof import KNOWN_TEXTS, UnprovenError
 from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.objects import wrap_network
 
-MEASURED = {"suite": "lm-occupation", "limit": 96, "cache": None}  # three windows of requests
-SHORT = {**MEASURED, "limit": 40}
+MEASURED = {"suite": "lm-occupation", "limit": 96, "cache": None}
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +40,8 @@ def measured(server, **settings):
 @pytest.mark.parametrize("trouble", ["", "rounding-noise", "at-least-one-token", "bare-top-list", "finite-floor"])
 def test_an_honest_server_has_the_figures_of_its_network(pieces, memo, trouble):
     with CompletionServer(*pieces, trouble=filter(None, [trouble]), memo=memo) as server:
-        found = measured(server, **(SHORT if trouble else MEASURED))
-    expected = measure(model=wrap_network(*pieces, "candidate"), **(SHORT if trouble else MEASURED))
+        found = measured(server)
+    expected = measure(model=wrap_network(*pieces, "candidate"), **MEASURED)
     assert found.value == pytest.approx(expected.value, abs=1e-4)
 
 
@@ -50,8 +49,8 @@ def test_an_honest_server_in_bfloat16_is_not_refused(pieces):
     """Its values move by some hundredths with the batch and the length."""
     network, words = copy.deepcopy(pieces[0]).bfloat16(), pieces[1]
     with CompletionServer(network, words) as server:
-        found = measured(server, **SHORT)
-    expected = measure(model=wrap_network(*pieces, "candidate"), **SHORT)
+        found = measured(server)
+    expected = measure(model=wrap_network(*pieces, "candidate"), **MEASURED)
     assert found.value == pytest.approx(expected.value, abs=0.05)
 
 

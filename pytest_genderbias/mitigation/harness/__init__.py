@@ -4,8 +4,7 @@
 ``verdict.py`` judges them on a suite, by the values of ``side_numbers.py`` (compared in
 ``statistics/inference/sides.py``) and in the words of ``reduction_texts.py``; ``retraining.py`` tests whether a
 reduction is superficial. ``grid.py`` tries a grid of settings, of which ``gates/choice.py`` chooses the best point.
-``resilience.py``, ``growth.py`` and ``callback.py`` measure suites during a training. ``written.py`` reads the list
-``mitigate`` of a gate file, and ``file.py`` looks up what it names. The plugin and reports may import this package. It
-measures through :class:`~pytest_genderbias.measurement.runner.Runner` and never imports pytest. ``agreement.py``
-compares intrinsic with extrinsic bias over runs.
+``resilience.py``, ``growth.py`` and ``callback.py`` measure suites during a training, and ``agreement.py`` compares
+intrinsic with extrinsic bias over runs. ``file.py`` reads the list ``mitigate`` of a gate file. The package measures
+through :class:`~pytest_genderbias.measurement.runner.Runner`, and never imports pytest.
 """

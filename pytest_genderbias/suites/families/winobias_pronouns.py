@@ -65,9 +65,7 @@ _FEW = "too few pairs of sentences, or too few that differ, for an interval"
 
 
 class WinobiasOptions(CoreferenceOptions, GapOptions):
-    """The values of the options; each way of asking has its own of ``scorer``, ``training`` and ``floor``."""
-
-    floor: float
+    """The values of the options."""
 
 
 class Winobias(Family[WinobiasBody, WinobiasOptions]):

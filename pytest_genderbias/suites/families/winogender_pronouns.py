@@ -56,10 +56,9 @@ _CHANCE = 0.5
 
 
 class WinogenderOptions(CoreferenceOptions):
-    """The values of the options; each way of asking has its own of ``scorer``, ``training`` and ``floor``."""
+    """The values of the options."""
 
     likelihood: str
-    floor: float
 
 
 class Winogender(DataFamily[WinogenderOptions]):

@@ -50,11 +50,15 @@ _METHODS = {
 }
 
 
-class CoreferenceOptions(TypedDict):
-    """The values of :data:`OPTIONS`."""
+class CoreferenceOptions(TypedDict, total=False):
+    """The values of :data:`OPTIONS`, which a scorer of pronouns is asked with, and of the option of a chat.
+
+    Each way of asking has its own of them.
+    """
 
     scorer: str
     training: str
+    floor: float
 
 
 OPTIONS: Mapping[str, Option] = {
