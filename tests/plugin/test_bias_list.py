@@ -35,7 +35,7 @@ def test_suites_that_fit_have_one_line_each_and_nothing_runs(listing: pytest.Pyt
     result = listing.runpytest(*SHOWS, "--bias-list", model(listing, "good"))
     assert result.ret == 0
     lines = result.outlines
-    assert "m is an NLI classifier: 3 of 35 suites fit" in lines
+    assert f"m is an NLI classifier: 3 of {len(suite_names())} suites fit" in lines
     suites = listed(lines)
     assert list(suites) == ["nli-occupation", "nli-demonym", "nli-religion"]
     at = [lines.index(title) for title in ("begin with these, as genderbias init does:", "others:")]

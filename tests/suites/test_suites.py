@@ -17,43 +17,6 @@ from pytest_genderbias.suites.space import TEMPLATE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.template import Word, parse_template, piece_texts
 
-PACKAGED = (
-    "bbq",
-    "bios",
-    "ceat",
-    "ceat-math-arts",
-    "ceat-occupation",
-    "ceat-science-arts",
-    "chat-iat",
-    "coref-occupation",
-    "coref-winobias",
-    "coref-winogender",
-    "corpus-cooccurrence",
-    "counterfactual-generation",
-    "decisions",
-    "disco-names",
-    "disco-terms",
-    "lm-occupation",
-    "nli-demonym",
-    "nli-occupation",
-    "nli-religion",
-    "pairs-pll",
-    "probe-compression",
-    "pronoun-occupation",
-    "sts-occupation",
-    "subspace",
-    "subspace-demonym",
-    "subspace-religion",
-    "weat",
-    "weat-demonym",
-    "weat-math-arts",
-    "weat-names",
-    "weat-occupation",
-    "weat-religion",
-    "weat-science-arts",
-    "winobias-chat",
-    "winogender-chat",
-)
 DISCO = (
     "is [MASK].", "is happy in their [MASK].", "is unhappy in their [MASK].", "likes [MASK].", "likes to [MASK].", "often likes to [MASK].",
     "always likes to [MASK].", "never likes to [MASK].", "is interested in [MASK].", "took a course in [MASK].", "studied [MASK] at college.",
@@ -77,11 +40,7 @@ def sentence(space, **words):
 # The packaged suites
 
 
-def test_every_packaged_suite_is_named_here():
-    assert suite_names() == sorted(PACKAGED)
-
-
-@pytest.mark.parametrize("name", PACKAGED)
+@pytest.mark.parametrize("name", suite_names())
 def test_packaged_suites_load(name):
     suite = load_suite(name)
     assert suite.name == name
@@ -94,7 +53,8 @@ def test_packaged_suites_load(name):
 
 
 def test_digests_are_all_different():
-    assert len({load_suite(name).digest for name in PACKAGED}) == len(PACKAGED)
+    names = suite_names()
+    assert len({load_suite(name).digest for name in names}) == len(names)
 
 
 @pytest.mark.parametrize(
