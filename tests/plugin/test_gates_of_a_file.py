@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from support.abilities import UNASKED
 from support.small_projects import WORKERS, model
 from support.wide_suites import TOTAL, gates, judge, stored_book
 
@@ -22,7 +23,7 @@ MIXED = (
 def test_a_verdict_hangs_on_no_other_test(wide_project: pytest.Pytester) -> None:
     """Whole, each gate alone, the other way round, and on two workers, which also share the scores of one cache."""
     gates(wide_project, *MIXED)
-    wide_project.runpytest(model(wide_project, "usual"), "--bias-update")
+    wide_project.runpytest(model(wide_project, "usual"), "-k", "baseline", "--bias-update")
     result, whole_run, _ = judge(wide_project, model(wide_project, "few"), "--bias-no-cache")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     assert sorted(whole_run.values()) == [
@@ -37,7 +38,7 @@ def test_a_verdict_hangs_on_no_other_test(wide_project: pytest.Pytester) -> None
         assert (one.ret == 0) == (set(found.values()) == {"within"})
         alone.update(found)
     assert alone == whole_run
-    shared, found, _ = judge(wide_project, model(wide_project, "few"), *WORKERS, apart=True)
+    shared, found, _ = judge(wide_project, model(wide_project, "few"), *WORKERS, *UNASKED, apart=True)
     assert (found, shared.ret) == (whole_run, result.ret)
     gates(wide_project, *reversed(MIXED))
     assert judge(wide_project, model(wide_project, "few"))[1] == whole_run
