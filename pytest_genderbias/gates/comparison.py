@@ -25,7 +25,7 @@ from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.margin import Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import Reference, find_regression, item_difference, straight_distance
-from pytest_genderbias.gates.sensitivity import retraining_of, spread_of_abilities
+from pytest_genderbias.gates.sensitivity import retraining_of
 from pytest_genderbias.gates.verdicts import LESS_ABLE, LEVEL, NOT_COMPARABLE
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
@@ -114,8 +114,10 @@ def _judge(
     judged = partial(make_judgement, measurement, name)
     if reason := _why_not_comparable(measurement, reference, name):
         return replace(judged(NOT_COMPARABLE, bound, reason), name=label or "")
-    of_trainings = {} if same else spread_of_abilities(measurement)
-    if less := why_less_able(measurement.abilities, reference.abilities, of_trainings):
+    retraining = None if same else retraining_of(measurement, name)  # a copy has the same training
+    if less := why_less_able(
+        measurement.abilities, reference.abilities, {} if retraining is None else retraining.abilities
+    ):
         text = f"{measurement.model} is worse at its task than {reference.model}, so that its bias says nothing: {less}"
         advice = "fix the model; a copy that loses this much is another model"
         return replace(judged(LESS_ABLE, bound, text, advice=advice), name=label or "")
@@ -131,7 +133,7 @@ def _judge(
     weights = reference.signature["model"].get("fingerprint") if same else None
     other = Reference(
         reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same,
-        retraining=None if same else retraining_of(measurement, name),  # a copy has the same training
+        retraining=retraining,
     )  # fmt: skip
     return replace(find_regression(measurement, name, other, allowed), name=label or "")
 

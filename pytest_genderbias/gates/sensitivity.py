@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -147,8 +147,9 @@ def _over_items(
 
 
 def _units(measurement: Measurement, statistic: str) -> int:
-    """Return the number of items that a comparison would pair."""
-    return len(measurement.item_sums(statistic).by_cluster().labels)
+    """Return the number of items that a comparison would pair, or of clusters where items have them."""
+    sums = measurement.item_sums(statistic)
+    return len(np.unique(sums.labels if sums.clusters is None else sums.clusters))
 
 
 def _over_restarts(
@@ -219,6 +220,7 @@ class Retraining:
         unit: distance from neutral of a public model; ``None`` where none was measured.
         source: where the figures come from, for a line of a report.
         known: whether the suite itself was measured on trainings of this kind of model.
+        abilities: standard deviation of each ability over such trainings, by name.
     """
 
     spread: float | None
@@ -227,6 +229,7 @@ class Retraining:
     unit: float | None
     source: str
     known: bool
+    abilities: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -276,7 +279,8 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     if table is not None and table.cases and beyond is not None and spread is not None:
         growth = max(1.0, measurement.n / table.cases)
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
-    return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row))
+    abilities = _spread_of_abilities(measurement, table)
+    return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row), abilities)
 
 
 def _set_of_items(measurement: Measurement) -> str:
@@ -300,15 +304,12 @@ def _moved_share(measurement: Measurement, statistic: str, log_odds: float) -> f
     return max(float(about.distance(end)) - float(about.distance(value)) for end in ends) / NORMAL / math.sqrt(2)
 
 
-def spread_of_abilities(measurement: Measurement) -> Mapping[str, float]:
-    """Return by how much each ability differs between equal trainings, as a standard deviation, by name.
+def _spread_of_abilities(measurement: Measurement, table: _Table | None) -> Mapping[str, float]:
+    """Return the standard deviation of each ability over trainings, by name.
 
     An ability that no packaged training of this kind of model was asked has the median of those that others were.
     """
-    table, known = (
-        _tables().get(kind_of(measurement)),
-        [x for one in _tables().values() for x in one.abilities.values()],
-    )
+    known = [spread for one in _tables().values() for spread in one.abilities.values()]
     own = {} if table is None else table.abilities
     return {one.name: own.get(one.name, float(np.median(known)) if known else 0.0) for one in measurement.abilities}
 

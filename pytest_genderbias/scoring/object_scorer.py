@@ -29,6 +29,7 @@ from pytest_genderbias.suites.query import (
     PairSimilarity,
     PseudoLogLikelihood,
     Query,
+    SharedLogLikelihood,
     SlotLogProbability,
     TopFills,
     VerbalisedProbabilities,
@@ -154,7 +155,8 @@ def _whole_texts(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 
 def _refuse_spans(scorer: ObjectScorer) -> None:
-    if isinstance(scorer.cases, TextCases) and any(scorer.cases.spans):
+    within = isinstance(scorer.cases, TextCases) and any(scorer.cases.spans)
+    if within or isinstance(scorer.query, SharedLogLikelihood):
         raise NotApplicableError(
             f"{scorer.model.name} is an object, which has no probabilities of words inside a sentence; a causal LM"
             " scores whole sentences (option score=all)"
@@ -212,21 +214,16 @@ def _cosines(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 
 _CONTINUATION, _CHAT = "continuation_log_probs", "answer_log_probs"
+_FIRST_WORD = "the first word of each sentence is given, not scored"
+_WHOLE_TEXTS = (_Way(_CONTINUATION, _whole_texts, LOG_PROBABILITIES, _FIRST_WORD, _refuse_spans),)
 #: The methods that answer a kind of query, the preferred one first.
 _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     SlotLogProbability: (_Way(_CONTINUATION, _word_in_slot, LOG_PROBABILITIES),),
     TopFills: (_Way("fill_scores", _best_fills),),
     PairProbabilities: (_Way("pair_probabilities", _labels, PROBABILITIES),),
     ClassProbabilities: (_Way("class_probabilities", _labels, PROBABILITIES),),
-    PseudoLogLikelihood: (
-        _Way(
-            _CONTINUATION,
-            _whole_texts,
-            LOG_PROBABILITIES,
-            "the first word of each sentence is given, not scored",
-            _refuse_spans,
-        ),
-    ),
+    PseudoLogLikelihood: _WHOLE_TEXTS,
+    SharedLogLikelihood: _WHOLE_TEXTS,
     VerbalisedProbabilities: (_Way(_CONTINUATION, _verbalised, LOG_PROBABILITIES),),
     ChatAnswers: (_Way(_CHAT, _replies, LOG_PROBABILITIES),),
     PairSimilarity: (_Way("pair_scores", _similarities), _Way("encode", _cosines)),
