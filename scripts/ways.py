@@ -6,7 +6,7 @@ entered.
 spec of a checkpoint to its model.
 
 A module is entered when a function of another module calls one of its functions; consecutive entries of one module
-count once. A room below the road of the way (statistics, scoring, ...) is one step: what its modules call among
+count once. A package below those of the way (statistics, scoring, ...) is one step: what its modules call among
 themselves is counted, and not listed. Two kinds of calls that enter nothing themselves are counted apart: reads of
 plain data (properties and methods of frozen dataclasses, and their conversion) and the formatting of numbers and texts.
 ``--all`` lists them as steps, too. The turns of a loop, in which the same functions are called in the same order, are
@@ -124,7 +124,7 @@ def _holds_flag(value: object) -> bool:
     return any(_holds_flag(item) for item in vars(value).values() if not isinstance(item, dict))
 
 
-def steps(root: Call, rooms: tuple[str, ...], everything: bool) -> tuple[list[Call], Counter[str], Counter[str]]:
+def steps(root: Call, packages: tuple[str, ...], everything: bool) -> tuple[list[Call], Counter[str], Counter[str]]:
     """Return the steps of a way, merged; and how often plain data, formatting and modules below the road were
     called.
     """
@@ -133,7 +133,7 @@ def steps(root: Call, rooms: tuple[str, ...], everything: bool) -> tuple[list[Ca
     below: Counter[str] = Counter()
 
     def visit(call: Call, from_road: bool) -> None:
-        on_road = call.module.startswith(rooms)
+        on_road = call.module.startswith(packages)
         formats = call.module in _HELPERS or call.function in _FORMATTERS
         deeper = [item for child in call.children for item in child.walk() if not item.is_data]
         if not everything and (formats or (call.is_data and not deeper)):
@@ -174,9 +174,9 @@ def _repeats(names: list[tuple[str, str]], start: int, size: int) -> int:
     return times
 
 
-def show(root: Call, rooms: tuple[str, ...], everything: bool) -> None:
+def show(root: Call, packages: tuple[str, ...], everything: bool) -> None:
     """Print a way, how often each module is entered, and what is not listed."""
-    way, leaves, below = steps(root, rooms, everything)
+    way, leaves, below = steps(root, packages, everything)
     once: list[Call] = []
     for block, times in fold(way):
         first = len(once) + 1
@@ -305,7 +305,7 @@ def trace_load(folder: Path) -> Call:
     return tracer.root
 
 
-#: A way, and the rooms whose modules are listed one by one.
+#: A way, and the packages whose modules are listed one by one.
 WAYS = {
     "baseline": (trace_baseline, ("gates.",)),
     "mitigate": (trace_mitigation, ("mitigation.harness.", "gates.", "plugin.", "measurement.runner")),
@@ -320,10 +320,10 @@ def main() -> None:
     parser.add_argument("way", choices=WAYS)
     parser.add_argument("--all", action="store_true", help="list reads of plain data and formatting as steps, too")
     options = parser.parse_args()
-    trace, rooms = WAYS[options.way]
+    trace, packages = WAYS[options.way]
     with tempfile.TemporaryDirectory() as folder:
         root = trace(Path(folder).resolve())
-    show(root, rooms, options.all)
+    show(root, packages, options.all)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a folder of data sets holds: each data set is looked for, and read as the suite would that needs it."""
+"""Check a folder of data sets: find each data set, and read it as the suite that needs it would."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What runs in a worker of a Ray cluster: it loads the model of the run, makes sure that it is the same, and scores
-windows.
-"""
+"""The code of a worker of a Ray cluster: it loads the model of the run, checks that it is the same, and scores windows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether tokens that a model draws follow the probabilities that are listed for their places: finds another base,
+"""Test whether the tokens that a model draws follow the probabilities that it lists. The test finds another base,
 temperature or scale.
 """
 

@@ -1,4 +1,4 @@
-"""Whether two measurements may be compared, what else differs between them, and how much worse a value is."""
+"""The check that two measurements may be compared, their other differences, and how much worse a value is."""
 
 from __future__ import annotations
 

@@ -247,7 +247,7 @@ def compare_models(measurements: Iterable[Measurement], order: Sequence[str]) ->
 
 
 def _groups(measurements: Iterable[Measurement]) -> tuple[list[list[Measurement]], list[LeftOut]]:
-    """Put measurements of one suite, settings and sample together, one a model, in the order in which they come."""
+    """Group measurements by suite, settings and sample, with one per model, in input order."""
     groups: dict[str, dict[str, Measurement]] = {}
     stopped: dict[str, dict[str, None]] = {}
     for measurement in measurements:

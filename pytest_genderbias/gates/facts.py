@@ -1,4 +1,4 @@
-"""What gates of each kind know beside the value and its bounds: limits, baselines, and reductions by a mitigation."""
+"""The figures of a judgement beside the value and its bounds: one class for limits, baselines and reductions each."""
 
 from __future__ import annotations
 

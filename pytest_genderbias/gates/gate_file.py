@@ -40,8 +40,8 @@ class GateEntry:
     Attributes:
         suite: name of a packaged suite, or the path of a suite file, relative to this file
         statistic: a statistic of the suite; its main one by default
-        at_most: the limit: above
-        at_least: the limit: below
+        at_most: the largest value that keeps the limit
+        at_least: the smallest value that keeps the limit
         within: the largest distance from neutral on either side
         range: the limit is meant although a model keeps it only by being biased
         generalise: judge the limit for other items of the same kind

@@ -1,4 +1,4 @@
-"""What a baseline stores of the units of a suite: the bytes of an item file, without pickle and at most 512 KiB.
+"""The item file of a baseline: the stored figures of a suite's units, without pickle and in at most 512 KiB.
 
 A file has the sums of the units for every statistic, the ids of examples, the values of restarts, and a sentence of
 each item. Where the sums are too large and the raw item statistics are not, it has these instead, as files of earlier

@@ -1,4 +1,4 @@
-"""How many comparisons the bounds of a worsening hold for together, and who is told of each judgement.
+"""The policy of a run: the number of comparisons that bounds are corrected for, and who is told of each judgement.
 
 A judgement does not depend on either. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
 active and records the judgement with its outcome. This module does not import numpy, so that a plugin can set a referee

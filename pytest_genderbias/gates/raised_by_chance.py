@@ -1,4 +1,4 @@
-"""Whether values that chance raises may be compared: only where chance raises both alike."""
+"""The check of statistics that chance raises: two values are compared only where chance raises both alike."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def why_chance_moved(
     now: ItemSums | UndefinedError | None,
     compare: Callable[[str], Difference],
 ) -> str:
-    """Return in words why chance raises a statistic otherwise than before, and what to gate instead; an empty text if
-    it does not.
+    """Explain why chance raises the statistic differently than before, and what to gate instead. Return "" if it does
+    not.
 
     Sums of absolute gaps and of distances are above 0 by chance, and farther above the more mistakes a model makes, and
     the fewer cases a rate is of.

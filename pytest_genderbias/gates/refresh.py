@@ -1,5 +1,5 @@
-"""What a baseline keeps when it is refreshed: so that a lucky value is not kept, what retraining gives is not lost, and
-small steps from the anchor do not add up unseen.
+"""Refreshing a baseline entry. A lucky value is not kept, the spread of retrainings is not lost, and small steps from the
+anchor do not add up unseen.
 """
 
 from __future__ import annotations

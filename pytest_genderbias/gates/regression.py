@@ -1,5 +1,5 @@
-"""Whether a statistic is worse than before, or the same on another model: by the difference on the same items (or
-restarts).
+"""The test whether a statistic is worse than before, or the same on another model, by the difference on the same items
+or restarts.
 
 Sameness takes two one-sided tests (Schuirmann 1987). ``docs/evidence/same-as.md`` has the measured rates of false
 verdicts.

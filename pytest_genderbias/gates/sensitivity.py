@@ -1,5 +1,5 @@
-"""How far the figures of equal trainings lie apart, and what a gate sees of a worsening: the smallest that fails in
-most releases.
+"""The spread of figures over equal trainings, and the smallest worsening that a gate sees: one that fails in most
+releases.
 
 The items of a suite say nothing of other trainings. A table of real trainings (``fixtures/retraining``) holds, by kind
 of model, suite and statistic, how much trainings differ that are equal but for the seed, as ratios to the standard

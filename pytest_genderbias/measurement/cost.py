@@ -1,4 +1,4 @@
-"""What a suite costs: seconds of scoring by the size of the network and by machine, calculated before anything is
+"""The cost of a suite: seconds of scoring, estimated from the size of the network and the machine before anything is
 loaded.
 
 Operations are counted from the cases, their tokens and the shape of the network, and divided by a rate that was

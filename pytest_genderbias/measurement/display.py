@@ -1,4 +1,4 @@
-"""How a measurement is shown: three lines in a terminal, a small table in a notebook, and an error where it is compared
+"""The display of a measurement: three lines in a terminal, a small table in a notebook, and an error where it is compared
 like a number.
 """
 

@@ -1,4 +1,4 @@
-"""Where the variance of a suite's values on a model comes from: items, templates, seeds and the rest."""
+"""The variance of a suite's values on a model, by source: items, templates, seeds and the rest."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""What is in the folder of a checkpoint: whether its files are those that torch reads, and why one of them cannot be
-read.
-"""
+"""The folder of a checkpoint: which of its files torch reads, and why one of them cannot be read."""
 
 from __future__ import annotations
 

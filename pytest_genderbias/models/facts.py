@@ -1,4 +1,4 @@
-"""What is known of a checkpoint without its network: computed from a loaded one, once."""
+"""Facts of a checkpoint that are known without its network. They are computed once, from a loaded one."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a network computes with, as plain tensors, and its number format: also the parts of weights that torchao,
-bitsandbytes and torch keep packed, whose ``dtype`` is that of the rest.
+"""The weights of a network as plain tensors, and their number format. Weights that torchao, bitsandbytes and torch keep
+packed are taken apart, since their ``dtype`` is that of the other weights.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What a model is, read from its config's ``architectures`` and labels, never from what happens to load."""
+"""The role of a model: what it can be asked. It is read from the config's ``architectures`` and labels, never from what
+happens to load."""
 
 from __future__ import annotations
 

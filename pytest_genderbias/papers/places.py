@@ -1,4 +1,4 @@
-"""Where the files of a run lie on the user's machine: names in braces in the settings of a run stand for paths.
+"""The places of a run's files on the user's machine. Names in braces in the settings of a run stand for paths.
 
 Some are files that runs read and that are made of other data. They lie beside the trainings, and are written anew where
 their data changed.

@@ -1,5 +1,5 @@
-"""What the plugin asks of the rooms ``show`` and ``lab``: by name, and imported when it is needed, as files are
-(``plugin/outputs.py``).
+"""Functions of the rooms ``show`` and ``lab`` that the plugin calls. They are named here and imported when they are needed.
+The writers of files are in ``plugin/outputs.py``.
 """
 
 from __future__ import annotations

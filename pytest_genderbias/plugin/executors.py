@@ -1,4 +1,4 @@
-"""Where the cases of a run are scored: in its process, or by the workers of a Ray cluster, which end with the run."""
+"""The executors of a run: cases are scored in its process, or by the workers of a Ray cluster, which end with the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a test came to, as reports say it: its place, its outcome, and why it failed."""
+"""The result of one test as shown in reports: location, outcome and failure reason."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONGEST = 4_000  #: characters of a text
 
 
 def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seconds: float) -> FinishedTest:
-    """Return what a test came to.
+    """Return the result of a test.
 
     Args:
         item: the test.

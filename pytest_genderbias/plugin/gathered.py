@@ -1,4 +1,4 @@
-"""What tests report, in the order in which they were collected: workers of xdist finish them in another one."""
+"""Reported values in the order in which their tests were collected. Workers of xdist finish tests in another order."""
 
 from __future__ import annotations
 

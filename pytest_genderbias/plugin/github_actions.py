@@ -1,4 +1,4 @@
-"""What ``bias_github`` shows in GitHub Actions: annotations in the log of the step, and a summary of the job."""
+"""The output of ``bias_github`` in GitHub Actions: annotations in the log of the step, and a summary of the job."""
 
 from __future__ import annotations
 

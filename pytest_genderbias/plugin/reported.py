@@ -84,14 +84,14 @@ class ReportedOutcome:
     Attributes:
         module: the name under which the baselines of the test are stored.
         model: name of the model; empty if the run has none for the test.
-        settled: whether the test came to a result, so that a baseline entry that it did not use is not its own.
+        settled: whether the test asked for all its baseline entries, so that the others are not its own.
         used: names of the baseline entries that the test judged.
         refused: names of the entries with a worse value and no reason.
         entries: the entries that the test would store, by name.
         unjudged: why the test did not judge, if it was skipped for that.
         pictures: of the measurements, if a file of the run shows them.
         undrawn: a line for each measurement whose pictures could not be drawn.
-        finished: what the test came to, for the files of the run.
+        finished: result of the test, for the files of the run.
     """
 
     module: str

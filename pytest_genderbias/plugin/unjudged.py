@@ -1,4 +1,4 @@
-"""What becomes of a test that cannot judge.
+"""Failures and skips of tests that cannot judge.
 
 A written gate (of a gate file, or a test in Python that uses our fixtures) fails if it cannot be judged, unless it is
 optional. Without ``--bias-strict``, a gate that is for other models than those of the run is skipped, and so is every

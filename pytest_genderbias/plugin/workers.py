@@ -1,4 +1,4 @@
-"""What the controller and the workers of xdist tell each other. Without xdist there are no workers."""
+"""Messages between the controller and the workers of xdist. Without xdist there are no workers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ``genderbias history`` shows: each statistic over the runs of a history, in one line."""
+"""The table of ``genderbias history``: each statistic over the runs of a history, in one line."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ class NotJudged:
 
 @dataclass(frozen=True)
 class FinishedTest:
-    """What a test that measures or judges came to.
+    """The result of a test that measures or judges.
 
     Attributes:
         test: its id.
@@ -137,7 +137,7 @@ class RunReport:
         failures: what failed the run beside its tests, in words.
         history: the values of the statistics in this and earlier runs, where a report is made with a history.
         selections: selection rates and impact ratios of files of predictions, a row a group.
-        tests: what each test came to.
+        tests: result of each test.
     """
 
     run: RunInfo

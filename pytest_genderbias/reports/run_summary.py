@@ -1,4 +1,4 @@
-"""What the terminal shows at the end of a run: gates and suites in one line each, what did not run, what to do next,
+"""The summary in the terminal at the end of a run: gates and suites in one line each, what did not run, what to do next,
 and the verdict.
 """
 

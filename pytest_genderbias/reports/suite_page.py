@@ -1,4 +1,4 @@
-"""What ``genderbias list`` and ``genderbias show`` print of suites: one line each, or all that is known of one."""
+"""The output of ``genderbias list`` and ``genderbias show``: one line for each suite, or everything about one suite."""
 
 from __future__ import annotations
 

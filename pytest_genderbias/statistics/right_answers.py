@@ -1,4 +1,4 @@
-"""How able a model is: shares of right answers with their bounds, and how far they fell."""
+"""The ability of a model: shares of right answers with their bounds, and how far they fell."""
 
 from __future__ import annotations
 

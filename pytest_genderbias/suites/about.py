@@ -1,6 +1,4 @@
-"""What a suite asks, in words: the texts that the terminal, the report, the model card and the docs take from one
-place.
-"""
+"""The description of a suite. The terminal, the report, the model card and the docs take their texts from here."""
 
 from __future__ import annotations
 

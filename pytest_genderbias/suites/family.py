@@ -62,8 +62,11 @@ class Competence:
 
 
 class Family(ABC, Generic[BodyT, OptionsT]):
-    """A family of suites: how its files are read, which cases they make, what is asked, and how answers are
-    summarised.
+    """A family of suites: how its files are read, which cases they make, what is asked, and how answers are summarised.
+
+    The functions are called in this order: :meth:`read` and :meth:`content` when a suite is loaded; :meth:`questions`
+    once the role of the model is known, before its weights are loaded; :meth:`summarise` with the answers; then
+    :meth:`null` and :meth:`competence`. One object serves all suites of a family, so that none of them may keep anything.
     """
 
     name: ClassVar[str]

@@ -2,7 +2,7 @@
 
 Only plain YAML is read: mappings with texts as keys, lists, texts, numbers, true, false and null. The file may come
 from anyone: size, depth, nodes and aliases are bounded while the parser yields its events, before anything is built of
-them. Whatever YAML would read otherwise than it looks is an error: explicit tags, duplicate and merge keys, ``1:30``
+them. Values whose YAML meaning differs from their appearance are errors: explicit tags, duplicate and merge keys, ``1:30``
 (90), ``010`` (8), and numbers that are infinite or do not fit into 64 bits. A date is the text that it looks like, as
 in YAML 1.2.
 """

@@ -1,4 +1,4 @@
-"""How figures are written, in a verdict, a table, a page or a terminal: numbers, shares, bounds, p values and counts.
+"""Formats of figures in verdicts, tables, pages and the terminal: numbers, shares, bounds, p values and counts.
 
 A figure that is missing is a dash.
 """

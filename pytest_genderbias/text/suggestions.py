@@ -1,4 +1,4 @@
-"""What an unknown name may have meant: one rule for suites, statistics, options, models, flags, commands and keys."""
+"""Suggestions for unknown names, by one rule for suites, statistics, options, models, flags, commands and keys."""
 
 from __future__ import annotations
 

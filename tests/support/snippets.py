@@ -2,19 +2,16 @@
 
 A page is markdown; what steers a run stands in comments, which no reader sees:
 
-=================================================
-====================================================================================== ``sh``
-                 commands, run one by one; ``pytest`` and ``genderbias`` run in this process ``text`` right below ``sh``
-                                        what its last command prints, or lines of it: ``...`` stands for any lines
-any language with ``title="FILE"``                 the content of a file, written before the next command
-``python`` without a title                         run; all such blocks of a page share their names. ``pycon`` is a
-doctest ``yaml`` without a title                           gates, mitigations or a suite: read and checked
-``<!-- models: october=demo-nli ... -->``          folders that the page calls models, and the demo model that each is
-(``demo-nli-worse``: a worse copy) ``<!-- exits: 1 -->``                              the last command of the next block
-ends with this status ``<!-- not run: REASON -->``                       the next block is checked without running it:
-languages are parsed, and flags must exist ``<!-- snippets are read, not run: REASON -->``    so is every block of the
-page =================================================
-======================================================================================
+- ``sh``: commands, run one by one; ``pytest`` and ``genderbias`` run in this process.
+- ``text`` right below ``sh``: what its last command prints, or lines of it: ``...`` stands for any lines.
+- Any language with ``title="FILE"``: the content of a file, written before the next command.
+- ``python`` without a title: run; all such blocks of a page share their names. ``pycon`` is a doctest.
+- ``yaml`` without a title: gates, mitigations or a suite, read and checked.
+- ``<!-- models: october=demo-nli ... -->``: folders that the page calls models, and the demo model that each is
+  (``demo-nli-worse``: a worse copy).
+- ``<!-- exits: 1 -->``: the last command of the next block ends with this status.
+- ``<!-- not run: REASON -->``: the next block is checked without running it: languages are parsed, and flags must exist.
+- ``<!-- snippets are read, not run: REASON -->``: so is every block of the page.
 
 ``PYTHONPATH=tests python -m support.snippets PAGE`` prints what each command prints now.
 """

@@ -115,6 +115,10 @@ class Method:
     """A mitigation. Its dataclass fields are its settings. This base class changes nothing; subclasses override its
     functions.
 
+    Of a method that :attr:`trains`, a run calls ``recipe.start``, :meth:`hooks`, :meth:`before`, :meth:`rows`,
+    ``recipe.train`` and :meth:`after`, in this order; of any other, :meth:`after` alone. It asks for :meth:`control`
+    afterwards.
+
     YAML files and tables use ``name``. The name and the fields identify the runs of a method, so each subclass needs a
     name of its own. A method runs with any recipe whose data and models it accepts. ``a & b`` applies both, ``a``
     first.

@@ -1,4 +1,4 @@
-"""How runs are carried out, one module a kind: each takes settings and places, and returns figures by side, suite and
+"""The kinds of runs, one module each: ``carry_out`` takes settings and places, and returns figures by side, suite and
 statistic.
 """
 

@@ -1,4 +1,4 @@
-"""What builders of pictures share: rounded numbers, cut texts, and figures in words."""
+"""Helpers of the builders of pictures: rounded numbers, cut texts, and figures in words."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How large a worsening has to be so that a gate goes red in most releases: the smallest effect that it detects.
+"""The smallest worsening that a gate detects: one that turns it red in most releases.
 
 ``docs/evidence/coverage-restarts.md`` compares it with simulated releases; a small version is recomputed by
 ``tests/statistics/inference/test_detectable.py``.

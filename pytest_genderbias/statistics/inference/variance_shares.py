@@ -1,4 +1,4 @@
-"""Where a statistic's variance comes from: items, templates, restarts, and the rest."""
+"""The variance of a statistic by source: items, templates, restarts and the rest."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How it is asked whom a pronoun means, and how answers are read, whatever is made of them.
+"""The ways to ask whom a pronoun means, and to read the answers. WinoBias and Winogender make their figures of them.
 
 :class:`Scored` asks a scorer of candidates, or takes the stored output of a coreference system; :class:`Chosen` asks in
 a chat, with both persons and neither as options (``asking.py``). A family has one of them, and the figures of both.

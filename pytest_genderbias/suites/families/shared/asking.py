@@ -1,4 +1,4 @@
-"""How questions with options are asked of a kind of model, and how its answers are read.
+"""The ways to ask a kind of model a question with options, and to read its answers.
 
 A way of asking is one value of an axis that crosses the families: an option is *chosen* in a chat, by its probability in
 every order of the options, or its answer is *stored* in a file. The tables ``_ASKED`` and ``_READ`` have a line for each
