@@ -37,6 +37,7 @@ _HELPERS = (
     "gates.wording",
     "mitigation.harness.reduction_texts",
     "measurement.plain_data",
+    "text.schema",
     "statistics.student",  # quantiles
     "plugin.doors",  # which only looks names up
 )

@@ -155,8 +155,6 @@ def portable_spec(spec: str) -> str:
     """Return a spec as files of a project hold it: with the last part only of an absolute path, which says nothing on
     another machine.
 
-    Each prefix that a path follows is known here.
-
     >>> portable_spec("/home/me/runs/bert"), portable_spec("text:/data/a.txt"), portable_spec("runs/bert"), portable_spec("C:\\\\a\\\\b")
     ('bert', 'text:a.txt', 'runs/bert', 'b')
     >>> portable_spec("adapter:/home/me/lora@/models/bert"), portable_spec("adapter:runs/lora")
@@ -173,7 +171,8 @@ def portable_spec(spec: str) -> str:
     if _URL.fullmatch(spec):
         url, _, model = spec.partition("#")
         return f"{url}#{portable_spec(model)}"
-    kind = next((prefix for prefix in ("text:", "vllm:") if spec.startswith(prefix)), "")
+    prefixes = ("text:", *(engine.prefix for engine in ENGINES.values() if engine.prefix))
+    kind = next((prefix for prefix in prefixes if spec.startswith(prefix)), "")
     path = spec.removeprefix(kind)
     absolute = path.startswith(("/", "~")) or PureWindowsPath(path).is_absolute()
     return kind + PureWindowsPath(path).name if absolute else spec
