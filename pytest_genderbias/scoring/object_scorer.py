@@ -25,6 +25,7 @@ from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
 from pytest_genderbias.suites.query import (
     ChatAnswers,
     ClassProbabilities,
+    GeneratedTokens,
     PairProbabilities,
     PairSimilarity,
     PseudoLogLikelihood,
@@ -99,9 +100,10 @@ _ARGUMENTS = {
 def _lacking(ways: tuple[_Way, ...], query: Query, model: Model) -> NotApplicableError:
     """Return the error of an object that lacks the methods that answer a query, or of one for which there is none."""
     if not ways:
+        writes = ", or let it write a text, and measure that: text:FILE" if isinstance(query, GeneratedTokens) else ""
         return NotApplicableError(
             f"{model.name} is an object without hidden states and probabilities of tokens, which this suite needs; give"
-            f" the checkpoint of its model instead: --bias-model={model.name}=DIR"
+            f" the checkpoint of its model instead: --bias-model={model.name}=DIR{writes}"
         )
     methods = " and no ".join(f"{way.method}({_ARGUMENTS.get(way.method, 'texts')})" for way in ways)
     otherwise = query.otherwise if isinstance(query, ChatAnswers) else ""

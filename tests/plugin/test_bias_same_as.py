@@ -66,7 +66,7 @@ def test_gates_of_a_file(jobs: pytest.Pytester) -> None:
     [
         ("same_as: a", "'the same as' needs a margin, how much *"),
         ("same_as: a, margin: auto", "a margin is a person's number, *got 'auto'"),
-        ("same_as: a, no_worse_than: a, margin: 1", "'same_as' and 'no_worse_than' are two gates: give each an entry of its own"),
+        ("same_as: a, no_worse_than: a, margin: 1", "'same_as' and 'no_worse_than' are two gates: give each its own entry"),
         ("same_as: 3, margin: 1", "'same_as' of the gate should be *"),
     ],
 )  # fmt: skip

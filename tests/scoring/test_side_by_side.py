@@ -114,12 +114,16 @@ def test_the_largest_batches_come_first():
 
 
 def test_the_error_is_that_of_the_first_batch_that_fails(three_threads):
-    begun = []
+    begun, second = [], threading.Event()
 
     def step(rows):
         begun.append(int(rows[0]))
-        time.sleep(0.02 if rows[0] == 1 else 0)
+        if rows[0] == 1:
+            second.wait(5)  # the second batch fails first
+        elif rows[0] != 2:
+            time.sleep(0.005)
         if rows[0] in (1, 2):
+            second.set()
             raise ValueError(f"batch {rows[0]}")
 
     failed, rest = pass_batches([np.array([i]) for i in range(50)], step, 3, 1)

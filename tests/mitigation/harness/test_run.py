@@ -403,8 +403,8 @@ def test_trainings_live_in_a_temporary_folder_unless_one_is_named(base):
     ("make", "message"),
     [
         (lambda: Projection(when="never"), "when should be one of test, training"),
-        (lambda: HardDebiasing(when="never"), "before, after or both"),
-        (lambda: CounterfactualAugmentation(grammar="latin"), "rules or spacy"),
+        (lambda: HardDebiasing(when="never"), "one of before, after, both"),
+        (lambda: CounterfactualAugmentation(grammar="latin"), "one of rules, spacy"),
         (lambda: CounterfactualAugmentation(names="none"), "same, other, random"),
     ],
 )

@@ -646,7 +646,7 @@ def test_models_that_cannot_be_sampled():
         def continuation_log_probs(self, prefixes, continuations):
             return np.zeros(len(prefixes))
 
-    with pytest.raises(NotApplicableError, match="measure it as text:FILE"):
+    with pytest.raises(NotApplicableError, match="measure that: text:FILE"):
         measure(SUITE, Own(), cache=None)
 
 
