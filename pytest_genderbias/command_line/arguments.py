@@ -68,7 +68,8 @@ class CommandParser(argparse.ArgumentParser):
         if match := _UNRECOGNISED.match(message):
             known = self.option_names()
             names = [name.partition("=")[0] for name in match[1].split() if name.startswith("-")]
-            hints = [f"{name}: {expected_instead(name, known)}" for name in names if close_names(name, known)]
+            wrong = [name for name in names if name not in known]  # others belong to another command
+            hints = [f"{name}: {expected_instead(name, known)}" for name in wrong if close_names(name, known)]
             return "; ".join((message, *hints))
         return message
 

@@ -126,6 +126,7 @@ def test_suites_are_shown_from_the_command_line(project: pytest.Pytester, monkey
         ("measure demo-lm --gates nosuch.bias.yaml", "genderbias measure: --gates: no file nosuch.bias.yaml"),
         ("measure", "the following arguments are required: MODEL"),
         ("measure demo-lm --limt 3", "unrecognized arguments: --limt 3; --limt: did you mean --limit"),
+        ("gates --model=x", "unrecognized arguments: --model=x\n"),
         ("mesure demo-lm", "invalid choice: 'mesure'; did you mean measure?"),
         ("show lm_occupation", "no suite 'lm_occupation'; did you mean lm-occupation?"),
         ("measure bert-bsae", "no directory and no alias 'bert-bsae'; did you mean bert-base"),

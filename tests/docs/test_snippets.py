@@ -25,6 +25,8 @@ _RUN = ("sh", "python", "pycon")
 
 def tell(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
+    for alone in ("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "PYTEST_ADDOPTS"):  # a reader has the other plugins, too
+        monkeypatch.delenv(alone, raising=False)
     prepare(pytester.path, TEXTS[page])
 
     def run(words: list[str]) -> tuple[str, int]:
