@@ -38,6 +38,7 @@ import yaml
 
 from pytest_genderbias.gates.regression import straight_distance
 from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
+from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -541,6 +542,7 @@ def check(kind: str, runs: Path, first: int, count: int) -> None:
     """
     equal = trainings_of(runs, kind, first, count)
     dosed = [load(file) for file in sorted((runs / kind).glob("dose-*-seed-*.json"))]
+    print(f"worse at its task: {share_less_able(equal, RECIPES[kind].suites[0])}\n")
     print(
         f"{len(equal)} equal trainings, {len(dosed)} with a dose\n\n| statistic | equal, items only | equal, with"
         " `beyond` | dose | says | is | ratio (95 %) |\n|---|---|---|---|---|---|---|"
@@ -555,6 +557,19 @@ def check(kind: str, runs: Path, first: int, count: int) -> None:
                 dose = share_worse(list(itertools.product(*both)), name, True) if both[1] else "-"
                 sees = " | ".join(said_and_true(both[0], name))
                 print(f"| `{suite}` `{name}` | {alone} | {widened} | {dose} | {sees} |", flush=True)
+
+
+def share_less_able(trainings: Sequence[Measured], suite: str) -> str:
+    """Return in how many pairs of trainings that are able the second is worse at its task, by its control items alone,
+    and where another training may explain it.
+    """
+    able = [one[suite] for one in trainings if suite in one and not one[suite].unable]
+    pairs = list(itertools.permutations(able, 2))
+    spread = retraining_of(able[0], able[0].main).abilities
+    alone, known = (
+        sum(bool(why_less_able(now.abilities, then.abilities, of)) for then, now in pairs) for of in ({}, spread)
+    )
+    return f"{alone} of {len(pairs)} by items alone, {known} with the spread of trainings"
 
 
 def said_and_true(equal: Sequence[Measurement], statistic: str) -> tuple[str, str, str]:

@@ -50,13 +50,7 @@ from pytest_genderbias.gates.refresh import (
     worse_than,
 )
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
-from pytest_genderbias.gates.sensitivity import (
-    MOST,
-    retraining_of,
-    seen_by,
-    what_would_help,
-    why_too_weak,
-)
+from pytest_genderbias.gates.sensitivity import MOST, retraining_of, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
     LESS_ABLE,
     NO_BASELINE,

@@ -134,15 +134,14 @@ def _over_items(
     Raises:
         UndefinedError: the statistic has no interval over items.
     """
-    if None in (retraining.paired, retraining.beyond, retraining.spread, measurement.intervals[statistic]):
+    paired, beyond, spread = retraining.paired, retraining.beyond, retraining.spread
+    if paired is None or beyond is None or spread is None or measurement.intervals[statistic] is None:
         raise UndefinedError("no interval over items")
-    assert retraining.paired is not None and retraining.beyond is not None and retraining.spread is not None
     level, freedom = Correction(tests).level, max(1.0, _units(measurement, statistic) - 1.0)
-    margin, beyond = 0.0 if allowed is None else allowed.amount, math.sqrt(2) * retraining.beyond
-    error = retraining.paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
-    of_trainings = max(math.sqrt(2) * retraining.spread, 1e-9 * error)
-    size = seen_over_items(error, beyond, freedom, level, tolerance=margin, trainings=of_trainings)
-    red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * beyond)
+    margin, of_two = 0.0 if allowed is None else allowed.amount, math.sqrt(2)  # a difference has twice the variance
+    error = paired * NORMAL / t_quantile(ONE_SIDED, freedom)  # half the width of its bounds over t
+    size = seen_over_items(error, of_two * beyond, freedom, level, tolerance=margin, trainings=of_two * spread)
+    red = margin + math.hypot(t_quantile(level, freedom) * error, t_quantile(level, math.inf) * of_two * beyond)
     return Seen(size, unit, red, retraining.source)
 
 

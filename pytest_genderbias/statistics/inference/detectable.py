@@ -168,8 +168,8 @@ def seen_over_items(
     reach = np.hypot(t_quantile(level, items_freedom) * drawn, t_quantile(level, beyond_freedom) * beyond)
     needed = np.maximum(reach + tolerance, least)[:, None]
     error = np.sqrt(paired_se**2 + beyond**2 / _squares(beyond_freedom)) if trainings is None else np.array([trainings])
-    if not error.any():
-        return max(tolerance, least)
+    if not error.any():  # every release has the true worsening
+        return float(np.quantile(needed, power))
     return _smallest(lambda size: float(ndtr((size - needed) / error).mean()) >= power, float(error.max()))
 
 

@@ -108,7 +108,8 @@ def test_retraining_hides_a_worsening(error: float, beyond: float, freedom: int)
     assert seen_over_items(error, beyond, freedom, least=1000.0) >= 1000.0
     assert seen_over_items(error, beyond, np.inf) == pytest.approx(2.8016 * np.hypot(error, beyond), rel=1e-3)
     reach = 1.96 * np.hypot(error, beyond)
-    assert seen_over_items(error, beyond, np.inf, trainings=1e-9 * reach) == pytest.approx(reach, rel=1e-3)
+    for trainings in (0.0, 1e-9 * reach):
+        assert seen_over_items(error, beyond, np.inf, trainings=trainings) == pytest.approx(reach, rel=1e-3)
     assert seen_over_items(0.0, 0.0, freedom, tolerance=0.5) == 0.5
 
 
