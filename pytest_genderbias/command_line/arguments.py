@@ -138,6 +138,7 @@ def make_parser() -> CommandParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_runs(commands)
     _add_information(commands)
+    _add_questions(commands)
     _add_cache(commands)
     _add_stored(commands)
     _add_resilience(commands)
@@ -203,6 +204,29 @@ def _add_information(commands: _Commands) -> None:
     )
     show.add_argument("suites", metavar="SUITE", nargs="+", help="a packaged suite, or the path of a suite file")
     _add_flags(show, ("data",))
+
+
+def _add_questions(commands: _Commands) -> None:
+    """Add ``questions``."""
+    questions = _command(
+        commands,
+        "questions",
+        "SUITE... [--samples N] [--batch MODEL] [--limit N] [--option ...] [--data DIR] > FILE",
+        "print the questions of chat suites as JSON lines, for a system that answers in text",
+        'Each line has an id, messages, options and the number of replies that are wanted. A file with a line {"id": ...,'
+        ' "replies": [...]} for each is measured as a model: --bias-model=NAME=FILE.',
+    )
+    questions.add_argument("suites", metavar="SUITE", nargs="+", help="a packaged suite, or the path of a suite file")
+    questions.add_argument(
+        "--samples", metavar="N", type=_at_least_one, default=1, help="replies to each question (default: 1)"
+    )
+    questions.add_argument(
+        "--batch", metavar="MODEL", help="print the rows of a batch of an OpenAI-like API for this model"
+    )
+    questions.add_argument("--limit", metavar="N", type=_at_least_one, help="most cases of a suite, as in a run")
+    questions.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random order (default: 0)")
+    questions.add_argument("--cost", action="store_true", help="print only how many questions and tokens they are")
+    _add_flags(questions, ("options", "data"))
 
 
 def _add_cache(commands: _Commands) -> None:
