@@ -333,8 +333,7 @@ def sharing() -> str:
                 [what, workers, *(_hours(night.hours) for night in nights), *(f"{share:.1%}" for share in waste)]
             )
     return _table(
-        rows,
-        ["", "workers", "a model each", "a window each", "crews", "in vain by windows", "in vain by crews"],
+        rows, ["", "workers", "a model each", "a window each", "crews", "in vain by windows", "in vain by crews"]
     )
 
 

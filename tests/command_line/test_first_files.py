@@ -55,11 +55,7 @@ def flags_of(text: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("which", "suites"),
-    [
-        ("writer", ["pronoun-occupation", "lm-occupation"]),
-        ("filler", ["disco-terms"]),
-        ("good", ["nli-occupation"]),
-    ],
+    [("writer", ["pronoun-occupation", "lm-occupation"]), ("filler", ["disco-terms"]), ("good", ["nli-occupation"])],
 )
 def test_the_gates_are_on_the_suites_that_fit(
     empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, which: str, suites: list[str]

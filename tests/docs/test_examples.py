@@ -159,10 +159,7 @@ def assert_alike(text: str, other: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "shown"),
-    [
-        ("verdicts", "pass|worse|limit broken|cannot judge"),
-        ("mitigation", "pass|limit broken|cannot judge"),
-    ],
+    [("verdicts", "pass|worse|limit broken|cannot judge"), ("mitigation", "pass|limit broken|cannot judge")],
 )
 def test_verdicts_are_shown_as_they_are_printed(tmp_path: Path, example: str, shown: str) -> None:
     """``python tests/support/verdict_texts.py EXAMPLE`` writes the README anew."""

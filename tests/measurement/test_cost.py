@@ -74,8 +74,7 @@ def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, 
     cases = question.cases.cases_of(units)
     network, seen = small_model.backend.network.base_model, []
     handle = network.register_forward_pre_hook(
-        lambda module, args, kwargs: seen.append(args[0] if args else kwargs["input_ids"]),
-        with_kwargs=True,
+        lambda module, args, kwargs: seen.append(args[0] if args else kwargs["input_ids"]), with_kwargs=True
     )
     try:
         scorer = make_scorer(question.cases, question.query, small_model, None)

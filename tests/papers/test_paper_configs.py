@@ -24,8 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "evidence" / "papers"
 PLACES = Places(
     dict.fromkeys(
-        ("data", "glove", "glove300", "encoder", "ptb", "cnn", "ontonotes", "wikipedia", "runs", *TEXTS),
-        ".",
+        ("data", "glove", "glove300", "encoder", "ptb", "cnn", "ontonotes", "wikipedia", "runs", *TEXTS), "."
     ),
     Path(),
 )
@@ -214,12 +213,7 @@ def test_a_config_by_hand(own_configs):
     (own_configs / "runs.yaml").write_text(RUNS)
     (own_configs / "table-1.yaml").write_text(TABLE)
     (figure,) = load_table("doe2020", "table-1").figures
-    assert (figure.row, figure.column, figure.text, figure.ours) == (
-        "Bias",
-        "Before",
-        "0.5 ± 0.1",
-        "a before/s/x",
-    )
+    assert (figure.row, figure.column, figure.text, figure.ours) == ("Bias", "Before", "0.5 ± 0.1", "a before/s/x")
     with pytest.raises(UnknownNameError, match="doe2020 has no 'table-2'; did you mean table-1"):
         load_table("doe2020", "table-2")
 

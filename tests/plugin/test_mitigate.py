@@ -275,10 +275,7 @@ def test_only_what_an_optional_test_judges_skips_it(project: pytest.Pytester) ->
     result = project.runpytest(MODEL, "--bias-strict", "-rs")
     result.assert_outcomes(failed=1, skipped=1)
     result.stdout.fnmatch_lines(
-        [
-            "E *NotApplicableError: * has no chat template*",
-            "SKIPPED*disco-terms needs a masked LM*",
-        ]
+        ["E *NotApplicableError: * has no chat template*", "SKIPPED*disco-terms needs a masked LM*"]
     )
 
 
@@ -435,8 +432,7 @@ def test_a_grid_is_tried_once_and_its_best_point_judged_on_other_seeds(project: 
 
 def test_a_budget_of_the_suites_own_figure_asks_for_no_recipe(project: pytest.Pytester) -> None:
     write(
-        project,
-        "mitigate:\n  - {method: wed, reduces: [{suite: nli-occupation, by: 0.3, budget: {accuracy: 0.05}}]}\n",
+        project, "mitigate:\n  - {method: wed, reduces: [{suite: nli-occupation, by: 0.3, budget: {accuracy: 0.05}}]}\n"
     )
     result = project.runpytest(MODEL, "--collect-only", "-q")
     result.assert_outcomes()

@@ -888,10 +888,9 @@ def test_a_second_process_waits_for_the_scores_of_the_first(tmp_path):
         time.sleep(0.02)
     (signs / "go").touch()
     (calls_a, sum_a), (calls_b, sum_b) = (json.loads(p.communicate(timeout=60)[0].splitlines()[-1]) for p in both)
-    assert sorted([calls_a, calls_b]) == [
-        0,
-        3,
-    ], "one call for all cases, and two for the few that are asked about twice"
+    assert sorted([calls_a, calls_b]) == [0, 3], (
+        "one call for all cases, and two for the few that are asked about twice"
+    )
     assert sum_a == sum_b
 
 

@@ -13,13 +13,7 @@ from simulations.paired_coverage import own_sums
 from support.answered_suites import CASES, Answered, make_case
 
 from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts, significant_fills
-from pytest_genderbias.statistics.correlation import (
-    pearson,
-    pearson_of_sums,
-    product_sums,
-    slope,
-    slope_of_sums,
-)
+from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
 from pytest_genderbias.statistics.group_gaps import (
     absolute_gap_sum,
     beside_shares,
@@ -299,11 +293,7 @@ def test_leaving_an_occupation_out_is_measuring_without_it(case):
     """Leaving out the item of an occupation gives what a measurement of the others gives."""
     found = case("lm-occupation-sample")
     main = found.main
-    rest = Answered(
-        found.suite,
-        found.options,
-        {"cases": replace(main, units=main.units[1:], values=main.values[1:])},
-    )
+    rest = Answered(found.suite, found.options, {"cases": replace(main, units=main.units[1:], values=main.values[1:])})
     for statistic in ("aggregate_bias", "signed_bias"):
         item_sums = found.item_sums(statistic).by_unit()
         assert float(item_sums.value(item_sums.sums[1:].sum(axis=0))) == pytest.approx(rest.summary.values[statistic])

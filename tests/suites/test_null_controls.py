@@ -74,10 +74,7 @@ def part(found, units):
     key, main = next(iter(found.answers.items()))
     order = np.argsort(main.units)[units]
     return Answered(
-        found.suite,
-        found.options,
-        {key: replace(main, units=main.units[order], values=main.values[order])},
-        found.seed,
+        found.suite, found.options, {key: replace(main, units=main.units[order], values=main.values[order])}, found.seed
     )
 
 

@@ -49,9 +49,7 @@ def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
 
 
 def gated_report(
-    judgements: Sequence[SettledJudgement] = (),
-    measurements: Sequence[Measurement] | None = None,
-    **changes: Any,
+    judgements: Sequence[SettledJudgement] = (), measurements: Sequence[Measurement] | None = None, **changes: Any
 ) -> RunReport:
     """Return the report of a run of one suite with two records."""
     records = [{"item": "nurse", "score": 0.4, "slice": "worst"}, {"item": "plumber", "score": 0.05, "slice": "worst"}]

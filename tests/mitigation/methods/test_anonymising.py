@@ -12,12 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.anonymising import (
-    Anonymising,
-    anonymise,
-    rule_entities,
-    spacy_entities,
-)
+from pytest_genderbias.mitigation.methods.anonymising import Anonymising, anonymise, rule_entities, spacy_entities
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
 from pytest_genderbias.mitigation.methods.registry import make_method

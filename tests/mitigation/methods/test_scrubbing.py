@@ -16,11 +16,7 @@ from sklearn.linear_model import LogisticRegression
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Columns
-from pytest_genderbias.mitigation.methods.iterative_scrubbing import (
-    IterativeScrubbing,
-    iterative_scrub,
-    removed_words,
-)
+from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing, iterative_scrub, removed_words
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
 from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, _lexicon, _scrubbed, gender_words, scrub

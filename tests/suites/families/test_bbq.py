@@ -27,8 +27,7 @@ def measured(folder, rows, model, **options):
 
 
 @pytest.mark.parametrize(
-    ("form", "expected"),
-    [("race", (0.6500, 0.8800, 0.1433, 0.0018)), ("arc", (0.4383, 0.8517, 0.2450, 0.0353))],
+    ("form", "expected"), [("race", (0.6500, 0.8800, 0.1433, 0.0018)), ("arc", (0.4383, 0.8517, 0.2450, 0.0353))]
 )
 def test_the_answers_of_unifiedqa(shared_data, tmp_path, form, expected):
     with gzip.open(shared_data / "bbq" / "unifiedqa_predictions_Religion.jsonl.gz", "rt", encoding="utf-8") as file:

@@ -62,8 +62,7 @@ def write(path, rows):
 
 def write_predictions(path, rows, said):
     return write(
-        path,
-        [{"id": r["id"], "prediction": said[r["text"]], "gold": r["label"], "group": r["group"]} for r in rows],
+        path, [{"id": r["id"], "prediction": said[r["text"]], "gold": r["label"], "group": r["group"]} for r in rows]
     )
 
 
