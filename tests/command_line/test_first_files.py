@@ -28,7 +28,8 @@ UNEVEN = """
 import zlib
 from pytest_genderbias.text.wordlist import load_wordlist
 
-WOMEN = [entry.word for entry in load_wordlist("winogender-occupations").entries if entry.attributes["women_share"] > 50]
+OCCUPATIONS = load_wordlist("winogender-occupations").entries
+WOMEN = [entry.word for entry in OCCUPATIONS if entry.attributes["women_share"] > 50]
 
 class Uneven:
     fingerprint = "uneven"

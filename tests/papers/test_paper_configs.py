@@ -179,8 +179,10 @@ def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, wo
 def test_changes_are_merged_and_none_removes():
     base = {"recipe": {"name": "nli", "epochs": 3}, "seeds": 3, "measure": [1]}
     assert overlaid(base, {"recipe": {"epochs": None, "data": "x"}, "measure": [2]}) == {
-        "recipe": {"name": "nli", "data": "x"}, "seeds": 3, "measure": [2],
-    }  # fmt: skip
+        "recipe": {"name": "nli", "data": "x"},
+        "seeds": 3,
+        "measure": [2],
+    }
     assert base["recipe"] == {"name": "nli", "epochs": 3}
 
 
@@ -226,10 +228,18 @@ def test_a_config_by_hand(own_configs):
         (RUNS, TABLE.replace("a before", "b before"), "no run of runs.yaml is called 'b'"),
         (RUNS.replace("[table-1]", "[table-2]"), TABLE, "'order' should name table-1"),
         (RUNS.replace("seeds: 3}", "seeds: 3}, like: c"), TABLE, "is like 'c', which no run above is called"),
-        (RUNS, TABLE + "claims: [{claim: c, figure: a before/s/x, above: 0, below: 1}]\n", "needs one of above, below, or near"),
-        (RUNS, TABLE + "claims: [{claim: c, figure: a before/s/x, near: 0}]\n", "needs one of above, below, or near with within"),
+        (
+            RUNS,
+            TABLE + "claims: [{claim: c, figure: a before/s/x, above: 0, below: 1}]\n",
+            "needs one of above, below, or near",
+        ),
+        (
+            RUNS,
+            TABLE + "claims: [{claim: c, figure: a before/s/x, near: 0}]\n",
+            "needs one of above, below, or near with within",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_configs_are_refused_with_their_file(own_configs, runs, table, message):
     (own_configs / "runs.yaml").write_text(runs)
     (own_configs / "table-1.yaml").write_text(table)

@@ -145,7 +145,8 @@ def case(tmp_path_factory):
 
 #: What has no item_sums, of the families that have any: figures of shuffles, not of items.
 WITHOUT = {"random_groups_mean", "random_groups_max"}
-HAVE_ALL = {"disco", "nli", "lm-occupation", "pronoun-occupation", "sts", "coref-occupation", "coref-winogender", "coref-winobias"}  # fmt: skip
+HAVE_ALL = {"disco", "nli", "lm-occupation", "pronoun-occupation", "sts", "coref-occupation", "coref-winogender",
+    "coref-winobias"}  # fmt: skip
 
 
 def sums_of(found):
@@ -358,7 +359,9 @@ def test_correlations_of_sums_are_those_of_scipy():
 
 
 def test_correlations_of_sums_are_nan_where_there_are_none():
-    two, flat_x, flat_y = (product_sums(*xy).sum(axis=0) for xy in (([1, 2], [1, 3]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3])))  # fmt: skip
+    two, flat_x, flat_y = (
+        product_sums(*xy).sum(axis=0) for xy in (([1, 2], [1, 3]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]))
+    )
     assert np.isnan([pearson_of_sums(totals) for totals in (two, flat_x, flat_y)]).all()
     assert np.isnan([slope_of_sums(totals) for totals in (two, flat_x)]).all()
     assert slope_of_sums(flat_y) == pytest.approx(0.0, abs=1e-12)

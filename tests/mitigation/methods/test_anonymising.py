@@ -88,8 +88,16 @@ def test_kinds_that_a_model_finds():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"kinds": ()}, {"kinds": "person"}, {"kinds": ("date",)}, {"kinds": ("org",)}, {"placeholder": "{who}"}, {"placeholder": "{"}]
-)  # fmt: skip
+    "wrong",
+    [
+        {"kinds": ()},
+        {"kinds": "person"},
+        {"kinds": ("date",)},
+        {"kinds": ("org",)},
+        {"placeholder": "{who}"},
+        {"placeholder": "{"},
+    ],
+)
 def test_settings_that_cannot_be(wrong):
     with pytest.raises(SettingError):
         anonymise("Mary", **wrong)
@@ -105,7 +113,8 @@ def test_what_is_no_text_is_refused():
 
 
 PIECES = st.sampled_from(
-    ["Mary", "John", "Hall", "Osei", "Dr.", "F.", "van", "Gogh", "Will", "June", "the", "said", ", who", "University", "Mary's", "ann", "Jr.", "I"]
+    ["Mary", "John", "Hall", "Osei", "Dr.", "F.", "van", "Gogh", "Will", "June", "the", "said", ", who", "University",
+        "Mary's", "ann", "Jr.", "I"]
 )  # fmt: skip
 TEXTS = st.lists(st.one_of(PIECES, st.text("aB.-'’\n ", max_size=5)), max_size=15).map(" ".join)
 

@@ -68,9 +68,12 @@ def counted(rows, key):
         counts[condition] = right / len(here), 2 * biased / named - 1
     (unclear, form), (clear, s_dis) = counts["ambig"], counts["disambig"]
     return {
-        "accuracy_ambiguous": unclear, "accuracy_disambiguated": clear, "s_amb": (1 - unclear) * form, "s_dis": s_dis,
+        "accuracy_ambiguous": unclear,
+        "accuracy_disambiguated": clear,
+        "s_amb": (1 - unclear) * form,
+        "s_dis": s_dis,
         "accuracy_gap": np.mean(gaps[True]) - np.mean(gaps[False]),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("reply", ["both of them", "", " \u200b\n"])
