@@ -18,14 +18,7 @@ import numpy as np
 
 from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.compared_restarts import RestartPair, compare_over_restarts
-from pytest_genderbias.gates.facts import (
-    BaselineFacts,
-    Part,
-    Seen,
-    WorstCluster,
-    anchor_in_words,
-    change_in_words,
-)
+from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, WorstCluster, anchor_in_words, change_in_words
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
 from pytest_genderbias.gates.margin import Allowed
 from pytest_genderbias.gates.policy import Correction
@@ -698,11 +691,7 @@ def _carried_by_few(difference: Difference) -> list[Paragraph]:
 
 
 def _settled_by(
-    difference: Difference,
-    margin: float,
-    reference: Reference,
-    restarts: RestartPair | None = None,
-    share: float = 1.0,
+    difference: Difference, margin: float, reference: Reference, restarts: RestartPair | None = None, share: float = 1.0
 ) -> str:
     """Return what would decide if the difference stays where it is, and can be had; ``share``: of the cases, those that
     were scored.

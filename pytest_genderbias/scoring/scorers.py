@@ -114,10 +114,7 @@ def make_scorer(
         return ObjectScorer(cases, query, model)
     module, _, name = way.scorer.partition(".")
     make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
-    kept: dict[str, dict[str, object]] = {
-        _TRAINED: {"cache": cache, "progress": progress},
-        _REPLIES: {"cache": cache},
-    }
+    kept: dict[str, dict[str, object]] = {_TRAINED: {"cache": cache, "progress": progress}, _REPLIES: {"cache": cache}}
     return cast("Scorer", make(cases, query, model, batch_tokens, **kept.get(way.scorer, {})))
 
 

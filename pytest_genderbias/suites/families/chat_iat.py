@@ -187,9 +187,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             ),
         ),
         "samples": whole(
-            20,
-            "answers that are sampled to each question in each order, with by=counts",
-            only_with=("by", "counts"),
+            20, "answers that are sampled to each question in each order, with by=counts", only_with=("by", "counts")
         ),
         **FLOOR,
     }
@@ -321,10 +319,7 @@ def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) ->
     counted: dict[str, NDArray[np.generic]] = {}
     if replied:
         samples = answer.values.sum(axis=2)[:, 0]
-        counted = {
-            "counted_first": picked.picked[:, 0] * samples,
-            "counted": picked.picked.sum(axis=1) * samples,
-        }
+        counted = {"counted_first": picked.picked[:, 0] * samples, "counted": picked.picked.sum(axis=1) * samples}
     elif options["by"] == "counts":
         first, both = _sampled(answer, options["samples"], seed)
         counted = {"counted_first": first, "counted": both}
