@@ -15,6 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -40,11 +41,21 @@ class StoredReplies:
     samples: int
     failed: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The names of the questions of which it has replies."""
         found = (_ID.fullmatch(name) for name in (*self.replies, *self.failed))
         return tuple(dict.fromkeys(match["name"] for match in found if match))
+
+    def check(self, name: str) -> None:
+        """Refuse a question to which there are no replies.
+
+        Raises:
+            NotApplicableError: there are none.
+        """
+        if name not in self.names:
+            others = ", ".join(map(brief, self.names)) or "nothing"
+            raise NotApplicableError(f"{self.path} has no replies to {name}; it has replies to {others}")
 
     def of(self, name: str, digest: str, cases: int, ids: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the replies to some cases of a question.
@@ -79,14 +90,9 @@ class StoredReplies:
         Raises:
             NotApplicableError: there is none.
         """
-        found = [
-            (one, match)
-            for one in (*self.replies, *self.failed)
-            if (match := _ID.fullmatch(one)) and match["name"] == name
-        ]
-        if not found:
-            others = ", ".join(map(brief, self.names)) or "none"
-            raise NotApplicableError(f"{self.path} has no replies to {name}; it has replies to {others}")
+        self.check(name)
+        ids = ((one, _ID.fullmatch(one)) for one in (*self.replies, *self.failed))
+        found = [(one, match) for one, match in ids if match and match["name"] == name]
         now = {one: int(match["case"]) for one, match in found if match["digest"] == digest}
         answered = sum(case < cases and one in self.replies for one, case in now.items())
         return {

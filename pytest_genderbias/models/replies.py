@@ -53,6 +53,9 @@ class RepliesBackend(Backend):
 
     abilities: ClassVar[frozenset[str]] = frozenset({REPLIES})
 
+    def check(self, name: str) -> None:
+        """Refuse a question that the system cannot be asked."""
+
     def replies(self, asked: Asked) -> list[tuple[str, ...]]:
         """Return the replies to each case."""
         raise NotImplementedError
@@ -63,6 +66,14 @@ class RepliesFile(RepliesBackend):
     """The replies in a file."""
 
     stored: StoredReplies
+
+    def check(self, name: str) -> None:
+        """Refuse a question to which the file has no replies.
+
+        Raises:
+            NotApplicableError: it has none.
+        """
+        self.stored.check(name)
 
     def replies(self, asked: Asked) -> list[tuple[str, ...]]:
         """Return the replies to each case.

@@ -35,6 +35,7 @@ class ReplyScorer:
         self, cases: Cases, query: Replies, model: Model, batch_tokens: int | None, cache: Path | None = None
     ) -> None:
         self._cases, self._query, self._model, self._cache = cases, query, model, cache
+        model.backend.check(query.name)
         self._openings = refusals(query.language)
         self._reader = ReplyReader(query.labels, self._openings)
 
