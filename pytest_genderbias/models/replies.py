@@ -209,7 +209,7 @@ class KeptReplies:
         for line in self.path.read_bytes().split(b"\n"):
             try:
                 key, *replies = json.loads(line)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
             if isinstance(key, str) and replies and all(isinstance(reply, str) for reply in replies):
                 found[key] = tuple(replies)
