@@ -38,6 +38,7 @@ BUILDERS: Mapping[str, _Builder] = {
     "generation": units.sentiment_bars,
     "lm-occupation": units.occupation_bars,
     "nli": table_pictures.heat_map,
+    "paired": units.prompt_bars,
     "pairs-pll": units.histogram,
     "probe": table_pictures.compression,
     "pronoun-occupation": units.pronoun_ratio,

@@ -25,7 +25,7 @@ SHOWN = {
     "decisions": ["signed bars"], "disco-names": ["fills"], "disco-terms": ["fills"], "disco-fisher": ["fills"],
     "lm-occupation": ["signed bars"],
     "generation": ["signed bars"], "lm-occupation-sample": ["signed bars"], "nli": ["heat map"],
-    "nli-word-pairs": ["heat map"], "pairs-pll": ["histogram"],
+    "nli-word-pairs": ["heat map"], "pairs-pll": ["histogram"], "paired": ["signed bars"], "paired-groups": ["signed bars"],
     "probe": ["probe"], "pronoun-occupation": ["scatter"], "pronoun-occupation-sample": ["scatter"],
     "sts": ["scatter", "signed bars"], "sts-sample": ["scatter", "signed bars"], "subspace": ["signed bars"],
     "weat": ["words by set"], "winobias": ["scatter", "signed bars"], "winobias-clusters": ["scatter", "signed bars"],
