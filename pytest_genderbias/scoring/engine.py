@@ -190,7 +190,7 @@ def score_suite(
 
 def _replies(query: Replies, model: Model, answer: Answer, cache: Path | None) -> ReplyTexts:
     """Return the texts that were read, in the order of the scored cases."""
-    from pytest_genderbias.scoring.replies import ReplyScorer
+    from pytest_genderbias.scoring.reply_counts import ReplyScorer
 
     cases = answer.cases.cases_of(answer.units)
     return ReplyTexts(tuple(ReplyScorer(answer.cases, query, model, None, cache).texts(cases)))
