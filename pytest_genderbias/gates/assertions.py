@@ -9,8 +9,7 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.gates.margin import Margin
-from pytest_genderbias.gates.policy import active_referee
+from pytest_genderbias.gates.policy import Margin, active_referee
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, passes
 from pytest_genderbias.gates.wording import in_lines
 from pytest_genderbias.measurement.measurement import Measurement

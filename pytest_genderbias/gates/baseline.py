@@ -14,14 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
-from pytest_genderbias.gates.agreement import (
-    MUST_AGREE,
-    different,
-    distance_from_neutral,
-    is_worse,
-    other_conditions,
-    worsening,
-)
 from pytest_genderbias.gates.book import (
     BaselineEntry,
     NewEntry,
@@ -33,12 +25,18 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_update import state_of
-from pytest_genderbias.gates.facts import BaselineFacts, Seen, anchor_in_words
+from pytest_genderbias.gates.difference import (
+    MUST_AGREE,
+    different,
+    distance_from_neutral,
+    is_worse,
+    other_conditions,
+    worsening,
+)
 from pytest_genderbias.gates.item_file import load_items, pack_measured
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
-from pytest_genderbias.gates.policy import correction_for
+from pytest_genderbias.gates.policy import Allowed, Margin, correction_for, read_margin
 from pytest_genderbias.gates.refresh import (
     Kept,
     accepted_on,
@@ -64,6 +62,7 @@ from pytest_genderbias.gates.verdicts import (
     WITHIN,
     passes,
 )
+from pytest_genderbias.gates.wording import anchor_in_words
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
@@ -324,7 +323,6 @@ class Baseline:
             return self._not_comparable(measurement, statistic, name, entry, reasons)
         old = entry.values.get(statistic)
         allowed = _allowed(measurement, statistic, margin, old)
-        worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         if allowed is not None:
             check_breakable(allowed, statistic, measurement.statistics[statistic], old)
@@ -335,7 +333,7 @@ class Baseline:
         if items is not None and entry.settings.get("restarts"):
             then = with_kept_spread(measurement, items, entry.values)
         reference = Reference(
-            "baseline", old, worse, items, changed, correction,
+            "baseline", old, items, changed, correction,
             self._updating(measurement), entry.model.get("fingerprint"),
             self._lost_items(name, entry, measurement), entry.date, retraining=retraining,
             seen=_stored_sees(entry, statistic, allowed)
@@ -381,7 +379,7 @@ class Baseline:
                 ' --bias-update --bias-reason="why"'
             ) from None
         reference = replace(
-            before, name=ANCHOR, value=old, worsening=worse, items=items, fingerprint=anchor.model.get("fingerprint"), lost="",
+            before, name=ANCHOR, value=old, items=items, fingerprint=anchor.model.get("fingerprint"), lost="",
             date=anchor.date,
         )  # fmt: skip
         anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))

@@ -13,11 +13,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UnknownNameError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import LimitFacts
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, decide, make_judgement
-from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, LimitFacts, decide, make_judgement
+from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
 from pytest_genderbias.gates.wording import Paragraph, more_items, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of

@@ -9,14 +9,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, is_worse
 from pytest_genderbias.gates.book import BaselineEntry
-from pytest_genderbias.gates.facts import SinceAnchor, anchor_in_words, change_in_words
+from pytest_genderbias.gates.difference import is_worse
 from pytest_genderbias.gates.item_file import StoredItems
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, SinceAnchor
 from pytest_genderbias.gates.regression import ANCHOR
-from pytest_genderbias.gates.verdicts import BETTER, REGRESSED, TOO_FEW, WITHIN, with_note
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import BETTER, FLOAT_NOISE, REGRESSED, TOO_FEW, WITHIN, with_note
+from pytest_genderbias.gates.wording import Paragraph, anchor_in_words, change_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums

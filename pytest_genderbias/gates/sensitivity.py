@@ -19,9 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.gates.facts import Seen
-from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.judgement import Seen
+from pytest_genderbias.gates.policy import Allowed, Correction
 from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement

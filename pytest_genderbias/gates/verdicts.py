@@ -73,6 +73,8 @@ EARLIER_VERDICTS: Mapping[str, str] = MappingProxyType({
 
 LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
 ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
+#: Batches and threads cause differences up to this size. They say nothing about a model.
+FLOAT_NOISE = 1e-6
 
 #: Outcomes of a judgement.
 FAILED, PASSED = "failed", "passed"

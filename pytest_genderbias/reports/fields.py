@@ -9,10 +9,9 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import change_in_words
 from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
-from pytest_genderbias.gates.wording import direction_in_words
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
+from pytest_genderbias.gates.wording import change_in_words, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null

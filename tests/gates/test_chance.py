@@ -11,7 +11,7 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.raised_by_chance import why_chance_moved
+from pytest_genderbias.gates.difference import why_chance_moved
 from pytest_genderbias.statistics.block_tables import BlockTables
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

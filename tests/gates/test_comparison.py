@@ -16,8 +16,7 @@ from support.small_projects import model
 
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
-from pytest_genderbias.gates import baseline, comparison
-from pytest_genderbias.gates import compared_restarts as restarts_of_gates
+from pytest_genderbias.gates import baseline, comparison, difference
 from pytest_genderbias.gates.comparison import (
     Comparison,
     LeftOut,
@@ -49,7 +48,7 @@ def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
-    monkeypatch.setattr(restarts_of_gates, "prior_of", lambda measurement, statistic: None)
+    monkeypatch.setattr(difference, "prior_of", lambda measurement, statistic: None)
 
 
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"

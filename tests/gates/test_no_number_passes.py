@@ -18,7 +18,7 @@ from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
 from pytest_genderbias.gates.judgement import Judgement, decide, make_judgement
 from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.regression import Reference, code_of_worsening, find_regression
 from pytest_genderbias.gates.verdicts import NO_VALUE, REASONS, REGRESSED, STORED, passes
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
@@ -101,7 +101,7 @@ def test_a_baseline(tmp_path: Path, value: float | None, update: str) -> None:
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_a_stored_value_that_is_no_number_is_none(value: float) -> None:
-    before = Reference("baseline", value, None, None, fingerprint="f0.0")
+    before = Reference("baseline", value, None, fingerprint="f0.0")
     found = find_regression(hand_made(), "share", before, Allowed(9.0))
     assert found.code == NO_VALUE and f"in the baseline: it is {value}" in found.text
 

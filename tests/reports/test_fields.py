@@ -8,8 +8,7 @@ import pytest
 from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, settled
 
-from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, ReductionFacts, SinceAnchor
-from pytest_genderbias.gates.judgement import WHOLE_SUITE
+from pytest_genderbias.gates.judgement import WHOLE_SUITE, BaselineFacts, LimitFacts, ReductionFacts, SinceAnchor
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, change_and_bounds, change_in_full, figures_of
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.text.numbers import format_figure

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, defined
 from pytest_genderbias.statistics.inference.paired import Difference, Distance
 from pytest_genderbias.statistics.inference.reduction import (
     Reduction,
@@ -21,9 +21,6 @@ from pytest_genderbias.statistics.inference.reduction import (
     solve_bound,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-
-#: The sums of one model, or why there are none.
-KnownSums = ItemSums | UndefinedError
 
 
 @dataclass(frozen=True)
@@ -135,7 +132,7 @@ class SideValues:
         """
         try:
             slopes = [
-                item_slope(_known(before), _known(after), self.neutral)
+                item_slope(defined(before), defined(after), self.neutral)
                 for (before, *_), (after, *_) in zip(self.sums[then], self.sums[now], strict=True)
             ]
         except UndefinedError:
@@ -161,7 +158,7 @@ class SideValues:
         )  # fmt: skip
 
     def _sums_of(self, side: str) -> list[ItemSums]:
-        return [_known(model) for group in self.sums[side] for model in group]
+        return [defined(model) for group in self.sums[side] for model in group]
 
     def _without_bounds(self, value: float, reason: str) -> Difference:
         no_items = np.zeros(0), np.zeros(0, dtype=np.str_)
@@ -169,10 +166,3 @@ class SideValues:
             over = "restarts" if self.restarts else self.population
             return Difference(value, -np.inf, np.inf, 1.0, 1.0, 0, 0, reason, over, *no_items)
         return Difference(value, value, value, 1.0, 1.0, 0, 0, reason, f"{self.population}, all of them", *no_items)
-
-
-def _known(sums: KnownSums) -> ItemSums:
-    """Return sums, or raise the reason why there are none."""
-    if isinstance(sums, UndefinedError):
-        raise UndefinedError(str(sums))
-    return sums
