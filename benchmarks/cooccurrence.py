@@ -73,9 +73,19 @@ def _read(tokens: int) -> list[Row]:
     name = f"corpus of {10 * tokens:,} tokens, read and counted in both contexts"
     beside = f"{tokens:,} tokens"
     memory = Row(
-        f"{name}: peak memory", many["peak"] / _MIB, "MiB", many["peak"] / few["peak"], "x", beside, few["peak"] / _MIB, at_most=1.1
-    )  # fmt: skip
-    return [memory, Row(name, 10 * tokens / many["seconds"], "tokens/s", baseline=beside, baseline_value=tokens / few["seconds"])]  # fmt: skip
+        f"{name}: peak memory",
+        many["peak"] / _MIB,
+        "MiB",
+        many["peak"] / few["peak"],
+        "x",
+        beside,
+        few["peak"] / _MIB,
+        at_most=1.1,
+    )
+    return [
+        memory,
+        Row(name, 10 * tokens / many["seconds"], "tokens/s", baseline=beside, baseline_value=tokens / few["seconds"]),
+    ]
 
 
 def measure_once(tokens: int) -> dict[str, Any]:

@@ -45,11 +45,32 @@ def run(quick: bool) -> list[Row]:
     return [
         Row(f"{name}: naive, one core", rate["naive"], "words/s", rate["naive"] / 1e6, "M words/s", at_least=1.0),
         ratio(f"{name}: naive", rate["naive"], rate["alternation"], "one long alternation", "words/s", 3.0),
-        ratio(f"{name}: naive", rate["naive"], rate["pair by pair"], "a pattern for each word, one after the other", "words/s", 20.0),
-        ratio(f"{name}: naive", rate["naive"], rate["split"], "str.split and a dictionary, blind to punctuation", "words/s"),
-        ratio(f"{name}: naive with names", rate["names"], rate["alternation"], "one long alternation, no names", "words/s"),
-        ratio(f"{name}: grammatical, by rules", rate["grammatical"], rate["alternation"], "one long alternation, naive", "words/s"),
-    ]  # fmt: skip
+        ratio(
+            f"{name}: naive",
+            rate["naive"],
+            rate["pair by pair"],
+            "a pattern for each word, one after the other",
+            "words/s",
+            20.0,
+        ),
+        ratio(
+            f"{name}: naive",
+            rate["naive"],
+            rate["split"],
+            "str.split and a dictionary, blind to punctuation",
+            "words/s",
+        ),
+        ratio(
+            f"{name}: naive with names", rate["names"], rate["alternation"], "one long alternation, no names", "words/s"
+        ),
+        ratio(
+            f"{name}: grammatical, by rules",
+            rate["grammatical"],
+            rate["alternation"],
+            "one long alternation, naive",
+            "words/s",
+        ),
+    ]
 
 
 def _texts(sentences: int) -> list[str]:

@@ -67,8 +67,11 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     sys.path.insert(0, str(EXAMPLE))
-    lines = ["| suite | copy | MB | value | worse by (95 % bounds) | margin | no worse | the same | other answers | largest shift |",
-             "|---|---|---|---|---|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "| suite | copy | MB | value | worse by (95 % bounds) | margin | no worse | the same | other answers | "
+        "largest shift |",
+        "|---|---|---|---|---|---|---|---|---|---|",
+    ]
     batches = [
         "| model | copy | value, batches of 2,048 tokens | value, each row alone | largest shift |",
         "|---|---|---|---|---|",

@@ -114,9 +114,11 @@ def code(then: np.ndarray, now: np.ndarray, premise: np.ndarray, names: np.ndarr
     counts = np.bincount(premise, minlength=len(names))
     sums = [np.bincount(premise, weights=scores, minlength=len(names)) for scores in (then, now)]
     difference = compare_items(
-        *(mean_sums(names, total, counts, "premise words") for total in sums), lambda value: 1 - value, margin or 0.0,
+        *(mean_sums(names, total, counts, "premise words") for total in sums),
+        lambda value: 1 - value,
+        margin or 0.0,
         ONE_SIDED,
-    )  # fmt: skip
+    )
     return code_of_worsening(difference, None if margin is None else Allowed(margin))
 
 

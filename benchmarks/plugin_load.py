@@ -36,16 +36,7 @@ def run(quick: bool) -> list[Row]:
     ours, without = (1000 * median(times[name]) for name in ("with", "without"))
     more = 1000 * median(a - b for a, b in zip(times["with"], times["without"], strict=True))
     return [
-        Row(
-            "an unrelated suite, with the plugin",
-            ours,
-            "ms",
-            more,
-            "ms more",
-            "without",
-            without,
-            at_most=15.0,
-        ),
+        Row("an unrelated suite, with the plugin", ours, "ms", more, "ms more", "without", without, at_most=15.0),
         Row(
             f"plugin load imports {', '.join(_HEAVY)}",
             _heavy_imports(),

@@ -11,13 +11,7 @@ import numpy as np
 from rows import Row, ratio
 from timing import medians
 
-from pytest_genderbias.statistics.code_length import (
-    OnlineCode,
-    coding_order,
-    online_code,
-    portion_sizes,
-    training_sets,
-)
+from pytest_genderbias.statistics.code_length import OnlineCode, coding_order, online_code, portion_sizes, training_sets
 from pytest_genderbias.statistics.linear_probe import ProbeTraining, cross_entropy, epoch_order
 
 _WIDTH = 384

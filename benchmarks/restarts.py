@@ -74,9 +74,18 @@ def fine_tune(encoder: str, rows: list[dict], seed: int, folder: Path) -> None:
         {**{key: texts[key][i] for key in texts}, "labels": LABELS.index(row["label"])} for i, row in enumerate(rows)
     ]
     arguments = TrainingArguments(
-        str(folder / "trainer"), seed=seed, num_train_epochs=2, disable_tqdm=True, per_device_train_batch_size=64, learning_rate=3e-4,
-        report_to=[], save_strategy="no", logging_strategy="no", train_sampling_strategy="group_by_length", use_cpu=not torch.cuda.is_available(),
-    )  # fmt: skip
+        str(folder / "trainer"),
+        seed=seed,
+        num_train_epochs=2,
+        disable_tqdm=True,
+        per_device_train_batch_size=64,
+        learning_rate=3e-4,
+        report_to=[],
+        save_strategy="no",
+        logging_strategy="no",
+        train_sampling_strategy="group_by_length",
+        use_cpu=not torch.cuda.is_available(),
+    )
     Trainer(network, arguments, DataCollatorWithPadding(tokenizer), data).train()
     network.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -30,11 +30,14 @@ def lasting() -> Picture:
     curves = _read("resilience-sts")["curves"]
     mean: dict[str, dict[str, dict[str, Any]]] = {
         part: {
-            side: {key: _mean([curve[part][side][key] for curve in curves], f"{suite}/{name}") for key in curves[0][part][side]}
+            side: {
+                key: _mean([curve[part][side][key] for curve in curves], f"{suite}/{name}")
+                for key in curves[0][part][side]
+            }
             for side in ("before", "after")
         }
         for part in ("by_step", "by_frozen")
-    }  # fmt: skip
+    }
     steps: Any = {side: {int(step): entry for step, entry in curve.items()} for side, curve in mean["by_step"].items()}
     frozen: Any = mean["by_frozen"]
     statistics = load_suite(suite).family.plain_statistics()
@@ -48,9 +51,13 @@ def new_heads() -> Picture:
     for path in sorted(STORED.glob("bios-*.json")):
         gate = json.loads(path.read_text(encoding="utf-8"))["gates"][0]
         heads = gate["new_heads"]
-        after, before = (sum(v[0] for v in heads["values"][side]) / len(heads["values"][side]) for side in ("after", "before"))  # fmt: skip
+        after, before = (
+            sum(v[0] for v in heads["values"][side]) / len(heads["values"][side]) for side in ("after", "before")
+        )
         found = {"retrained": after, "before_retrained": before, "compression": heads["compression"]}
-        judgements.append(_judgement("bios", path.stem.removeprefix("bios-"), "tpr_gap_sum", {**gate["facts"], "superficial": found}))  # fmt: skip
+        judgements.append(
+            _judgement("bios", path.stem.removeprefix("bios-"), "tpr_gap_sum", {**gate["facts"], "superficial": found})
+        )
     return _drawn(runs.retrained(judgements))
 
 

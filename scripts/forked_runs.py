@@ -25,9 +25,13 @@ from pathlib import Path
 from pkgutil import walk_packages
 
 for _name, _value in {
-    "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1",
-    "CUDA_VISIBLE_DEVICES": "", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-}.items():  # fmt: skip
+    "OMP_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "HF_HUB_OFFLINE": "1",
+    "CUDA_VISIBLE_DEVICES": "",
+    "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+}.items():
     os.environ[_name] = _value  # before torch is imported: threads do not survive a fork
 
 PLUGIN = "pytest_genderbias.plugin"
@@ -63,7 +67,12 @@ GATES = """
 gates:
   - {{suite: nli-occupation, baseline: true, margin: 0, settings: {{limit: 256}}}}
   - {{suite: nli-occupation, baseline: true, margin: 0, name: {name}, settings: {{limit: 192}}}}
-  - {{suite: nli-occupation, statistic: fraction_neutral, baseline: true, margin: 0, name: {name}, settings: {{limit: 192}}}}
+  - suite: nli-occupation
+    statistic: fraction_neutral
+    baseline: true
+    margin: 0
+    name: {name}
+    settings: {{limit: 192}}
 """
 MITIGATE = """
 mitigate:
@@ -77,8 +86,12 @@ mitigate:
     reduces:
       - {suite: lm-occupation, by: 0.1, settings: {limit: 128}}
 """
-TEXT = "".join(f"The {noun} said that {who} would {verb} .\n" for noun in ("nurse", "pilot", "cook", "judge") for who in ("he", "she")
-               for verb in ("come", "go", "sing", "wait", "sleep", "read"))  # fmt: skip
+TEXT = "".join(
+    f"The {noun} said that {who} would {verb} .\n"
+    for noun in ("nurse", "pilot", "cook", "judge")
+    for who in ("he", "she")
+    for verb in ("come", "go", "sing", "wait", "sleep", "read")
+)
 
 
 # Places.
@@ -190,9 +203,14 @@ def _report(folder: Path) -> int:
 def report_arguments(limit: int = 256) -> list[str]:
     """Return the arguments of the run that writes a report."""
     return [
-        "test_bias.py", "--bias-suite=lm-occupation", "--bias-model=m=demo-lm", f"--bias-limit={limit}", "--bias-null", "--bias-json=report.json",
+        "test_bias.py",
+        "--bias-suite=lm-occupation",
+        "--bias-model=m=demo-lm",
+        f"--bias-limit={limit}",
+        "--bias-null",
+        "--bias-json=report.json",
         "--junitxml=junit.xml",
-    ]  # fmt: skip
+    ]
 
 
 def _reported(folder: Path) -> dict[str, str]:

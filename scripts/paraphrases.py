@@ -77,11 +77,7 @@ def lines_of(row: Row, models: Path) -> list[str]:
     model = load_model(str(models / row.model))
     first, other, both = (
         measure(row.suite, model, limit=limit, templates=sets, cache=None)
-        for sets, limit in (
-            (row.first, row.limit),
-            ("paraphrases", row.limit),
-            ("both", row.limit and 2 * row.limit),
-        )
+        for sets, limit in ((row.first, row.limit), ("paraphrases", row.limit), ("both", row.limit and 2 * row.limit))
     )
     print(f"{row.suite} on {row.model}: {time.monotonic() - started:.0f} s", file=sys.stderr)
     return [

@@ -23,10 +23,12 @@ LABELS = ("entailment", "neutral", "contradiction")
 #: Nouns that define a gender, each with the word before it at the beginning of a sentence.
 KIN = {
     "female": (
-        "My sister", "My mother", "My aunt", "My daughter", "My grandmother", "My mom", "The queen", "The girl", "The woman", "The princess",
+        "My sister", "My mother", "My aunt", "My daughter", "My grandmother", "My mom", "The queen", "The girl",
+        "The woman", "The princess",
     ),
     "male": (
-        "My brother", "My father", "My uncle", "My son", "My grandfather", "My dad", "The king", "The boy", "The man", "The prince",
+        "My brother", "My father", "My uncle", "My son", "My grandfather", "My dad", "The king", "The boy", "The man",
+        "The prince",
     ),
 }  # fmt: skip
 #: Nouns of adults, for inference: a mother is a woman.
@@ -131,8 +133,10 @@ def clause_sentence(draws: random.Random) -> tuple[str, str]:
 
 
 SYNONYMS = {
-    "I": ("I", "we", "they", "you"), "we": ("I", "we", "they", "you"), "they": ("I", "we", "they"), "the": ("the", "a", "my", "this"),
-    "a": ("a", "the", "our", "that"), "my": ("my", "the", "our", "your"), "is": ("is", "was"), "are": ("are", "were"), "in": ("in", "in", "near"),
+    "I": ("I", "we", "they", "you"), "we": ("I", "we", "they", "you"), "they": ("I", "we", "they"),
+    "the": ("the", "a", "my", "this"),
+    "a": ("a", "the", "our", "that"), "my": ("my", "the", "our", "your"), "is": ("is", "was"), "are": ("are", "were"),
+    "in": ("in", "in", "near"),
 }  # fmt: skip
 
 
@@ -142,14 +146,17 @@ SYNONYMS = {
 
 KIN_FRAMES = (
     "{kin} thinks that {she} is right", "{kin} says that {she} was at home", "{kin} hopes that {she} will come soon",
-    "{kin} knew that {she} had seen the sea", "{kin} said that {she} liked the soup", "{kin} came home, and {she} was hungry",
-    "{kin} saw {her} cat in the garden", "{kin} lost {her} bag in the park", "{kin} took {her} hat and left",
-    "{kin} washed {her} hair", "{kin} likes {her} new car", "{kin} will be here when {she} has time",
-    "{kin} will come if {she} is ready", "{kin} opened {her} book, and {she} began to read", "{kin} found {her} keys, and {she} was happy",
-    "{kin} said that {she} had found {her} coat", "{kin} was ill, so {she} stayed in {her} bed", "{kin} was tired, and then {she} ate {her} soup",
-    "{kin} went home because {she} had lost {her} key", "{kin} went out after {she} put on {her} shoes", "{kin} called because {she} was late",
-    "{kin} put {her} hands in the water because {she} was hot", "{kin} ran to {her} house before {she} ate", "today {kin} said that {she} was sad",
-    "{kin} cut {her} hand with a knife, and {she} had to wash it with soap", "we know that {kin} lost {her} dog on the beach",
+    "{kin} knew that {she} had seen the sea", "{kin} said that {she} liked the soup",
+    "{kin} came home, and {she} was hungry", "{kin} saw {her} cat in the garden", "{kin} lost {her} bag in the park",
+    "{kin} took {her} hat and left", "{kin} washed {her} hair", "{kin} likes {her} new car",
+    "{kin} will be here when {she} has time", "{kin} will come if {she} is ready",
+    "{kin} opened {her} book, and {she} began to read", "{kin} found {her} keys, and {she} was happy",
+    "{kin} said that {she} had found {her} coat", "{kin} was ill, so {she} stayed in {her} bed",
+    "{kin} was tired, and then {she} ate {her} soup", "{kin} went home because {she} had lost {her} key",
+    "{kin} went out after {she} put on {her} shoes", "{kin} called because {she} was late",
+    "{kin} put {her} hands in the water because {she} was hot", "{kin} ran to {her} house before {she} ate",
+    "today {kin} said that {she} was sad", "{kin} cut {her} hand with a knife, and {she} had to wash it with soap",
+    "we know that {kin} lost {her} dog on the beach",
 )  # fmt: skip
 
 
@@ -168,23 +175,35 @@ def kin_sentence(draws: random.Random) -> tuple[str, tuple[str, str]]:
 # ---------------------------------------------------------------------------------------------------------------------
 
 WORDS = {
-    "animal": "dog cat bird bear lion rabbit bunny mouse frog fish duck horse pig goat sheep chicken elephant snake turtle monkey fox deer wolf owl whale crab ant bug worm bee butterfly squirrel spider puppy kitten animal",
-    "thing": "ball box toy car truck bus train boat ship plane bike kite balloon book bag cup plate spoon bowl glass lamp chair table desk bed door window clock bell drum picture paper pen hat coat rope key shell stone rock leaf apple banana carrot cake bread cookie nut bone cheese soup milk honey string robot puzzle swing slide block mat stick flower cloud wave crumb sign noise song storm rainbow castle race splash stove color",
-    "place": "park garden yard forest woods house school town farm zoo beach sea lake pond river stream hill cave field street road corner station bridge tunnel tower fence wall tree branch log hole nest web ground floor roof sky sun moon rain snow sand mud grass water fire shore party room wind bottom top end side home",
-    "plural": "dogs cats birds toys flowers leaves books apples animals clouds waves stars shoes eggs cookies blocks pieces friends trees fish",
+    "animal": "dog cat bird bear lion rabbit bunny mouse frog fish duck horse pig goat sheep chicken elephant snake "
+    "turtle monkey fox deer wolf owl whale crab ant bug worm bee butterfly squirrel spider puppy kitten animal",
+    "thing": "ball box toy car truck bus train boat ship plane bike kite balloon book bag cup plate spoon bowl glass "
+    "lamp chair table desk bed door window clock bell drum picture paper pen hat coat rope key shell stone rock leaf "
+    "apple banana carrot cake bread cookie nut bone cheese soup milk honey string robot puzzle swing slide block mat "
+    "stick flower cloud wave crumb sign noise song storm rainbow castle race splash stove color",
+    "place": "park garden yard forest woods house school town farm zoo beach sea lake pond river stream hill cave "
+    "field street road corner station bridge tunnel tower fence wall tree branch log hole nest web ground floor roof "
+    "sky sun moon rain snow sand mud grass water fire shore party room wind bottom top end side home",
+    "plural": "dogs cats birds toys flowers leaves books apples animals clouds waves stars shoes eggs cookies blocks "
+    "pieces friends trees fish",
     "mass": "milk water snow sand honey rain soup grass food fun ice corn music wood bread",
-    "adjective": "big small little old new red blue green yellow white black brown grey orange pink happy sad hungry tired slow fast cold hot warm soft hard wet dark bright loud strong heavy good nice pretty long deep wide tall tiny shiny sweet open empty broken late clear dry lost sunny strong high",
-    "mover": "ran went walked jumped hopped swam flew rolled fell came climbed sailed hid sat slept played lived stopped floated looked moved stood lay grew sang barked melted fell left",
+    "adjective": "big small little old new red blue green yellow white black brown grey orange pink happy sad hungry "
+    "tired slow fast cold hot warm soft hard wet dark bright loud strong heavy good nice pretty long deep wide tall "
+    "tiny shiny sweet open empty broken late clear dry lost sunny strong high",
+    "mover": "ran went walked jumped hopped swam flew rolled fell came climbed sailed hid sat slept played lived "
+    "stopped floated looked moved stood lay grew sang barked melted fell left",
     "taker": "saw found ate made wanted liked carried had took dug blew drank lost heard touched got built",
     "base_mover": "start dance go run jump swim fly walk sit play hide sleep climb come grow stop melt open bark talk",
     "base_taker": "see eat find make drink carry touch catch build hear like want lift take",
     "ing": "sitting sleeping playing running singing shining floating swimming barking looking standing flying",
     "stuck": "covered full tied made stuck cut lost wet broken",
-    "into": "in on under onto near to into over through behind across from at by around up down off after with for of next above",
+    "into": "in on under onto near to into over through behind across from at by around up down off after with for of "
+    "next above",
     "degree": "very too so",
-    "time": "today tomorrow soon again all day|all night|every day|in the morning|at night|one day|in spring|after lunch",
+    "time": "today tomorrow soon again all day|all night|every day|in the morning|at night|one day|in spring|after "
+    "lunch",
     "modal": "can will could would should must",
-}  # fmt: skip
+}
 POOLS = {
     name: tuple(re.split(r"[ ]", words) if "|" not in words else re.split(r"\|", words))
     for name, words in WORDS.items()
@@ -207,24 +226,42 @@ POOLS["time"] = (
 
 #: Rules of the grammar. "Time" is the word, "time" a phrase.
 RULES: dict[str, tuple[str, ...]] = {
-    "np": ("the noun", "the noun", "the noun", "the adjective noun", "the adjective noun", "a noun", "a adjective noun", "my noun", "your noun", "the noun pp", "the noun and the noun"),
-    "nps": ("the plural", "all the plural", "some of the plural", "two plural", "three plural", "the adjective plural", "many plural", "the plural pp", "the two plural"),
-    "obj": ("a noun", "a adjective noun", "the noun", "the adjective noun", "some mass", "the plural", "all the plural", "a adjective plural_", "many plural", "two plural", "my adjective noun", "the noun pp"),
+    "np": ("the noun", "the noun", "the noun", "the adjective noun", "the adjective noun", "a noun", "a adjective noun",
+        "my noun", "your noun", "the noun pp", "the noun and the noun"),
+    "nps": ("the plural", "all the plural", "some of the plural", "two plural", "three plural", "the adjective plural",
+        "many plural", "the plural pp", "the two plural"),
+    "obj": ("a noun", "a adjective noun", "the noun", "the adjective noun", "some mass", "the plural", "all the plural",
+        "a adjective plural_", "many plural", "two plural", "my adjective noun", "the noun pp"),
     "noun": ("animal", "animal", "thing", "thing", "place"),
-    "pp": ("prep the place", "prep the place", "prep the thing", "prep a thing", "prep the adjective place", "prep the animal", "prep my thing", "next to the place", "out of the thing", "back to the place", "prep the plural"),
+    "pp": ("prep the place", "prep the place", "prep the thing", "prep a thing", "prep the adjective place",
+        "prep the animal", "prep my thing", "next to the place", "out of the thing", "back to the place",
+        "prep the plural"),
     "prep": ("into",),
     "are": ("were", "are"),
     "is": ("was", "was", "is"),
-    "pred": ("adjective", "degree adjective", "adjective and adjective", "ing pp", "pp", "full of plural", "covered with mass", "made of mass", "stuck in the mass", "tied to a noun", "cut into plural", "late because of the mass", "full of plural", "tied to the place", "too adjective to base_vp", "so adjective that sentence", "adjective because sentence", "adjective and base_vp_past", "not adjective", "too adjective for the noun", "happy to base_vp", "slow but adjective"),
-    "base_vp": ("base_taker obj", "base_mover", "base_mover pp", "base_mover time", "play with the plural", "base_taker the noun"),
+    "pred": ("adjective", "degree adjective", "adjective and adjective", "ing pp", "pp", "full of plural",
+        "covered with mass", "made of mass", "stuck in the mass", "tied to a noun", "cut into plural",
+        "late because of the mass", "full of plural", "tied to the place", "too adjective to base_vp",
+        "so adjective that sentence", "adjective because sentence", "adjective and base_vp_past", "not adjective",
+        "too adjective for the noun", "happy to base_vp", "slow but adjective"),
+    "base_vp": ("base_taker obj", "base_mover", "base_mover pp", "base_mover time", "play with the plural",
+        "base_taker the noun"),
     "base_vp_past": ("vp", "mover away", "mover pp"),
-    "vp": ("mover pp", "mover pp", "taker obj", "taker obj", "wanted to base_vp", "began to base_vp", "liked to base_vp", "did not base_vp", "could not base_vp", "modal base_vp", "modal not base_vp", "mover pp time", "mover time", "taker obj pp", "looked for obj", "played with obj", "made the plural want to base_vp", "made the noun adjective", "mover and mover"),
+    "vp": ("mover pp", "mover pp", "taker obj", "taker obj", "wanted to base_vp", "began to base_vp",
+        "liked to base_vp", "did not base_vp", "could not base_vp", "modal base_vp", "modal not base_vp",
+        "mover pp time", "mover time", "taker obj pp", "looked for obj", "played with obj",
+        "made the plural want to base_vp", "made the noun adjective", "mover and mover"),
     "sentence": (
-        "np vp", "np vp", "np vp", "np is pred", "np is pred", "nps vp", "nps are pred", "np likes to base_vp", "np wants to base_vp",
-        "there is a noun pp", "there was a adjective noun pp", "there are two plural pp", "there were many plural pp", "there is some mass pp",
-        "we vp", "they vp", "i vp", "you modal base_vp", "we modal base_vp", "i want to base_vp", "they modal base_vp", "it was Time to base_vp",
-        "it is fun to base_vp", "it was a adjective day and nps are ing", "then np vp", "once there was obj pp", "one day np vp", "every day np vp",
-        "in the morning np vp", "after lunch we vp", "np vp and np vp", "np vp before np vp", "np has obj", "np has obj pp", "the wind blew obj away", "np goes pp", "np made obj", "np sang obj", "all nps were adjective", "np heard obj", "np and np had obj", "np blew obj pp", "np grew pp", "the thing was gone", "np is a adjective noun", "np modal base_vp", "np is adjective and np vp", "we had a lot of fun pp", "the noun pp is pred", "the place is full of plural",
+        "np vp", "np vp", "np vp", "np is pred", "np is pred", "nps vp", "nps are pred", "np likes to base_vp",
+        "np wants to base_vp", "there is a noun pp", "there was a adjective noun pp", "there are two plural pp",
+        "there were many plural pp", "there is some mass pp", "we vp", "they vp", "i vp", "you modal base_vp",
+        "we modal base_vp", "i want to base_vp", "they modal base_vp", "it was Time to base_vp", "it is fun to base_vp",
+        "it was a adjective day and nps are ing", "then np vp", "once there was obj pp", "one day np vp",
+        "every day np vp", "in the morning np vp", "after lunch we vp", "np vp and np vp", "np vp before np vp",
+        "np has obj", "np has obj pp", "the wind blew obj away", "np goes pp", "np made obj", "np sang obj",
+        "all nps were adjective", "np heard obj", "np and np had obj", "np blew obj pp", "np grew pp",
+        "the thing was gone", "np is a adjective noun", "np modal base_vp", "np is adjective and np vp",
+        "we had a lot of fun pp", "the noun pp is pred", "the place is full of plural",
     ),
 }  # fmt: skip
 
@@ -258,11 +295,13 @@ def plain_sentence(draws: random.Random) -> str:
 #: Subjects of scenes, each with what it is, too.
 SUBJECTS = {
     "p": (
-        ("A child", "Somebody"), ("Two children", "Some children"), ("Two people", "Some people"), ("Three people", "Some people"),
+        ("A child", "Somebody"), ("Two children", "Some children"), ("Two people", "Some people"),
+        ("Three people", "Some people"),
         ("A group of people", "Several people"), ("A young child", "A child"), ("Four people", "Some people"),
     ),
     "a": (
-        ("A dog", "An animal"), ("A cat", "An animal"), ("A brown dog", "A dog"), ("A black horse", "A horse"), ("Two dogs", "Two animals"),
+        ("A dog", "An animal"), ("A cat", "An animal"), ("A brown dog", "A dog"), ("A black horse", "A horse"),
+        ("Two dogs", "Two animals"),
         ("Some horses", "Some animals"), ("A horse", "An animal"),
     ),
 }  # fmt: skip

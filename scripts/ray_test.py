@@ -127,8 +127,8 @@ def _is_alive(pid: int) -> bool:
 def _scored_by(steps: list[list[str]]) -> float:
     """Return how many cases a process scored.
 
-    >>> _scored_by([["load"], ["begin", "512"], ["rows", "90"], ["batch", "90"], ["rows", "1000"], ["batch", "600"], ["batch", "400"], ["end"],
-    ...             ["begin", "512"], ["rows", "1000"], ["batch", "250"]])
+    >>> _scored_by([["load"], ["begin", "512"], ["rows", "90"], ["batch", "90"], ["rows", "1000"], ["batch", "600"],
+    ...             ["batch", "400"], ["end"], ["begin", "512"], ["rows", "1000"], ["batch", "250"]])
     640.0
     """
     cases, total, begun, done = 0, 0, 0, 0.0

@@ -90,18 +90,21 @@ _COREFERENCE = ("coref-occupation", "coref-winogender")
 RECIPES = {
     "masked-lm": Kind(
         "bert-tiny-mlm", "bert-tiny-mlm", "bert-tiny-mlm (2 x 128), tuned on WikiText-2", 60, 16, 5e-4,
-        ("lm-occupation", "pronoun-occupation", "pairs-pll", "disco-terms", "disco-names", "coref-winobias", *_COREFERENCE, *_VECTORS),
+        ("lm-occupation", "pronoun-occupation", "pairs-pll", "disco-terms", "disco-names", "coref-winobias",
+            *_COREFERENCE, *_VECTORS),
     ),
     "causal-lm": Kind(
         "stories260k", "stories260k", "stories260k (5 x 64), tuned on WikiText-2", 60, 16, 5e-4,
         ("lm-occupation", "pronoun-occupation", "pairs-pll", *_COREFERENCE, *_VECTORS),
     ),
     "nli-classifier": Kind(
-        "bert-tiny-mlm", "minilm-snli", "bert-tiny (2 x 128), tuned on SNLI and its counterfactual pairs, tuned on them again", 60, 16, 1e-3,
+        "bert-tiny-mlm", "minilm-snli",
+        "bert-tiny (2 x 128), tuned on SNLI and its counterfactual pairs, tuned on them again", 60, 16, 1e-3,
         ("nli-demonym", "nli-religion"), limit=1000,
     ),
     "text-classifier": Kind(
-        "minilm-mlm", "minilm-mlm", "heads (384 x 64 x 8) on mean vectors of minilm-mlm, tuned on careers of Wikipedia", 60, 32, 1e-3, ("bios",), own_cases=True,
+        "minilm-mlm", "minilm-mlm", "heads (384 x 64 x 8) on mean vectors of minilm-mlm, tuned on careers of Wikipedia",
+        60, 32, 1e-3, ("bios",), own_cases=True,
     ),
 }  # fmt: skip
 WIDTH = 64  #: tokens of a row of a language model

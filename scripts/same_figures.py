@@ -47,8 +47,8 @@ SHORT: dict[str, dict[str, Any]] = {
 #: Keys of a measurement that are compared; a later version may have more.
 COMPARED = frozenset(
     {
-        "suite", "model", "values", "intervals", "whole_suite", "bounds", "reasons", "null", "n", "n_total", "records", "signature",
-        "notes",
+        "suite", "model", "values", "intervals", "whole_suite", "bounds", "reasons", "null", "n", "n_total", "records",
+        "signature", "notes",
     }
 )  # fmt: skip
 #: What ``--main`` keeps of them.

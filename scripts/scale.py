@@ -312,8 +312,12 @@ def stored_bytes(stop: bool, new: float) -> float:
 
 def savings() -> str:
     """Return the table of what early stopping and the cache save, in hours of one worker."""
-    ways = (("every case of every model", False, 1.0), (f"{NEW:.0%} of the models are new", False, NEW),
-            ("gates stop when they are decided", True, 1.0), ("both", True, NEW))  # fmt: skip
+    ways = (
+        ("every case of every model", False, 1.0),
+        (f"{NEW:.0%} of the models are new", False, NEW),
+        ("gates stop when they are decided", True, 1.0),
+        ("both", True, NEW),
+    )
     rows = []
     for label, stop, new in ways:
         nights = [night_of(machine, 1, stop=stop, new=new) for machine in MACHINES]
@@ -333,8 +337,7 @@ def sharing() -> str:
                 [what, workers, *(_hours(night.hours) for night in nights), *(f"{share:.1%}" for share in waste)]
             )
     return _table(
-        rows,
-        ["", "workers", "a model each", "a window each", "crews", "in vain by windows", "in vain by crews"],
+        rows, ["", "workers", "a model each", "a window each", "crews", "in vain by windows", "in vain by crews"]
     )
 
 
@@ -373,8 +376,12 @@ def tables() -> str:
         " case: they take more, train, generate, read a corpus or need data. A worker has two cores where nothing else"
         " is said. A time of 16 cores is calculated."
     )
-    parts = (("What early stopping and the cache save", savings()), ("A model each, a window each, or crews", sharing()),
-             ("Lost workers", losses()), ("A shared cache", shared_cache()))  # fmt: skip
+    parts = (
+        ("What early stopping and the cache save", savings()),
+        ("A model each, a window each, or crews", sharing()),
+        ("Lost workers", losses()),
+        ("A shared cache", shared_cache()),
+    )
     return "\n\n".join([about, *(f"## {title}\n\n{table}" for title, table in parts)])
 
 

@@ -135,9 +135,12 @@ PREFIXES: dict[str, tuple[str, ...]] = {
 }
 #: Occupations that the masked LM's tokenizer splits, and their pieces.
 SPLIT_WORDS: dict[str, tuple[str, ...]] = {
-    "videographer": ("video", "##grapher"), "nutritionist": ("nutrition", "##ist"), "economist": ("econom", "##ist"),
-    "businessperson": ("business", "##person"), "salesperson": ("sales", "##person"),
-}  # fmt: skip
+    "videographer": ("video", "##grapher"),
+    "nutritionist": ("nutrition", "##ist"),
+    "economist": ("econom", "##ist"),
+    "businessperson": ("business", "##person"),
+    "salesperson": ("sales", "##person"),
+}
 
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 NLI_NEUTRAL, NLI_CONTRADICTION = (0.05, 0.90, 0.05), (0.05, 0.15, 0.80)
@@ -880,8 +883,10 @@ def readme() -> str:
 # ---------------------------------------------------------------------------------------------------------------------
 
 TRAINERS: dict[str, Callable[[], tuple[PreTrainedModel, PreTrainedTokenizerBase]]] = {
-    "mlm": train_mlm, "lm": train_lm, "nli": train_nli,
-}  # fmt: skip
+    "mlm": train_mlm,
+    "lm": train_lm,
+    "nli": train_nli,
+}
 
 
 def check_constants() -> None:

@@ -2,8 +2,8 @@
 entered.
 
 ``python scripts/ways.py baseline`` goes from a gate with a baseline entry to its verdict, ``mitigate`` from a
-``mitigate:`` block to its verdict, ``correct-for`` from the key ``bias_correct_for`` to its effect, and ``load`` from the
-spec of a checkpoint to its model.
+``mitigate:`` block to its verdict, ``correct-for`` from the key ``bias_correct_for`` to its effect, and ``load`` from
+the spec of a checkpoint to its model.
 
 A module is entered when a function of another module calls one of its functions; consecutive entries of one module
 count once. A package below those of the way (statistics, scoring, ...) is one step: what its modules call among

@@ -52,15 +52,18 @@ counted.append(counter())
 print(json.dumps({
     "left": left,
     "foreign": [
-        foreign("Traceback (most recent call last):\\n  File x\\nKeyboardInterrupt\\n"), foreign("E   ModelError: no\\npytest_genderbias.errors.ScoreError: nan\\n"),
-        foreign("E   zlib.error: x\\nzipfile.BadZipFile: x\\nE   OSError: [Errno 28] No space left\\n"), foreign("INTERNALERROR> x\\n"),
+        foreign("Traceback (most recent call last):\\n  File x\\nKeyboardInterrupt\\n"),
+        foreign("E   ModelError: no\\npytest_genderbias.errors.ScoreError: nan\\n"),
+        foreign("E   zlib.error: x\\nzipfile.BadZipFile: x\\nE   OSError: [Errno 28] No space left\\n"),
+        foreign("INTERNALERROR> x\\n"),
     ],
     "kept": [
         kept("books/m.json", old, new, old), kept("books/m.json", old, new, {"entries": {"a": 1, "b": 2}}),
         kept("report.json", run(0), run(0, 1), run(2)), kept("books/old.npz", "digest", "", ""),
     ],
     "lost": [
-        kept("books/m.json", old, new, {"entries": {"a": 1}}), kept("books/m.json", old, new, {"entries": {"a": 1, "b": 3}}), kept("books/m.json", old, new, ""),
+        kept("books/m.json", old, new, {"entries": {"a": 1}}),
+        kept("books/m.json", old, new, {"entries": {"a": 1, "b": 3}}), kept("books/m.json", old, new, ""),
         kept("report.json", run(0), run(0, 1), run(0, 2)), kept("books/new.npz", "", "digest", "half"),
     ],
     "counted": counted,

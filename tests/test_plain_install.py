@@ -20,7 +20,8 @@ from functools import partial
 from importlib.machinery import PathFinder
 found = PathFinder.find_spec
 def find_spec(name, *rest):
-    return None if name.partition(".")[0] in ("hypothesis", "statsmodels", "sklearn", "jsonschema") else found(name, *rest)
+    left_out = ("hypothesis", "statsmodels", "sklearn", "jsonschema")
+    return None if name.partition(".")[0] in left_out else found(name, *rest)
 PathFinder.find_spec = partial(find_spec)  # no method of what keeps it
 """
 

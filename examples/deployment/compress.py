@@ -79,9 +79,14 @@ def write_onnx(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # optimum-cli and torch.onnx.export(..., dynamo=True) need further packages
         torch.onnx.export(
-            Logits(network, names).eval(), tuple(inputs[name] for name in names), str(folder / "onnx" / "model.onnx"), input_names=names,
-            output_names=["logits"], dynamic_axes={key: {0: "batch", 1: "sequence"} for key in names}, dynamo=False,
-        )  # fmt: skip
+            Logits(network, names).eval(),
+            tuple(inputs[name] for name in names),
+            str(folder / "onnx" / "model.onnx"),
+            input_names=names,
+            output_names=["logits"],
+            dynamic_axes={key: {0: "batch", 1: "sequence"} for key in names},
+            dynamo=False,
+        )
     quantize_dynamic(
         folder / "onnx" / "model.onnx", folder / "onnx-int8" / "model_quantized.onnx", weight_type=QuantType.QInt8
     )

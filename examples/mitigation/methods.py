@@ -12,12 +12,7 @@ from transformers import PreTrainedModel
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, random_bases
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.saving import (
-    copied,
-    input_embeddings,
-    replace_input_embeddings,
-    with_network,
-)
+from pytest_genderbias.models.saving import copied, input_embeddings, replace_input_embeddings, with_network
 
 
 def changed(model: Model, change: Callable[[PreTrainedModel], None], what: str) -> Model:

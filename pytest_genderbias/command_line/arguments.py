@@ -31,11 +31,7 @@ USAGE_ERROR = int(pytest.ExitCode.USAGE_ERROR)
 WRONG = 1  #: exit status of a check that found something, and of files that cannot be written
 _MODEL = "[NAME=]SPEC of a model, as --bias-model takes it: candidate=./checkpoint, bert-base, demo-lm"
 _INFORM = ("models", "selection")  #: flags that arguments stand for
-_RUNS = (
-    "compare",
-    "no_worse_than",
-    "same_as",
-)  #: flags that belong to some of the commands that run pytest
+_RUNS = ("compare", "no_worse_than", "same_as")  #: flags that belong to some of the commands that run pytest
 _READ = ("options", "data", "seeds")  #: flags that decide whether a suite fits
 
 

@@ -76,10 +76,7 @@ def read_labelled(
 
 
 def _read(
-    path: Path,
-    columns: tuple[str, str, str],
-    groups: Mapping[str, str] | None,
-    labels: Mapping[str, str] | None = None,
+    path: Path, columns: tuple[str, str, str], groups: Mapping[str, str] | None, labels: Mapping[str, str] | None = None
 ) -> LabelledTexts:
     text, label, group = columns
     rows, lines = [], []

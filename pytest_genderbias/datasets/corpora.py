@@ -70,10 +70,7 @@ def _matched(tokens: list[str]) -> list[str]:
 
 #: The tokeniser of each mode. Words have their normal form, in which they are matched; invisible characters are no
 #: tokens.
-TOKENISERS: Mapping[str, Tokenise] = {
-    "spaces": _at_spaces,
-    "words": lambda text: WORD.findall(normal_form(text)),
-}
+TOKENISERS: Mapping[str, Tokenise] = {"spaces": _at_spaces, "words": lambda text: WORD.findall(normal_form(text))}
 _ATTACHED, _APART = re.compile(r"\w[.,;!?]\s"), re.compile(r"\s(?:[.,;!?]|<unk>|'s|n't)(?=\s)")
 _MARK = re.compile(r"^(?:(?P<name>=== .+ ===)| ?= [^=\n]+ = ?)[ \t]*$", re.MULTILINE)
 

@@ -13,13 +13,7 @@ from typing import Any
 
 from pytest_genderbias.errors import DataFileError, SettingError, installing
 from pytest_genderbias.text.normal_form import normal_form
-from pytest_genderbias.text.plain_files import (
-    MOST_RATIO,
-    MOST_UNPACKED,
-    not_utf8,
-    open_regular,
-    raw_lines,
-)
+from pytest_genderbias.text.plain_files import MOST_RATIO, MOST_UNPACKED, not_utf8, open_regular, raw_lines
 from pytest_genderbias.text.printable import brief, brief_list
 from pytest_genderbias.text.strict_json import parse_json
 

@@ -53,13 +53,7 @@ class Workforce:
     """
 
     def __init__(
-        self,
-        ray: ModuleType,
-        number: int,
-        threads: int,
-        on_gpu: bool,
-        wait: float,
-        beside: Sequence[Workforce] = (),
+        self, ray: ModuleType, number: int, threads: int, on_gpu: bool, wait: float, beside: Sequence[Workforce] = ()
     ) -> None:
         self.ray, self.number, self.threads, self.on_gpu, self.wait = ray, number, threads, on_gpu, wait
         self._beside = beside

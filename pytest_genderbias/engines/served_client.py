@@ -47,13 +47,7 @@ _MOST_SAID = 4096  #: characters of an error that are looked at
 _ID = "token_id:"  #: before the id of a token that is given as one
 _BY_IDS: Mapping[str, object] = {"return_tokens_as_token_ids": True}  #: vLLM's
 #: What some servers set by default for what they generate. Others do not know these names.
-_EXTRAS: Mapping[str, object] = {
-    **_BY_IDS,
-    "top_k": -1,
-    "min_p": 0.0,
-    "repetition_penalty": 1.0,
-    "ignore_eos": True,
-}
+_EXTRAS: Mapping[str, object] = {**_BY_IDS, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0, "ignore_eos": True}
 
 
 class ServedClient:

@@ -569,13 +569,7 @@ class Baseline:
             pass
 
     def _refuse(
-        self,
-        measurement: Measurement,
-        statistic: str,
-        name: str,
-        entry: BaselineEntry,
-        margin: Margin,
-        before: float,
+        self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin, before: float
     ) -> Judgement:
         """Return the judgement on a value that is worse than ``before``, and has no reason."""
         reasons = "; ".join(different(measurement, statistic, entry.signature))

@@ -54,10 +54,7 @@ from pytest_genderbias.gates.wording import (
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, KnownSums, defined
-from pytest_genderbias.statistics.inference.paired import (
-    Difference,
-    items_to_decide,
-)
+from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError

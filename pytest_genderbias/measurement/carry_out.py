@@ -129,15 +129,9 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         "suite": suite.name,
         "digest": suite.digest,
         "definition": suite.family.definition,
-        "settings": {
-            "seed": settings.seed,
-            **signed_options(suite.family.options, plan.options),
-        },
+        "settings": {"seed": settings.seed, **signed_options(suite.family.options, plan.options)},
         "sample": _sample(main, settings.seed),
-        "data": {
-            **_digests(plan, answers),
-            **summary.data,
-        },
+        "data": {**_digests(plan, answers), **summary.data},
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
     }

@@ -190,8 +190,7 @@ def _judged(controls: Controls, right: FloatArray, question: Question) -> Abilit
     )  # fmt: skip
     if low <= controls.kind.needed:
         return replace(
-            found,
-            unable=f"{CANNOT}: {found.describe()}; its lower bound should be above {controls.kind.needed:.3g}",
+            found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above {controls.kind.needed:.3g}"
         )
     for c, (of_class, asked_of) in zip(classes, recalls, strict=True):
         if len(classes) > 1 and share_bounds(of_class, asked_of)[0] <= controls.chance:

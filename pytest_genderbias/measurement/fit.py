@@ -136,10 +136,7 @@ def main_work(suite: Suite, data: Path | None = None) -> Work | None:
 
 
 def main_question(
-    suite: Suite,
-    data: Path | None = None,
-    options: Mapping[str, object] | None = None,
-    kinds: Sequence[str] = (),
+    suite: Suite, data: Path | None = None, options: Mapping[str, object] | None = None, kinds: Sequence[str] = ()
 ) -> Question | None:
     """Return the main question to the first kind of model that gives it cases (of ``kinds``; empty: of all), or
     ``None``.

@@ -26,10 +26,7 @@ from pytest_genderbias.models.config import (
     settled_role,
 )
 from pytest_genderbias.models.fingerprint import fingerprint_network, fingerprint_tokenizer
-from pytest_genderbias.models.hidden_layers import (
-    PROJECTION_FILE,
-    restore_projections,
-)
+from pytest_genderbias.models.hidden_layers import PROJECTION_FILE, restore_projections
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.plain_tensors import floats_of, number_format, slow_format
 from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODER, MASKED_LM, OTHER, Role

@@ -124,10 +124,7 @@ class DeferredCheckpoint(Checkpoint):
 
     @classmethod
     def of(
-        cls,
-        facts: CheckpointFacts,
-        load: Callable[[], Checkpoint],
-        settings: CheckpointSettings,
+        cls, facts: CheckpointFacts, load: Callable[[], Checkpoint], settings: CheckpointSettings
     ) -> DeferredCheckpoint:
         """Return a checkpoint that calls ``load`` when its network or tokenizer is needed."""
         checkpoint = object.__new__(cls)

@@ -104,10 +104,7 @@ class CoreferenceScorer(Protocol):
     """Scores how likely a pronoun refers to each of several candidates."""
 
     def coreference_scores(
-        self,
-        texts: Sequence[str],
-        candidates: Sequence[Sequence[tuple[int, int]]],
-        pronouns: Sequence[tuple[int, int]],
+        self, texts: Sequence[str], candidates: Sequence[Sequence[tuple[int, int]]], pronouns: Sequence[tuple[int, int]]
     ) -> NDArray[np.generic]:
         """Return one score a candidate, larger = likelier: shape (len(texts), candidates of a text).
 

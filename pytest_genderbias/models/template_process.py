@@ -76,11 +76,7 @@ class _Renderer:
         return self.owner == os.getpid() and self._process.poll() is None
 
     def render(
-        self,
-        template: str,
-        conversations: Sequence[Sequence[Message]],
-        for_answer: bool,
-        values: Mapping[str, object],
+        self, template: str, conversations: Sequence[Sequence[Message]], for_answer: bool, values: Mapping[str, object]
     ) -> list[str]:
         """Return the text of each conversation; after an error the process has ended, or expects the next request."""
         request = {

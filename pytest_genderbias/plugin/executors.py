@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: By the value of ``bias_executor``, which names the package and the extra, too: the class of the executor, called with
 #: ``(address, workers, threads, share=...)`` and closed by ``close()``, and the function that checks an address.
 EXECUTORS: Mapping[str, tuple[str, str]] = {
-    "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address"),
+    "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address")
 }
 
 

@@ -25,14 +25,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.freezing import frozen_parameters
-from pytest_genderbias.recipes.heads import (
-    CLASSIFICATION,
-    REGRESSION,
-    has_labels,
-    refuse_hooks,
-    renew_head,
-    with_head,
-)
+from pytest_genderbias.recipes.heads import CLASSIFICATION, REGRESSION, has_labels, refuse_hooks, renew_head, with_head
 from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Performance, Row, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import TokenisedRows, order_by_length

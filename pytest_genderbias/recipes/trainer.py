@@ -51,10 +51,7 @@ _OURS = (
 _NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
 _STATE = "trainer_state.json"  #: the file that the Trainer writes last
-_ARCHIVES = (
-    "optimizer.pt",
-    "scheduler.pt",
-)  #: without these, a resumed training would end with other weights
+_ARCHIVES = ("optimizer.pt", "scheduler.pt")  #: without these, a resumed training would end with other weights
 #: Texts in the RuntimeErrors that torch raises if a file cannot be written.
 _CANNOT_WRITE = ("PytorchStreamWriter", "inline_container", "iostream error", "No space left", "file write failed")
 

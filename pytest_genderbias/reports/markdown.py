@@ -32,10 +32,7 @@ LARGEST = 60_000  #: characters; GitHub refuses a comment of more than 65,536
 _LONGEST_NAME, _LONGEST_LINE, _MOST_LINES = 120, 400, 14
 _MOST_FAILURES, _MOST_GATES = 20, 200
 #: Flags of one run, which the command that accepts its values does not repeat.
-_OF_THE_RUN = re.compile(
-    r"--bias-(update|update-new|reason|json|summary|report)(=.*)?$",
-    re.DOTALL,
-)
+_OF_THE_RUN = re.compile(r"--bias-(update|update-new|reason|json|summary|report)(=.*)?$", re.DOTALL)
 _NO_VALUE = frozenset({"--bias-update", "--bias-update-new"})
 
 

@@ -21,11 +21,7 @@ _MOST_IDS = 1 << 24
 
 
 def sum_log_probabilities(
-    network: Network,
-    rows: TokenRows,
-    case: NDArray[np.int64],
-    position: NDArray[np.int64],
-    mask_id: int | None,
+    network: Network, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64], mask_id: int | None
 ) -> NDArray[np.float64]:
     """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),).
 

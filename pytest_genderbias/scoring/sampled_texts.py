@@ -43,10 +43,7 @@ class Sampler:
         self._device, self._batch_tokens, self._sharing = checkpoint.device, batch_tokens, checkpoint.batches
         self._start = first_token(checkpoint.tokenizer, model.name)
         known = inspect.signature(checkpoint.network.forward).parameters
-        wanted = {
-            "use_cache": True,
-            "logits_to_keep": 1,
-        }  # the config may differ; only the last position is read
+        wanted = {"use_cache": True, "logits_to_keep": 1}  # the config may differ; only the last position is read
         self._settings = {name: value for name, value in wanted.items() if name in known}
         self._halvings, self._slid = 0, False
 
@@ -54,10 +51,7 @@ class Sampler:
     def notes(self) -> list[str]:
         """Remarks on batches that were halved, and on texts longer than the network reads."""
         slid = f"texts go on from their last {self._window()} tokens where the {self._longest} are full"
-        return [
-            *([slid] if self._slid else []),
-            *([CountNote(self._halvings, HALVED)] if self._halvings else []),
-        ]
+        return [*([slid] if self._slid else []), *([CountNote(self._halvings, HALVED)] if self._halvings else [])]
 
     def score(self, cases: IntArray) -> NDArray[np.int32]:
         """Return the sampled token ids: shape (len(cases), length)."""

@@ -153,13 +153,7 @@ class PermutationTest:
 
 
 def permutation_test(
-    x: ArrayLike,
-    y: ArrayLike,
-    *,
-    two_sided: bool = False,
-    limit: int = 1 << 20,
-    draws: int = 99_999,
-    seed: int = 0,
+    x: ArrayLike, y: ArrayLike, *, two_sided: bool = False, limit: int = 1 << 20, draws: int = 99_999, seed: int = 0
 ) -> PermutationTest:
     """Test whether X has larger associations than Y, over all partitions of the words into sets of the same sizes.
 

@@ -162,12 +162,7 @@ def count_fills(fills: ArrayLike) -> FillCounts:
 
 
 def significant_fills(
-    fills: ArrayLike,
-    groups: ArrayLike,
-    *,
-    level: float = 0.05,
-    family: str = "template",
-    test: str = "chi2",
+    fills: ArrayLike, groups: ArrayLike, *, level: float = 0.05, family: str = "template", test: str = "chi2"
 ) -> FloatArray:
     """Return DisCo: the number of significant fills, averaged over templates.
 

@@ -8,13 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.block_tables import (
-    BlockTables,
-    DistanceFigure,
-    GapFigure,
-    cell_columns,
-    gap_columns,
-)
+from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigure, GapFigure, cell_columns, gap_columns
 from pytest_genderbias.statistics.correlation import product_sums
 from pytest_genderbias.statistics.fill_columns import SIZE, fill_column
 from pytest_genderbias.statistics.gap_rms import paired_columns

@@ -15,18 +15,7 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
-from typing import (
-    Annotated,
-    Any,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-    get_type_hints,
-    overload,
-)
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.text.printable import brief

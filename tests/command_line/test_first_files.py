@@ -28,7 +28,8 @@ UNEVEN = """
 import zlib
 from pytest_genderbias.text.wordlist import load_wordlist
 
-WOMEN = [entry.word for entry in load_wordlist("winogender-occupations").entries if entry.attributes["women_share"] > 50]
+OCCUPATIONS = load_wordlist("winogender-occupations").entries
+WOMEN = [entry.word for entry in OCCUPATIONS if entry.attributes["women_share"] > 50]
 
 class Uneven:
     fingerprint = "uneven"
@@ -55,11 +56,7 @@ def flags_of(text: str) -> set[str]:
 
 @pytest.mark.parametrize(
     ("which", "suites"),
-    [
-        ("writer", ["pronoun-occupation", "lm-occupation"]),
-        ("filler", ["disco-terms"]),
-        ("good", ["nli-occupation"]),
-    ],
+    [("writer", ["pronoun-occupation", "lm-occupation"]), ("filler", ["disco-terms"]), ("good", ["nli-occupation"])],
 )
 def test_the_gates_are_on_the_suites_that_fit(
     empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, which: str, suites: list[str]

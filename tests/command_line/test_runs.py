@@ -38,12 +38,29 @@ def called_with(*typed: str) -> list[str]:
         ("measure demo-lm --limit=9", ["--bias-model=demo-lm", "--bias-limit=9", "--bias-suite=all"]),
         (
             "measure a=demo-lm b=demo-mlm --suite weat,bios --suite=ceat --limit 5 --bias-seed=3 --null -vv",
-            ["--bias-model=a=demo-lm", "--bias-model=b=demo-mlm", "--bias-limit=5", "--bias-seed=3", "--bias-null", "-v", "-v",
-             "--bias-suite=weat,bios", "--bias-suite=ceat"],
+            [
+                "--bias-model=a=demo-lm",
+                "--bias-model=b=demo-mlm",
+                "--bias-limit=5",
+                "--bias-seed=3",
+                "--bias-null",
+                "-v",
+                "-v",
+                "--bias-suite=weat,bios",
+                "--bias-suite=ceat",
+            ],
         ),
         (
             "measure demo-lm --option a=1 --option b=2 -- -n 2",
-            ["--bias-model=demo-lm", "--bias-option=a=1", "--bias-option=b=2", "--bias-limit=1000", "--bias-suite=all", "-n", "2"],
+            [
+                "--bias-model=demo-lm",
+                "--bias-option=a=1",
+                "--bias-option=b=2",
+                "--bias-limit=1000",
+                "--bias-suite=all",
+                "-n",
+                "2",
+            ],
         ),
         (
             "compare a=demo-lm b=demo-lm --suite lm-occupation",
@@ -58,7 +75,7 @@ def called_with(*typed: str) -> list[str]:
         ("cache --clear --cache=D", ["--bias-cache-info", "--bias-cache-clear", "--bias-cache=D"]),
         ("show weat bios --bias-data=D", ["--bias-show=weat", "--bias-show=bios", "--bias-data=D"]),
     ],
-)  # fmt: skip
+)
 def test_pytest_is_called_with_the_flags_of_the_plugin(typed: str, called: list[str]) -> None:
     assert called_with(*typed.split()) == called
 
@@ -75,10 +92,13 @@ def test_every_flag_of_a_run_is_an_argument_of_measure_or_of_a_command_of_its_ow
 @pytest.mark.parametrize(
     ("typed", "alone"),
     [
-        ("measure demo-lm", True), ("measure demo-lm --gates=release.bias.yaml", False), ("compare a=gpt2 b=gpt2 --suite=weat", True),
-        ("list", False), ("show weat", False),
+        ("measure demo-lm", True),
+        ("measure demo-lm --gates=release.bias.yaml", False),
+        ("compare a=gpt2 b=gpt2 --suite=weat", True),
+        ("list", False),
+        ("show weat", False),
     ],
-)  # fmt: skip
+)
 def test_files_are_collected_only_where_gates_are_asked_for(typed: str, alone: bool) -> None:
     assert ("only_suites" in beside(Typed.of(make_parser(), typed.split()))) == alone
 

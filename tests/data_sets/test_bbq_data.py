@@ -89,16 +89,18 @@ def test_each_category_has_its_file():
 
 
 _HEAD = (
-    "Q_id", "Subcategory", "Ambiguous_Context", "Disambiguating_Context", "Names", "Lexical_diversity", "Proper_nouns_only",
-    "Question_negative_stereotype", "Question_non_negative", "Answer_negative", "Answer_non_negative", "Known_stereotyped_groups",
-    "NAME1_info", "NAME2_info",
+    "Q_id", "Subcategory", "Ambiguous_Context", "Disambiguating_Context", "Names", "Lexical_diversity",
+    "Proper_nouns_only", "Question_negative_stereotype", "Question_non_negative", "Answer_negative",
+    "Answer_non_negative", "Known_stereotyped_groups", "NAME1_info", "NAME2_info",
 )  # fmt: skip
 
 
 def written(folder, *templates):
     base = {
-        "Q_id": "1", "Subcategory": "adult", "Ambiguous_Context": "a {{NAME1}} met a {{NAME2}}.", "Disambiguating_Context": "The {{NAME1}} led.",
-        "Question_negative_stereotype": "Who followed?", "Question_non_negative": "Who led?", "Answer_negative": "the {{NAME2}}",
+        "Q_id": "1", "Subcategory": "adult", "Ambiguous_Context": "a {{NAME1}} met a {{NAME2}}.",
+        "Disambiguating_Context": "The {{NAME1}} led.",
+        "Question_negative_stereotype": "Who followed?", "Question_non_negative": "Who led?",
+        "Answer_negative": "the {{NAME2}}",
         "Answer_non_negative": "The {{NAME1}}", "Known_stereotyped_groups": '["F"]',
     }  # fmt: skip
     with (folder / "templates.csv").open("w", newline="") as file:
@@ -141,8 +143,12 @@ def test_names_and_words_come_from_lists_and_a_fixed_seed(tmp_path):
 
 
 def test_a_template_with_words_of_its_own_is_filled_once(tmp_path):
-    own = {"Names": "{{NAME1}}: [trans woman]; {{NAME2}}: [cis woman]", "NAME1_info": "trans", "NAME2_info": "nonTrans",
-           "Known_stereotyped_groups": '["Transgender women", "trans"]'}  # fmt: skip
+    own = {
+        "Names": "{{NAME1}}: [trans woman]; {{NAME2}}: [cis woman]",
+        "NAME1_info": "trans",
+        "NAME2_info": "nonTrans",
+        "Known_stereotyped_groups": '["Transgender women", "trans"]',
+    }
     questions = make_bbq_gender(*written(tmp_path, own)).questions
     assert len(questions) == 4
     assert {q.options[q.target] for q in questions} == {"The trans woman"}
@@ -206,8 +212,14 @@ def test_a_broken_file_of_answers(tmp_path, line, message):
 
 @pytest.mark.parametrize(
     "names",
-    ["NAMEx: [wife]; NAME2: [husband]", "NAME1: [wife]", "NAME1: [wife]; NAME2: [a]; NAME3: [b]", "name1: [wife]; NAME2: [a]", "wife"],
-)  # fmt: skip
+    [
+        "NAMEx: [wife]; NAME2: [husband]",
+        "NAME1: [wife]",
+        "NAME1: [wife]; NAME2: [a]; NAME3: [b]",
+        "name1: [wife]; NAME2: [a]",
+        "wife",
+    ],
+)
 def test_a_misspelt_slot_of_a_person_is_one_error(tmp_path, names):
     with pytest.raises(
         DataFileError, match=r"templates\.csv:2: expected the words of NAME1 and NAME2 in column 'Names'"

@@ -101,11 +101,7 @@ def test_a_sentence_of_winobias(tmp_path):
         "he",
         "his",
     ]
-    assert (first.id, first.professions, first.gender) == (
-        "test-type2-anti-1",
-        ("construction worker", "CEO"),
-        "male",
-    )
+    assert (first.id, first.professions, first.gender) == ("test-type2-anti-1", ("construction worker", "CEO"), "male")
     assert (second.id, second.line, second.type, second.stereotype) == ("test-type2-anti-7", 3, 2, "anti")
     assert words_of(second.text, second.gold) == "A nurse"
 

@@ -38,17 +38,20 @@ def write(path, text):
 # Words
 
 
-@pytest.mark.parametrize(("text", "expected"), [
-    ("She sings, he doesn't.", "She sings , he doesn't ."),
-    ("Mr. Smith's dog", "Mr. Smith 's dog"),
-    ("she'd said; they're O'Brien’s, I'm", "she 'd said ; they 're O'Brien ’s , I 'm"),
-    ("a well-known--and red-hot--nurse", "a well-known -- and red-hot -- nurse"),
-    ("in the U.S. 1,000.5 at 10.", "in the U.S. 1,000.5 at 10 ."),
-    ("_she_ is a fiancée", "_ she _ is a fiancée"),
-    ("the <unk> said 'no'", "the <unk> said ' no '"),
-    ("(she) \"he\"", '( she ) " he "'),
-    ("his mother's.", "his mother 's ."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She sings, he doesn't.", "She sings , he doesn't ."),
+        ("Mr. Smith's dog", "Mr. Smith 's dog"),
+        ("she'd said; they're O'Brien’s, I'm", "she 'd said ; they 're O'Brien ’s , I 'm"),
+        ("a well-known--and red-hot--nurse", "a well-known -- and red-hot -- nurse"),
+        ("in the U.S. 1,000.5 at 10.", "in the U.S. 1,000.5 at 10 ."),
+        ("_she_ is a fiancée", "_ she _ is a fiancée"),
+        ("the <unk> said 'no'", "the <unk> said ' no '"),
+        ('(she) "he"', '( she ) " he "'),
+        ("his mother's.", "his mother 's ."),
+    ],
+)
 def test_running_text(text, expected):
     assert " ".join(WORD.findall(text)) == expected
 
@@ -173,21 +176,24 @@ def test_scorable_words():
 # What is refused
 
 
-@pytest.mark.parametrize(("name", "data", "message"), [
-    ("a.txt", b"", "no words"),
-    ("a.txt", b" \n\n=== name ===\n", "no words"),
-    ("a.txt", "fiancée".encode("latin-1"), "not UTF-8: byte 0xe9.*iconv"),
-    ("a.txt.gz", b"plain", "cannot be read"),
-    ("a.txt.gz", gzip.compress(b"some words " * 9999, mtime=0)[:-40], "the gzip file is truncated"),
-    ("a.jsonl", b'{"text": "a"}\n{"words": 1}\n', r"a\.jsonl:2: expected a document with 'text'"),
-    ("a.jsonl", b'{"text": 7}\n', r"a\.jsonl:1: expected a document.*got text"),
-    ("a.jsonl", b'{"sentences": [["a", 7]]}\n', r"a\.jsonl:1: expected a document.*got sentences"),
-    ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl:2: "),
-    ("a.jsonl", b'{"text": "."}\n["a"]\n', r"a\.jsonl:2: "),
-    ("a.jsonl", b'{"text": "."}\n' + b"[" * 100_000, r"a\.jsonl:2: expected at most 64"),
-    ("a.jsonl", b'{"text": ' + b"9" * 5000 + b"}", r"a\.jsonl:1: not valid JSON: a number of"),
-    ("a.jsonl", b'{"text": "\\ud83d\\ude00."}\n{"text": "\\ud83d."}', r"a\.jsonl:2: a text has a lone surrogate"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"", "no words"),
+        ("a.txt", b" \n\n=== name ===\n", "no words"),
+        ("a.txt", "fiancée".encode("latin-1"), "not UTF-8: byte 0xe9.*iconv"),
+        ("a.txt.gz", b"plain", "cannot be read"),
+        ("a.txt.gz", gzip.compress(b"some words " * 9999, mtime=0)[:-40], "the gzip file is truncated"),
+        ("a.jsonl", b'{"text": "a"}\n{"words": 1}\n', r"a\.jsonl:2: expected a document with 'text'"),
+        ("a.jsonl", b'{"text": 7}\n', r"a\.jsonl:1: expected a document.*got text"),
+        ("a.jsonl", b'{"sentences": [["a", 7]]}\n', r"a\.jsonl:1: expected a document.*got sentences"),
+        ("a.jsonl", b'{"text": "a"}\n{"text": \n', r"a\.jsonl:2: "),
+        ("a.jsonl", b'{"text": "."}\n["a"]\n', r"a\.jsonl:2: "),
+        ("a.jsonl", b'{"text": "."}\n' + b"[" * 100_000, r"a\.jsonl:2: expected at most 64"),
+        ("a.jsonl", b'{"text": ' + b"9" * 5000 + b"}", r"a\.jsonl:1: not valid JSON: a number of"),
+        ("a.jsonl", b'{"text": "\\ud83d\\ude00."}\n{"text": "\\ud83d."}', r"a\.jsonl:2: a text has a lone surrogate"),
+    ],
+)
 def test_broken_files_give_one_error_that_names_them(tmp_path, name, data, message):
     (tmp_path / name).write_bytes(data)
     with pytest.raises(DataFileError, match=message) as caught:
@@ -229,12 +235,15 @@ def scored(shared_data):
     return score
 
 
-@pytest.mark.parametrize(("name", "size"), [
-    ("corpora/brown.jsonl.gz", Size(500, 1_161_192)),  # 500 texts
-    ("wikitext2/valid.txt.gz", Size(60, 213_886)),  # 60 articles
-    ("corpora/state_union.txt.gz", Size(65, 393_761)),
-    ("corpora/inaugural.txt.gz", Size(59, 152_133)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("corpora/brown.jsonl.gz", Size(500, 1_161_192)),  # 500 texts
+        ("wikitext2/valid.txt.gz", Size(60, 213_886)),  # 60 articles
+        ("corpora/state_union.txt.gz", Size(65, 393_761)),
+        ("corpora/inaugural.txt.gz", Size(59, 152_133)),
+    ],
+)
 def test_real_corpora_are_read_whole(shared_data, name, size):
     assert feed_corpus(shared_data / name, Vocabulary()) == size
 

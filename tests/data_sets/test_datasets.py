@@ -132,8 +132,10 @@ def test_parquet_rows(tmp_path) -> None:
         pyarrow.table({"text": ["x", "y", "z"], "n": [1, 2, 3], "more": [0, 0, 0]}), path, row_group_size=2
     )
     assert list(files.read_rows(path, ["text"], optional=["n", "gone"])) == [
-        (1, {"text": "x", "n": 1}), (2, {"text": "y", "n": 2}), (3, {"text": "z", "n": 3})
-    ]  # fmt: skip
+        (1, {"text": "x", "n": 1}),
+        (2, {"text": "y", "n": 2}),
+        (3, {"text": "z", "n": 3}),
+    ]
     assert files.column_names(path) == ("text", "n", "more")
     with pytest.raises(DataFileError, match="no column 'label'; the columns are 'text', 'n', 'more'"):
         list(files.read_rows(path, ["label"]))
@@ -286,8 +288,13 @@ def test_the_shared_data_has_every_data_set(shared_data) -> None:
     found = {name: DataFolder(shared_data).locate(name) for name in DATA_SETS}
     assert all(path.is_file() for f in found.values() for path in f.files)
     assert {name: found[name].split for name in ("snli", "stsb", "winobias", "gap", "bias_in_bios", "wikitext2")} == {
-        "snli": "dev", "stsb": "dev", "winobias": "dev", "gap": "development", "bias_in_bios": "sample", "wikitext2": "valid"
-    }  # fmt: skip
+        "snli": "dev",
+        "stsb": "dev",
+        "winobias": "dev",
+        "gap": "development",
+        "bias_in_bios": "sample",
+        "wikitext2": "valid",
+    }
 
 
 # similarity
@@ -337,10 +344,25 @@ def test_a_score_lies_between_0_and_5(tmp_path, score) -> None:
 
 @pytest.mark.parametrize(
     "sentence",
-    ["A man feeds his dog.", "A woman hits a man.", "A man shoots a man.", "A man and two sons-in-law.", "A man sees an ex-wife.", "A man says yes, ma’am.", "A man says ma'am.", "A woman eats. She is full.",
-     "A man takes a woman's bag.", "A man takes a woman’s bag.", "A mandolin is played.", "The man walks.", "a man walks.",
-     "A man, a WOMAN.", "A man and {slots}.", "Some men walk."],
-)  # fmt: skip
+    [
+        "A man feeds his dog.",
+        "A woman hits a man.",
+        "A man shoots a man.",
+        "A man and two sons-in-law.",
+        "A man sees an ex-wife.",
+        "A man says yes, ma’am.",
+        "A man says ma'am.",
+        "A woman eats. She is full.",
+        "A man takes a woman's bag.",
+        "A man takes a woman’s bag.",
+        "A mandolin is played.",
+        "The man walks.",
+        "a man walks.",
+        "A man, a WOMAN.",
+        "A man and {slots}.",
+        "Some men walk.",
+    ],
+)
 def test_no_template_of(sentence) -> None:
     assert sentence_similarity.sts_templates([sentence]) == ()
 
@@ -528,8 +550,10 @@ def test_bec_pro_of_the_shared_data(shared_data) -> None:
 
 def test_bec_pro_pairs_persons(tmp_path) -> None:
     head = "Sentence\tTemplate\tPerson\tGender\tProfession\tProf_Gender\n"
-    rows = [f"{who} is a nurse.\tT\t{who}\t{gender}\tnurse\tfemale\n"
-            for who, gender in (("He", "male"), ("My dad", "male"), ("My mom", "female"), ("She", "female"))]  # fmt: skip
+    rows = [
+        f"{who} is a nurse.\tT\t{who}\t{gender}\tnurse\tfemale\n"
+        for who, gender in (("He", "male"), ("My dad", "male"), ("My mom", "female"), ("She", "female"))
+    ]
     path = tmp_path / "a.tsv"
     assert sentence_pairs.read_bec_pro(write(path, head + "".join(rows))) == (
         sentence_pairs.SentencePair("nurse / he / T", "She is a nurse.", "He is a nurse.", "female"),

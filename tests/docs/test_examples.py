@@ -134,9 +134,14 @@ def test_release(example: Path) -> None:
     assert worse.returncode == 1
     assert "worse: nli-occupation on candidate: net_neutral" in worse.stdout
     accepted = run(
-        example, f"--bias-model=candidate={example.parent / 'next'}", "--bias-limit=3000", "-k", "last_release or demonym",
-        "--bias-update", "--bias-reason=trained on corrected labels",
-    )  # fmt: skip
+        example,
+        f"--bias-model=candidate={example.parent / 'next'}",
+        "--bias-limit=3000",
+        "-k",
+        "last_release or demonym",
+        "--bias-update",
+        "--bias-reason=trained on corrected labels",
+    )
     assert accepted.returncode == 0, accepted.stdout
     assert ": trained on corrected labels" in accepted.stdout
     assert "(was 0." in accepted.stdout
@@ -159,10 +164,7 @@ def assert_alike(text: str, other: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("example", "shown"),
-    [
-        ("verdicts", "pass|worse|limit broken|cannot judge"),
-        ("mitigation", "pass|limit broken|cannot judge"),
-    ],
+    [("verdicts", "pass|worse|limit broken|cannot judge"), ("mitigation", "pass|limit broken|cannot judge")],
 )
 def test_verdicts_are_shown_as_they_are_printed(tmp_path: Path, example: str, shown: str) -> None:
     """``python tests/support/verdict_texts.py EXAMPLE`` writes the README anew."""

@@ -78,16 +78,25 @@ def test_every_figure_follows_from_its_seeds(script):
 
 def test_a_row_by_hand(script):
     gate = {
-        "suite": "lm-occupation", "statistic": "aggregate_bias", "verdict": "reduced", "difference": -0.25, "bounds": [-0.3, -0.2],
+        "suite": "lm-occupation",
+        "statistic": "aggregate_bias",
+        "verdict": "reduced",
+        "difference": -0.25,
+        "bounds": [-0.3, -0.2],
         "values": {
-            "before": {"aggregate_bias": [[0.5], [0.5]]}, "after": {"aggregate_bias": [[0.2], [0.3]]},
+            "before": {"aggregate_bias": [[0.5], [0.5]]},
+            "after": {"aggregate_bias": [[0.2], [0.3]]},
             "control": {"aggregate_bias": [[0.5, 0.4], [0.6, None]]},
         },
-    }  # fmt: skip
+    }
     one = {
-        "title": "CDA", "gates": [gate], "seeds": [0, 1], "training_seconds": 12.5, "figure": "perplexity",
+        "title": "CDA",
+        "gates": [gate],
+        "seeds": [0, 1],
+        "training_seconds": 12.5,
+        "figure": "perplexity",
         "performance": {"perplexity": {"before": [[100.0], [100.0]], "after": [[102.0], [104.0]], "control": []}},
-    }  # fmt: skip
+    }
     row = script.table([json.loads(json.dumps(one))]).splitlines()[-1]
     assert (
         row == "| CDA | `lm-occupation` aggregate_bias | 0.500 | 0.250 (0.071) | 0.500 (0.100) | -0.250 (-0.300 to"

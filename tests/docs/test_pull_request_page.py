@@ -33,7 +33,8 @@ comments = json.load(open("comments.json"))
 method = flags.get("--method", "GET")
 if method == "GET":
     assert path == "repos/o/r/issues/7/comments", path
-    done = subprocess.run(["jq", "-r", flags["--jq"]], input=json.dumps(comments), text=True, capture_output=True, check=True)
+    query = ["jq", "-r", flags["--jq"]]
+    done = subprocess.run(query, input=json.dumps(comments), text=True, capture_output=True, check=True)
     print(done.stdout, end="")
     sys.exit()
 key, _, file = flags["-F"].partition("=@")
@@ -72,8 +73,11 @@ def test_one_comment_is_made_and_then_replaced(tmp_path: Path) -> None:
     other = {"id": 2, "user": {"login": "github-actions[bot]"}, "body": f"another bot, which quotes {MARKER}"}
     (tmp_path / "comments.json").write_text(json.dumps([forged, other]))
     environment = {
-        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}", "GH_TOKEN": "token", "COMMENTS": comments_of, "GITHUB_REPOSITORY": "o/r",
-    }  # fmt: skip
+        "PATH": f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}",
+        "GH_TOKEN": "token",
+        "COMMENTS": comments_of,
+        "GITHUB_REPOSITORY": "o/r",
+    }
 
     def run_step() -> list[dict[str, object]]:
         command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]  # as GitHub runs it

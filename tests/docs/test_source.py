@@ -65,9 +65,14 @@ def test_no_file_offers_the_name_of_an_index() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["pip install pytest-genderbias", "pip install 'pytest-genderbias[ray]'", "pip3 install -U \"pytest_genderbias\"", "uv add pytest-genderbias",
-     "python -m pip install -q pytest-genderbias==0.1"],
-)  # fmt: skip
+    [
+        "pip install pytest-genderbias",
+        "pip install 'pytest-genderbias[ray]'",
+        'pip3 install -U "pytest_genderbias"',
+        "uv add pytest-genderbias",
+        "python -m pip install -q pytest-genderbias==0.1",
+    ],
+)
 def test_what_an_offer_is(text: str) -> None:
     assert OFFER.search(text)
 
@@ -94,8 +99,11 @@ def test_the_guide_shows_the_workflow_that_init_writes(ci: str) -> None:
     written = first_files.workflow(template, ModelSpec("candidate", "./checkpoint", "directory", "./checkpoint"), None)
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     shown = [
-        snippet for page in pages if page.is_file() for snippet in snippets(page.read_text(encoding="utf-8"))
+        snippet
+        for page in pages
+        if page.is_file()
+        for snippet in snippets(page.read_text(encoding="utf-8"))
         if snippet.language == "yaml" and "pip install" in snippet.text
-    ]  # fmt: skip
+    ]
     assert [snippet.text for snippet in shown if snippet.title == name] == [written]
     assert {snippet.title for snippet in shown} == {known for known, _ in first_files._WORKFLOWS.values()}

@@ -89,8 +89,12 @@ def lora(masked: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(
     ("kind", "task", "modules"),
-    [("bert", None, ["query", "value"]), ("llama", "CAUSAL_LM", ["q_proj", "down_proj"]), ("bert-nli", "SEQ_CLS", ["query", "dense"])],
-)  # fmt: skip
+    [
+        ("bert", None, ["query", "value"]),
+        ("llama", "CAUSAL_LM", ["q_proj", "down_proj"]),
+        ("bert-nli", "SEQ_CLS", ["query", "dense"]),
+    ],
+)
 def test_the_merge_is_that_of_plain_matrices(tmp_path: Path, kind: str, task: str | None, modules: list[str]) -> None:
     base = save_checkpoint(kind, tmp_path / "base")
     config = peft.LoraConfig(r=3, lora_alpha=5, target_modules=modules, task_type=task)
@@ -202,8 +206,12 @@ def test_a_new_head_comes_with_the_adapter(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("method", "settings"),
-    [("bitsandbytes", {"load_in_4bit": True}), ("gptq", {"quant_method": "gptq", "bits": 4}), ("torchao", {"quant_method": "torchao"})],
-)  # fmt: skip
+    [
+        ("bitsandbytes", {"load_in_4bit": True}),
+        ("gptq", {"quant_method": "gptq", "bits": 4}),
+        ("torchao", {"quant_method": "torchao"}),
+    ],
+)
 def test_a_quantised_base_is_refused_since_merging_would_round(
     masked: Path, tmp_path: Path, method: str, settings: dict[str, object]
 ) -> None:
@@ -275,7 +283,7 @@ def test_a_sentence_encoder_keeps_the_pooling_of_its_base(tmp_path: Path) -> Non
         lambda: peft.LoraConfig(**LORA, modules_to_save=["predictions.transform.dense"]),
     ],
     ids=["ia3", "dora", "loha", "vera", "module to save"],
-)  # fmt: skip
+)
 def test_other_kinds_that_change_weights_give_the_scores_of_the_unmerged_network(
     masked: Path, tmp_path: Path, config: Callable[[], Any]
 ) -> None:
@@ -386,9 +394,11 @@ def test_which_folders_are_adapters(masked: Path, lora: Path, tmp_path: Path) ->
     vectors = tmp_path / "vectors.txt"
     vectors.write_text("a 1 2\nb 3 4\n")
     for text, said in (
-        (f"adapter:{masked / 'base'}", r"has no adapter_config\.json"), (f"adapter:{tmp_path}/none", "no directory"),
-        (f"adapter:{lora}@{vectors}", "should be a checkpoint's directory or a hub id, got vectors"), ("adapter:", "no directory"),
-    ):  # fmt: skip
+        (f"adapter:{masked / 'base'}", r"has no adapter_config\.json"),
+        (f"adapter:{tmp_path}/none", "no directory"),
+        (f"adapter:{lora}@{vectors}", "should be a checkpoint's directory or a hub id, got vectors"),
+        ("adapter:", "no directory"),
+    ):
         with pytest.raises(ModelError, match=said):
             parse_spec(text)
 
@@ -466,7 +476,7 @@ def test_an_unknown_setting_that_is_off_changes_nothing(masked: Path, lora: Path
         lambda: peft.LoraConfig(r=4, target_modules=["query"], modules_to_save=["predictions.transform.dense"]),
     ],
     ids=["biases", "module to save"],
-)  # fmt: skip
+)
 def test_an_untrained_adapter_with_whole_weights_is_refused(
     masked: Path, tmp_path: Path, config: Callable[[], Any]
 ) -> None:

@@ -343,10 +343,9 @@ def test_runs_that_write_one_book_side_by_side_lose_nothing(tmp_path: Path) -> N
         items = read_items(book, name, entry)
         assert items is not None and items.item_sums("share").total == pytest.approx(entry.values["share"])
     named = {items_path(book, name, str(entry.items_sha256)) for name, entry in entries.items()}
-    assert set(book.parent.iterdir()) == {
-        book,
-        *named,
-    }, "no lock, no unfinished file and no items of an earlier state are left"
+    assert set(book.parent.iterdir()) == {book, *named}, (
+        "no lock, no unfinished file and no items of an earlier state are left"
+    )
 
 
 def test_what_a_killed_run_left_is_swept_and_nothing_else_is(tmp_path: Path) -> None:

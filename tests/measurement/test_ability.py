@@ -53,8 +53,7 @@ def test_real_models_are_able(intact, name):
 
 
 @pytest.mark.parametrize(
-    ("name", "harm"),
-    [(name, harm) for name in OF_ROLE for harm in BODY] + [("minilm-snli", "untrained_head")],
+    ("name", "harm"), [(name, harm) for name in OF_ROLE for harm in BODY] + [("minilm-snli", "untrained_head")]
 )
 def test_damaged_models_have_no_value(intact, name, harm):
     measurement = measure(OF_ROLE[name], damage.damaged(intact(name), harm), **FEW)

@@ -74,8 +74,7 @@ def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, 
     cases = question.cases.cases_of(units)
     network, seen = small_model.backend.network.base_model, []
     handle = network.register_forward_pre_hook(
-        lambda module, args, kwargs: seen.append(args[0] if args else kwargs["input_ids"]),
-        with_kwargs=True,
+        lambda module, args, kwargs: seen.append(args[0] if args else kwargs["input_ids"]), with_kwargs=True
     )
     try:
         scorer = make_scorer(question.cases, question.query, small_model, None)
@@ -89,9 +88,10 @@ def test_passes_are_those_of_the_scorer(shared_data, small_model, name, scored, 
         for ids in seen:
             network(ids)
     part = TextCases(
-        [question.cases.texts[i] for i in cases], [question.cases.spans[i] for i in cases] if question.cases.spans else (),
+        [question.cases.texts[i] for i in cases],
+        [question.cases.spans[i] for i in cases] if question.cases.spans else (),
         cases_per_unit=question.cases.cases_per_unit,
-    )  # fmt: skip
+    )
     work = work_of(part, question.query)
     assert work.rows == pytest.approx(rows, rel=near)
     assert work.rows * work.tokens == pytest.approx(tokens, rel=2 * near)

@@ -102,10 +102,21 @@ def test_everything_in_the_html_table_is_escaped(whole):
     statistics = {name: replace(statistic, meaning=evil) for name, statistic in whole.statistics.items()}
     interval = replace(whole.interval, over=evil)
     m = replace(
-        whole, suite=evil, model=evil, notes=(evil,), statistics=statistics, intervals=dict.fromkeys(whole.values, interval),
-        values={**whole.values, "signed_bias": None}, reasons={"signed_bias": evil},
-    )  # fmt: skip
-    renamed = replace(m, **{part: {evil: getattr(m, part)["aggregate_bias"]} for part in ("values", "intervals", "bounds", "statistics")})  # fmt: skip
+        whole,
+        suite=evil,
+        model=evil,
+        notes=(evil,),
+        statistics=statistics,
+        intervals=dict.fromkeys(whole.values, interval),
+        values={**whole.values, "signed_bias": None},
+        reasons={"signed_bias": evil},
+    )
+    renamed = replace(
+        m,
+        **{
+            part: {evil: getattr(m, part)["aggregate_bias"]} for part in ("values", "intervals", "bounds", "statistics")
+        },
+    )
     for shown in (m, renamed):
         assert "<script" not in shown._repr_html_()
         assert "script" not in parsed(shown).tags
@@ -161,7 +172,9 @@ def test_an_assertion_over_a_bare_value_says_what_to_write(assertion, value):
         assertion(value, 0.3)
     name = assertion.__name__
     assert str(caught.value).startswith(f"{name} judges a measurement with its bounds, got {type(value).__name__} ")
-    assert f"write {name}(m, ...) with m = measure(...), or compare the bare value: assert m.value <= 0.3" in str(caught.value)  # fmt: skip
+    assert f"write {name}(m, ...) with m = measure(...), or compare the bare value: assert m.value <= 0.3" in str(
+        caught.value
+    )
 
 
 def test_the_reference_of_a_comparison_is_a_measurement(whole):

@@ -238,8 +238,12 @@ def test_a_pooling_in_a_hidden_folder_has_no_record(
 
 
 @pytest.mark.parametrize(
-    "settings", [LoadSettings(device="cpu", dtype="float64"), LoadSettings("cpu", labels=("neutral", "entailment", "contradiction"))]
-)  # fmt: skip
+    "settings",
+    [
+        LoadSettings(device="cpu", dtype="float64"),
+        LoadSettings("cpu", labels=("neutral", "entailment", "contradiction")),
+    ],
+)
 def test_other_settings_of_loading_have_records_of_their_own(
     settings: LoadSettings, checkpoint: Callable[[str], Path], tmp_path: Path, loads: list[str]
 ) -> None:
@@ -370,8 +374,10 @@ import json, sys, pytest
 class Loaded:
     def pytest_sessionfinish(self):
         print("loaded", sorted({{"torch", "transformers", "sklearn", "pandas"}} & set(sys.modules)))
-sys.exit(pytest.main({["-p", "no:cacheprovider", "-s", "--bias-device=cpu", "--bias-suite=nli-occupation", "--bias-limit=40"]!r} + [
-    "--bias-model={checkpoint("bert-nli")}", "--bias-cache={tmp_path / "cache"}", "--bias-json=" + sys.argv[1]], [Loaded()]))
+sys.exit(pytest.main([
+    "-p", "no:cacheprovider", "-s", "--bias-device=cpu", "--bias-suite=nli-occupation", "--bias-limit=40",
+    "--bias-model={checkpoint("bert-nli")}", "--bias-cache={tmp_path / "cache"}", "--bias-json=" + sys.argv[1],
+], [Loaded()]))
 """
     figures = []
     for part in ("first", "second"):

@@ -84,10 +84,15 @@ def test_no_number_or_text_is_lost(small: Measurement, values: list, record: dic
     intervals = {f"s{i}": Interval(-np.inf, v or 0.0, 0.95, "items", "t") for i, v in enumerate(values)}
     statistics = dict.fromkeys(intervals, small.statistics[small.main])
     before = replace(
-        small, values={f"s{i}": v for i, v in enumerate(values)}, intervals=intervals, bounds=intervals, statistics=statistics, records=[record],
+        small,
+        values={f"s{i}": v for i, v in enumerate(values)},
+        intervals=intervals,
+        bounds=intervals,
+        statistics=statistics,
+        records=[record],
         null={"s0": Null("labels", 3, float("nan"), 0.0, float("inf"), 0.5)},
         items={"array": np.asarray(array), "labels": np.asarray(labels, dtype=np.str_), "file": np.float32(1.5)},
-    )  # fmt: skip
+    )
     text = json.dumps(before.to_dict(), allow_nan=False)
     after = Measurement.from_dict(json.loads(text))
     assert after == before and json.dumps(after.to_dict(), allow_nan=False) == text
@@ -133,20 +138,41 @@ def nested(depth: int) -> list:
         (lambda d: {**d, "n": "12"}, r"measurement.n: expected a whole number, got '12'"),
         (lambda d: {**d, "n": True}, r"measurement.n: expected a whole number, got True"),
         (lambda d: {**d, "values": {d["main"]: "x"}}, r"measurement.values.\w+: expected a number or null, got 'x'"),
-        (lambda d: {**d, "intervals": {"a": {"low": 1}}}, r"measurement.intervals.a: expected the keys low, high, .* missing"),
+        (
+            lambda d: {**d, "intervals": {"a": {"low": 1}}},
+            r"measurement.intervals.a: expected the keys low, high, .* missing",
+        ),
         (lambda d: {**d, "notes": [1]}, r"measurement.notes\[0\]: expected a text, got 1"),
         (lambda d: {**d, "main": "no"}, r"measurement.main: expected one of .*, got 'no'"),
         (lambda d: {**d, "main": []}, r"measurement.main: expected one of .*, got \[\]"),
         (lambda d: {**d, "bounds": {}}, r"measurement.bounds: expected the names .* missing"),
-        (lambda d: {**d, "signature": {**d["signature"], "model": 1}}, r"measurement.signature.model: expected a mapping, got 1"),
-        (lambda d: {**d, "signature": {**d["signature"], "settings": {"restarts": "x"}}}, r"settings.restarts: expected a whole number"),
-        (lambda d: {**d, "notes": [{"float": "zero"}]}, r"measurement.notes\[0\]: expected a text, got {'float': 'zero'}"),
-        (lambda d: {**d, "records": nested(100)}, r"measurement.records: expected at most 64 mappings and lists inside each other"),
-        (lambda d: {**d, "arrays": "AAAA"}, r"measurement.arrays: expected an .npz archive, got a damaged one: BadZipFile"),
-        (lambda d: {**d, "arrays": d["arrays"][:-40]}, r"measurement.arrays: expected an .npz archive, got a damaged one"),
+        (
+            lambda d: {**d, "signature": {**d["signature"], "model": 1}},
+            r"measurement.signature.model: expected a mapping, got 1",
+        ),
+        (
+            lambda d: {**d, "signature": {**d["signature"], "settings": {"restarts": "x"}}},
+            r"settings.restarts: expected a whole number",
+        ),
+        (
+            lambda d: {**d, "notes": [{"float": "zero"}]},
+            r"measurement.notes\[0\]: expected a text, got {'float': 'zero'}",
+        ),
+        (
+            lambda d: {**d, "records": nested(100)},
+            r"measurement.records: expected at most 64 mappings and lists inside each other",
+        ),
+        (
+            lambda d: {**d, "arrays": "AAAA"},
+            r"measurement.arrays: expected an .npz archive, got a damaged one: BadZipFile",
+        ),
+        (
+            lambda d: {**d, "arrays": d["arrays"][:-40]},
+            r"measurement.arrays: expected an .npz archive, got a damaged one",
+        ),
         (lambda d: {**d, "arrays": "@"}, r"measurement.arrays: expected an .npz archive in base64, got '@'"),
     ],
-)  # fmt: skip
+)
 def test_damaged_data_are_refused_with_what_was_expected_and_got(small: Measurement, change, message: str) -> None:
     with pytest.raises(DataFileError, match=message):
         Measurement.from_dict(change(small.to_dict()))

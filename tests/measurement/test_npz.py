@@ -90,12 +90,15 @@ DAMAGED = {
     "one long text": (zipped(header("'" * 9001)), r"a.npz: a.npy: expected the header of an array"),
     "a long header": (zipped(header("x" * 60_000)), r"a.npz: a.npy: expected the header of an array"),
     "a later version": (zipped(header(HUGE, b"\x03\x00")), r"a.npz: a.npy: expected the header of an array"),
-    "a huge shape": (zipped(header(HUGE) + b"x" * 8), r"a.npy: expected an array of shape \(100000000000000,\) and type float64, got 8 bytes"),
+    "a huge shape": (
+        zipped(header(HUGE) + b"x" * 8),
+        r"a.npy: expected an array of shape \(100000000000000,\) and type float64, got 8 bytes",
+    ),
     "a negative shape": (zipped(header(NEGATIVE) + b"x" * 64), r"a.npy: expected an array of shape \(-1, -8\)"),
     "no bytes for many": (zipped(header(NO_BYTES)), r"a.npy: expected an array of shape \(100000000000000,\)"),
     "pickled": (zipped(header(PICKLED) + b"cos\nsystem\n(S'x'\ntR."), "got object, which would need pickle"),
     "a structure": (zipped(header(VOID) + b"x" * 8), "expected booleans, integers, floats, bytes, texts, got void64"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("case", DAMAGED)

@@ -16,8 +16,11 @@ def test_seeds_are_a_source_of_restarts() -> None:
     combined = combine_restarts(restarts, [0, 1, 2])
     variance = value_variance(combined, "signed_bias")
     assert [(one.source, one.levels) for one in variance.shares] == [
-        ("occupations", 64), ("templates", 4), ("seeds", 3), ("rest", 768)
-    ]  # fmt: skip
+        ("occupations", 64),
+        ("templates", 4),
+        ("seeds", 3),
+        ("rest", 768),
+    ]
     assert sum(one.share_of_value for one in variance.shares) == pytest.approx(1.0)
 
 

@@ -20,9 +20,18 @@ def project(tmp_path_factory):
 def typed(project, *more):
     recipe = f"{{name: masked-lm, corpus: {project / 'text.txt'}, max_length: 16}}"
     return [
-        "resilience", f"a={project / 'model'}", f"b={project / 'model'}", "--suite=lm-occupation", f"--recipe={recipe}", "--steps=1",
-        "--max-steps=2", "--frozen=nothing,1", "--limit=16", f"--runs={project / 'runs'}", *more,
-    ]  # fmt: skip
+        "resilience",
+        f"a={project / 'model'}",
+        f"b={project / 'model'}",
+        "--suite=lm-occupation",
+        f"--recipe={recipe}",
+        "--steps=1",
+        "--max-steps=2",
+        "--frozen=nothing,1",
+        "--limit=16",
+        f"--runs={project / 'runs'}",
+        *more,
+    ]
 
 
 def test_the_table_has_a_row_for_each_step_and_part(project, capsys):

@@ -20,7 +20,13 @@ from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.scoring.token_sums import token_sums
 from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
 
-SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32, "initializer_range": 0.4}  # fmt: skip
+SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "initializer_range": 0.4,
+}
 SPECIAL = {"pad_token_id": 0, "bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
 
 
@@ -72,12 +78,27 @@ def subclass(made, base, forward):
         (lambda: fnet("FNetForSequenceClassification", **NLI), "nli-occupation"),
         (lambda: fnet("FNetModel"), "sts-occupation"),
         (lambda: fnet(), "weat"),
-        (lambda: network("ConvBertForMaskedLM", "ConvBertConfig", conv_kernel_size=3, embedding_size=16), "lm-occupation"),
-        (lambda: t.FunnelForMaskedLM(t.FunnelConfig(vocab_size=len(tokenizer("bert")), block_sizes=[1, 1], d_model=16, n_head=2, d_head=8,
-                                                    d_inner=32, initializer_std=0.5)).eval(), "lm-occupation"),
+        (
+            lambda: network("ConvBertForMaskedLM", "ConvBertConfig", conv_kernel_size=3, embedding_size=16),
+            "lm-occupation",
+        ),
+        (
+            lambda: t.FunnelForMaskedLM(
+                t.FunnelConfig(
+                    vocab_size=len(tokenizer("bert")),
+                    block_sizes=[1, 1],
+                    d_model=16,
+                    n_head=2,
+                    d_head=8,
+                    d_inner=32,
+                    initializer_std=0.5,
+                )
+            ).eval(),
+            "lm-occupation",
+        ),
     ],
     ids=["fnet", "fnet-nli", "fnet-encoder", "fnet-vectors", "convbert", "funnel"],
-)  # fmt: skip
+)
 def test_a_network_that_reads_padding_has_one_value_for_each_batch_size(made, suite):
     model = load_model(made(), tokenizer=tokenizer("bert"), name="m")
     assert model.backend.batches == EQUAL_LENGTHS
@@ -87,7 +108,23 @@ def test_a_network_that_reads_padding_has_one_value_for_each_batch_size(made, su
     assert any("padding changes the output" in note for note in found.notes)
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "albert", "distilbert", "electra", "deberta-v2", "mpnet", "modernbert", "gpt2", "llama", "bert-nli", "roberta-nli"])  # fmt: skip
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "bert",
+        "roberta",
+        "albert",
+        "distilbert",
+        "electra",
+        "deberta-v2",
+        "mpnet",
+        "modernbert",
+        "gpt2",
+        "llama",
+        "bert-nli",
+        "roberta-nli",
+    ],
+)
 def test_an_ordinary_network_shares_batches_and_says_nothing(kind):
     words = tokenizer(kind.removesuffix("-nli"))
     model = load_model(make_network(kind), tokenizer=words, name="m")
@@ -157,7 +194,11 @@ def test_padding_that_moves_scores_only_at_the_lengths_of_a_suite_is_seen_there(
     monkeypatch.setattr("pytest_genderbias.models.behaviour._MOST_PADDED", 20)  # as of a large network
     model = load_model(made, tokenizer=tokenizer("bert"), name="m")
     assert model.backend.batches == ANY_ROWS
-    rows = pack_rows([np.arange(5, 5 + n, dtype=np.int32) for n in (*range(4, 12), 35)], RowEncoder(tokenizer("bert")), np.zeros((9, 2), np.int64))  # fmt: skip
+    rows = pack_rows(
+        [np.arange(5, 5 + n, dtype=np.int32) for n in (*range(4, 12), 35)],
+        RowEncoder(tokenizer("bert")),
+        np.zeros((9, 2), np.int64),
+    )
     where = np.arange(9), np.full(9, 2)
     found = token_sums(model, None)
     one_by_one = token_sums(model, 1).sums(rows, *where)
@@ -220,7 +261,9 @@ def reads_padding_ids(self, input_ids=None, attention_mask=None, **kwargs):
 
 
 def test_vectors_are_padded_with_the_tokens_of_the_padding():
-    made = subclass(t.BertModel(t.BertConfig(vocab_size=len(tokenizer("bert")), **SMALL)).eval(), t.BertModel, reads_padding_ids)  # fmt: skip
+    made = subclass(
+        t.BertModel(t.BertConfig(vocab_size=len(tokenizer("bert")), **SMALL)).eval(), t.BertModel, reads_padding_ids
+    )
     words = t.BertTokenizer(vocab=tokenizer("bert").get_vocab())
     words.pad_token = words.convert_ids_to_tokens(7)
     model = load_model(made, tokenizer=words, name="m")
@@ -247,10 +290,14 @@ LOOKAHEADS = {
     "last token": lambda ids: ids[:, -1:].expand_as(ids),
     "mean": lambda ids: ids.mean(1, keepdim=True).expand_as(ids),
     "number of tokens": lambda ids: torch.full_like(ids, 50.0 * ids.shape[1]),
-    "prefix of four": lambda ids: torch.cat([ids[:, :4].mean(1, keepdim=True).expand(-1, min(4, ids.shape[1])), 0 * ids[:, 4:]], 1),
-    "prefix of two": lambda ids: torch.cat([ids[:, :2].mean(1, keepdim=True).expand(-1, min(2, ids.shape[1])), 0 * ids[:, 2:]], 1),
+    "prefix of four": lambda ids: torch.cat(
+        [ids[:, :4].mean(1, keepdim=True).expand(-1, min(4, ids.shape[1])), 0 * ids[:, 4:]], 1
+    ),
+    "prefix of two": lambda ids: torch.cat(
+        [ids[:, :2].mean(1, keepdim=True).expand(-1, min(2, ids.shape[1])), 0 * ids[:, 2:]], 1
+    ),
     "blocks": lambda ids: torch.cat([b.mean(1, keepdim=True).expand_as(b) for b in ids.split(3, dim=1)], 1),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("see", LOOKAHEADS.values(), ids=LOOKAHEADS)
@@ -309,12 +356,26 @@ def bidirectional(network):
         (lambda: network("MPNetForMaskedLM", "MPNetConfig", max_position_embeddings=40), 38),
         (lambda: network("BertForMaskedLM", "BertConfig", max_position_embeddings=40), 40),
         (lambda: network("OPTForCausalLM", "OPTConfig", max_position_embeddings=40, ffn_dim=32), 40),
-        (lambda: network("BartForSequenceClassification", "BartConfig", max_position_embeddings=40, d_model=16, encoder_layers=1,
-                         decoder_layers=1, encoder_ffn_dim=16, decoder_ffn_dim=16, encoder_attention_heads=2, decoder_attention_heads=2, **NLI), 40),
+        (
+            lambda: network(
+                "BartForSequenceClassification",
+                "BartConfig",
+                max_position_embeddings=40,
+                d_model=16,
+                encoder_layers=1,
+                decoder_layers=1,
+                encoder_ffn_dim=16,
+                decoder_ffn_dim=16,
+                encoder_attention_heads=2,
+                decoder_attention_heads=2,
+                **NLI,
+            ),
+            40,
+        ),
         (lambda: network("LlamaForCausalLM", "LlamaConfig", num_key_value_heads=1, max_position_embeddings=40), 40),
     ],
     ids=["roberta", "roberta-2", "camembert", "xlm-roberta", "mpnet", "bert", "opt", "bart", "llama"],
-)  # fmt: skip
+)
 def test_a_row_has_as_many_tokens_as_the_network_has_positions(made, positions):
     words = t.BertTokenizer(vocab=tokenizer("bert").get_vocab())
     words.model_max_length = int(1e30)
@@ -330,12 +391,22 @@ def test_a_row_has_as_many_tokens_as_the_network_has_positions(made, positions):
     [
         lambda n: t.MptForCausalLM(t.MptConfig(vocab_size=n, d_model=16, n_layers=2, n_heads=2, max_seq_len=64)),
         lambda n: t.ReformerModelWithLMHead(
-            t.ReformerConfig(vocab_size=n, hidden_size=16, num_attention_heads=2, attention_head_size=8, feed_forward_size=32, is_decoder=True,
-                             attn_layers=["local"], local_attn_chunk_length=8, axial_pos_shape=[8, 8], axial_pos_embds_dim=[8, 8])
+            t.ReformerConfig(
+                vocab_size=n,
+                hidden_size=16,
+                num_attention_heads=2,
+                attention_head_size=8,
+                feed_forward_size=32,
+                is_decoder=True,
+                attn_layers=["local"],
+                local_attn_chunk_length=8,
+                axial_pos_shape=[8, 8],
+                axial_pos_embds_dim=[8, 8],
+            )
         ),
     ],
     ids=["in the attention", "of two axes"],
-)  # fmt: skip
+)
 def test_positions_that_are_no_rows_of_a_table_are_found(made):
     words = t.BertTokenizer(vocab=tokenizer("bert").get_vocab())
     words.model_max_length = int(1e30)
@@ -359,22 +430,33 @@ def test_what_cannot_be_read_for_another_reason_is_no_limit_of_positions():
 @pytest.mark.parametrize(
     ("name", "config", "changes", "said"),
     [
-        ("FunnelBaseModel", "FunnelConfig", {"block_sizes": [1, 1], "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32}, "gives 6 vectors for 11 tokens"),
+        (
+            "FunnelBaseModel",
+            "FunnelConfig",
+            {"block_sizes": [1, 1], "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32},
+            "gives 6 vectors for 11 tokens",
+        ),
         ("DPRQuestionEncoder", "DPRConfig", {}, "gives no last_hidden_state"),
         ("TapasForMaskedLM", "TapasConfig", {}, "a network that needs more than token ids cannot be measured"),
     ],
-)  # fmt: skip
+)
 def test_a_network_that_gives_no_vector_or_logits_of_each_token_is_refused_in_one_line(
     tmp_path, name, config, changes, said
 ):
-    made = getattr(t, name)(getattr(t, config)(vocab_size=len(tokenizer("bert")), **(changes or {**SMALL, "pad_token_id": 0})))  # fmt: skip
+    made = getattr(t, name)(
+        getattr(t, config)(vocab_size=len(tokenizer("bert")), **(changes or {**SMALL, "pad_token_id": 0}))
+    )
     with pytest.raises(ModelError, match=said) as error:
         load_model(saved(tmp_path / "m", made))
     assert "\n" not in str(error.value)
 
 
 def test_a_layer_with_fewer_vectors_than_tokens_is_refused():
-    made = t.FunnelModel(t.FunnelConfig(vocab_size=len(tokenizer("bert")), block_sizes=[1, 1], d_model=16, n_head=2, d_head=8, d_inner=32)).eval()  # fmt: skip
+    made = t.FunnelModel(
+        t.FunnelConfig(
+            vocab_size=len(tokenizer("bert")), block_sizes=[1, 1], d_model=16, n_head=2, d_head=8, d_inner=32
+        )
+    ).eval()
     model = load_model(made, tokenizer=tokenizer("bert"), name="m")
     with pytest.raises(ModelError, match="so that none is the vector of a word"):
         measure("weat", model, cache=None, where=2)
@@ -414,7 +496,10 @@ def test_projected_embeddings_have_vectors_of_their_own_width(where):
 # Tokens without an embedding or a logit
 
 
-@pytest.mark.parametrize(("kind", "suite"), [("llama", "lm-occupation"), ("bert", "lm-occupation"), ("bert", "weat"), ("llama", "counterfactual-generation")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "suite"),
+    [("llama", "lm-occupation"), ("bert", "lm-occupation"), ("bert", "weat"), ("llama", "counterfactual-generation")],
+)
 def test_a_tokenizer_larger_than_its_network_is_one_error(tmp_path, kind, suite):
     words = type(tokenizer(kind)).from_pretrained(save_checkpoint(kind, tmp_path / "m"))
     words.add_tokens(

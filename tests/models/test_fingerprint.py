@@ -29,8 +29,13 @@ def reading(words: Any, network: Any = None, longest: int | None = 64, pooling: 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("model_input_names", ["input_ids", "attention_mask"]), ("model_max_length", 16), ("truncation_side", "left"), ("padding_side", "left")],
-)  # fmt: skip
+    [
+        ("model_input_names", ["input_ids", "attention_mask"]),
+        ("model_max_length", 16),
+        ("truncation_side", "left"),
+        ("padding_side", "left"),
+    ],
+)
 def test_a_setting_of_the_tokenizer_is_another_reading_of_the_same_model(name: str, value: Any) -> None:
     words, changed = tokenizer("bert"), deepcopy(tokenizer("bert"))
     setattr(changed, name, value)

@@ -40,9 +40,18 @@ def refused(spec: Any, **settings: Any) -> str:
 
 @pytest.mark.parametrize(
     "spec",
-    ["~nosuchuser/y", "a" * 5000, "/" + "b" * 5000, "text:~nosuchuser/y", "text:" + "c" * 5000, "~nosuchuser/run-{seed}", "nul\0character",
-     "text:nul\0character", "mine=~nosuchuser/y"],
-)  # fmt: skip
+    [
+        "~nosuchuser/y",
+        "a" * 5000,
+        "/" + "b" * 5000,
+        "text:~nosuchuser/y",
+        "text:" + "c" * 5000,
+        "~nosuchuser/run-{seed}",
+        "nul\0character",
+        "text:nul\0character",
+        "mine=~nosuchuser/y",
+    ],
+)
 def test_a_spec_of_which_no_path_can_be_made(spec: str) -> None:
     with pytest.raises(ModelError) as caught:
         parse_spec(spec)
@@ -102,9 +111,14 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str, st
 
 @pytest.mark.parametrize(
     ("name", "said"),
-    [("raises", "ValueError: no weights"), ("exits", "SystemExit: 3"), ("broken", "SyntaxError"), ("own", "Odd: two lines"),
-     ("imports", "ModuleNotFoundError: No module named 'no_such_package_of_mine'")],
-)  # fmt: skip
+    [
+        ("raises", "ValueError: no weights"),
+        ("exits", "SystemExit: 3"),
+        ("broken", "SyntaxError"),
+        ("own", "Odd: two lines"),
+        ("imports", "ModuleNotFoundError: No module named 'no_such_package_of_mine'"),
+    ],
+)
 def test_a_module_that_cannot_be_imported(module: Any, name: str, said: str) -> None:
     message = refused(f"{module(name, MODULES[name])}:make")
     assert "cannot be imported: " in message and said in message
@@ -112,11 +126,17 @@ def test_a_module_that_cannot_be_imported(module: Any, name: str, said: str) -> 
 
 @pytest.mark.parametrize(
     ("attribute", "said"),
-    [("typed", "failed: TypeError: object of type 'int' has no len"), ("exits", "failed: SystemExit: no licence"),
-     ("needs", "failed: TypeError: needs() missing 1 required positional argument: 'path'"), ("nothing", "cannot be found: AttributeError"),
-     ("number", "is a int; expected module:callable"), ("odd", "cannot be read: TypeError"), ("property_", "KeyError"),
-     ("text", "should be several texts, got the one text 'abc'")],
-)  # fmt: skip
+    [
+        ("typed", "failed: TypeError: object of type 'int' has no len"),
+        ("exits", "failed: SystemExit: no licence"),
+        ("needs", "failed: TypeError: needs() missing 1 required positional argument: 'path'"),
+        ("nothing", "cannot be found: AttributeError"),
+        ("number", "is a int; expected module:callable"),
+        ("odd", "cannot be read: TypeError"),
+        ("property_", "KeyError"),
+        ("text", "should be several texts, got the one text 'abc'"),
+    ],
+)
 def test_a_factory_that_gives_no_model(module: Any, attribute: str, said: str) -> None:
     assert said in refused(f"{module('factories', FACTORIES)}:{attribute}")
 
@@ -191,7 +211,8 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "architecture of a text": (edit("config.json", architectures={"a": 1}), ""),
     "labels of texts": (edit("config.json", id2label={"a": "b"}), "config"),
     "labels of a list": (edit("config.json", id2label=["a"]), ""),
-    "many layers": (edit("config.json", num_hidden_layers=10**9), "num_hidden_layers: 1000000000; expected at most 1000"),
+    "many layers": (edit("config.json", num_hidden_layers=10**9),
+        "num_hidden_layers: 1000000000; expected at most 1000"),
     "layers of a text": (edit("config.json", num_hidden_layers="two"), ""),
     "no width": (edit("config.json", hidden_size=0), ""),
     "negative width": (edit("config.json", hidden_size=-16), ""),
@@ -205,9 +226,11 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "deep tokenizer": (write("tokenizer.json", '{"a": ' + DEEP), "the tokenizer"),
     "tokenizer of a list": (write("tokenizer.json", "[]"), "the tokenizer"),
     "tokenizer settings of a list": (write("tokenizer_config.json", "[1, 2]"), "the tokenizer"),
-    "length of a mapping": (edit("tokenizer_config.json", model_max_length={"a": 1}), "has model_max_length {'a': 1}; expected a number"),
+    "length of a mapping": (edit("tokenizer_config.json", model_max_length={"a": 1}),
+        "has model_max_length {'a': 1}; expected a number"),
     "deep tokenizer settings": (write("tokenizer_config.json", '{"a": ' + DEEP), "the tokenizer"),
-    "index that leaves the folder": (with_index("../outside.safetensors"), "names the file '../outside.safetensors' for a weight"),
+    "index that leaves the folder": (with_index("../outside.safetensors"),
+        "names the file '../outside.safetensors' for a weight"),
     "index with an absolute path": (with_index("/etc/passwd"), "names the file '/etc/passwd' for a weight"),
     "index of a number": (with_index(5), "names the file 5 for a weight"),
     "index of another name": (with_index_of_another_name, "names the file '../outside.safetensors' for a weight"),
@@ -216,7 +239,8 @@ CHANGES: dict[str, tuple[Change, str]] = {
     "broken index": (write("model.safetensors.index.json", '{"weight_map": []}'), "the index of the weights"),
     "adapter": (write("adapter_config.json", '{"peft_type": "LORA"}'), "beside weights of its own (model.safetensors)"),
     "pooling outside": (
-        write("modules.json", '[{"type": "sentence_transformers.models.Pooling", "path": "../1_Pooling"}]'), "outside the encoder"
+        write("modules.json", '[{"type": "sentence_transformers.models.Pooling", "path": "../1_Pooling"}]'),
+        "outside the encoder"
     ),
     "deep modules": (write("modules.json", DEEP), "modules.json cannot be read"),
 }  # fmt: skip
@@ -284,12 +308,15 @@ VECTORS: dict[str, tuple[str, bytes]] = {
     "objects": ("v.npy", npy_header("(2, 2)", "|O") + b"cposix\nsystem\n(S'true'\ntR."),
     "empty": ("v.npy", b""),
     "no archive": ("v.npz", b"PK\x03\x04 no archive"),
-    "archive of objects": ("v.npz", archive(vectors=saved(np.array([{}, 1], dtype=object)), words=saved(np.array(["a", "b"])))),
+    "archive of objects": (
+        "v.npz",
+        archive(vectors=saved(np.array([{}, 1], dtype=object)), words=saved(np.array(["a", "b"]))),
+    ),
     "huge member": ("v.npz", archive(vectors=npy_header("(100000000000000, 300)"), words=saved(np.array(["a"])))),
     "words of numbers": ("v.npz", archive(vectors=saved(np.ones((2, 2), np.float32)), words=saved(np.arange(2)))),
     "many digits": ("v.vec", b"9" * 5000 + b" 2\na 1 2\n"),
     "many dimensions": ("v.vec", b"1 " + b"9" * 5000 + b"\na 1 2\n"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", VECTORS)

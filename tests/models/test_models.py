@@ -127,7 +127,11 @@ def test_two_models_of_one_name():
 # Roles
 
 
-@pytest.mark.parametrize(("kinds", "role"), [(MASKED, "masked-lm"), (CAUSAL, "causal-lm"), (CLASSIFIERS, "nli-classifier")], ids=lambda v: v if isinstance(v, str) else "")  # fmt: skip
+@pytest.mark.parametrize(
+    ("kinds", "role"),
+    [(MASKED, "masked-lm"), (CAUSAL, "causal-lm"), (CLASSIFIERS, "nli-classifier")],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
 def test_roles_of_the_usual_architectures(checkpoint, kinds, role):
     for kind in kinds:
         assert inspect(parse_spec(str(checkpoint(kind))), LoadSettings()).role.kind == role
@@ -157,11 +161,16 @@ def test_a_model_saved_from_pretraining_is_a_masked_lm(tmp_path):
 @pytest.mark.parametrize(
     ("suite", "kind", "words"),
     [
-        ("nli-occupation", "bert", "needs a pair classifier with entailment, neutral and contradiction labels, or a chat model; bert is a masked LM"),
+        (
+            "nli-occupation",
+            "bert",
+            "needs a pair classifier with entailment, neutral and contradiction labels, or a chat model; bert is a "
+            "masked LM",
+        ),
         ("disco-names", "gpt2", "needs a masked LM; gpt2 is a causal LM"),
         ("lm-occupation", "bert-nli", "needs a causal LM or a masked LM; bert-nli is an NLI classifier"),
     ],
-)  # fmt: skip
+)
 def test_a_suite_that_does_not_apply_says_why(tiny_model, suite, kind, words):
     with pytest.raises(NotApplicableError, match=words):
         measure(suite, tiny_model(kind), cache=None)
@@ -761,7 +770,9 @@ def test_objects_that_answer_wrongly_are_refused(suite, model, words):
         measure(suite, model, cache=None, limit=140)
 
 
-@pytest.mark.parametrize(("suite", "model"), [("disco-names", Causal()), ("nli-occupation", Masked()), ("lm-occupation", Pairs())])  # fmt: skip
+@pytest.mark.parametrize(
+    ("suite", "model"), [("disco-names", Causal()), ("nli-occupation", Masked()), ("lm-occupation", Pairs())]
+)
 def test_objects_are_asked_only_what_suits_their_role(suite, model):
     with pytest.raises(NotApplicableError, match=f"{suite} needs"):
         measure(suite, model, cache=None)

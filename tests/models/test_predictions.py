@@ -204,12 +204,15 @@ def test_wrong_csv_files(text, line, message, tmp_path):
         ({"probabilities": None}, r":2: expected a mapping .* got None"),
         ({"probabilities": [0.5, 0.25, 0.25]}, r":2: expected a mapping"),
         ({"probabilities": {}}, r":2: no probability for the labels 'judge', 'nurse', .* it has those of none"),
-        ({"probabilities": {"judge": 1, "Nurse": 0, "poet, playwright": 0}}, r":2: no probability for the labels 'nurse'"),
+        (
+            {"probabilities": {"judge": 1, "Nurse": 0, "poet, playwright": 0}},
+            r":2: no probability for the labels 'nurse'",
+        ),
         ({"probabilities": dict.fromkeys(LABELS, True)}, r":2: expected a number .* got True"),
         ({"probabilities": dict.fromkeys(LABELS, 10**400)}, r":2: expected a number"),
         ({"probabilities": dict.fromkeys(LABELS, float("nan"))}, r":2: the probability of 'judge' is nan"),
     ],
-)  # fmt: skip
+)
 def test_wrong_json_lines(change, message, tmp_path):
     rows = with_mapping()
     rows[1] |= change
@@ -303,9 +306,13 @@ def test_the_same_ids_in_any_order_pass():
     [
         (["a", "b", "c"], ["c", "a"], r"1 of 3 ids is missing \('b'\); predict"),
         (["a"], ["a", "z"], r"baseline: 1 is new \('z'\); predict"),
-        (list("abcdefgh"), ["x", "y"], r"8 of 8 ids are missing \('a', 'b', 'c', 'd', 'e', \.\.\.\), 2 are new \('x', 'y'\)"),
+        (
+            list("abcdefgh"),
+            ["x", "y"],
+            r"8 of 8 ids are missing \('a', 'b', 'c', 'd', 'e', \.\.\.\), 2 are new \('x', 'y'\)",
+        ),
     ],
-)  # fmt: skip
+)
 def test_other_ids_are_refused(stored, ids, message):
     with pytest.raises(DataFileError, match=message):
         same_ids(stored, ids)
@@ -367,13 +374,23 @@ def test_every_form_in_memory(table, rows, tmp_path):
 def test_cells_that_numpy_and_pandas_make():
     pandas = pytest.importorskip("pandas", reason="needs pandas")
     rows = [
-        {"id": np.int64(i), "prediction": np.int32(i % 2), "gold": np.str_("1"), "group": "F", "p_0": np.float32(0.25), "p_1": np.float64(0.75)}
+        {
+            "id": np.int64(i),
+            "prediction": np.int32(i % 2),
+            "gold": np.str_("1"),
+            "group": "F",
+            "p_0": np.float32(0.25),
+            "p_1": np.float64(0.75),
+        }
         for i in range(3)
-    ]  # fmt: skip
+    ]
     predictions = predictions_of(rows)
     assert (predictions.ids, predictions.labels) == (("0", "1", "2"), ("0", "1"))
     assert predictions.probabilities.tolist() == [[0.25, 0.75]] * 3
-    mapped = [{k: v for k, v in row.items() if k[:2] != "p_"} | {"probabilities": {0: np.float32(0.25), 1: 0.75}} for row in rows]  # fmt: skip
+    mapped = [
+        {k: v for k, v in row.items() if k[:2] != "p_"} | {"probabilities": {0: np.float32(0.25), 1: 0.75}}
+        for row in rows
+    ]
     assert_equal(predictions_of(mapped), predictions)
     frame = pandas.DataFrame(rows).astype({"gold": "category", "group": "string", "prediction": "Int64"})
     assert_equal(predictions_of(frame), predictions)
@@ -386,14 +403,20 @@ def test_cells_that_numpy_and_pandas_make():
         (lambda rows: rows[2].pop("gold"), r"<table>:3: .*'gold'"),
         (lambda rows: [row.pop("prediction") for row in rows], r"<table>:1: no column 'prediction'"),
         (lambda rows: rows[1].update(id="b1"), r"<table>:2: duplicate id 'b1'"),
-        (lambda rows: rows[3].update(prediction=" "), r"<table>:4: expected a text or a whole number in column 'prediction'"),
+        (
+            lambda rows: rows[3].update(prediction=" "),
+            r"<table>:4: expected a text or a whole number in column 'prediction'",
+        ),
         (lambda rows: rows[3].update(group=None), r"<table>:4: expected a text or a whole number in column 'group'"),
         (lambda rows: rows[0].update({"p_judge": 0.9}), r"<table>:1: the probabilities sum to 1.65"),
         (lambda rows: rows[0].update({"p_judge": float("nan")}), r"<table>:1: the probability of 'judge' is nan"),
-        (lambda rows: [row.update(probability_judge=0.1) for row in rows], r"<table>:1: the columns 'p_judge' and 'probability_judge'"),
+        (
+            lambda rows: [row.update(probability_judge=0.1) for row in rows],
+            r"<table>:1: the columns 'p_judge' and 'probability_judge'",
+        ),
     ],
     ids=["missing cell", "missing column", "repeated id", "empty", "none", "sum", "nan", "twice"],
-)  # fmt: skip
+)
 def test_a_wrong_table_in_memory_names_its_row(table, change, words):
     rows = with_columns()
     change(rows)

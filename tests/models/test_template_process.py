@@ -39,7 +39,10 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
         ("{{ 'a' * 10**6 }}", "it writes 1,000,000 characters for one message; expected at most 50,"),
         ("{{ 'a'|center(10**10) }}", "it takes more than 1,024 MiB of memory"),
         ("{{ '%9999999999d' % 1 }}", "it takes more than 1,024 MiB of memory"),
-        ("{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}", "it takes more than 1,024 MiB"),
+        (
+            "{% set n = namespace(x='a') %}{% for i in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
+            "it takes more than 1,024 MiB",
+        ),
         (LOOP, "it does not end within 2 s"),
         ("{{ 7**(10**9) }}", "it does not end within 2 s"),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "RecursionError"),
@@ -55,7 +58,7 @@ def test_a_template_is_rendered_as_transformers_does() -> None:
         ("{{ ''.__class__.__mro__ }}", "SecurityError"),
         ("{{ raise_exception('no system role') }}", "TemplateError: no system role"),
     ],
-)  # fmt: skip
+)
 def test_a_template_without_an_end_ends(monkeypatch: pytest.MonkeyPatch, template: str, reason: str) -> None:
     if "2 s" in reason:  # a gigabyte takes longer than that on a busy machine
         monkeypatch.setattr(template_process, "MOST_SECONDS", 2)

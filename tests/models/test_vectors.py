@@ -298,17 +298,23 @@ def test_wrong_vocabularies(name, text, message, tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "message"),
     [
-        ({"vectors": MATRIX[0], "words": np.array(["a", "b", "c"])}, r"expected a matrix .* got float32 of the shape \(3,\)"),
+        (
+            {"vectors": MATRIX[0], "words": np.array(["a", "b", "c"])},
+            r"expected a matrix .* got float32 of the shape \(3,\)",
+        ),
         ({"vectors": MATRIX.astype(np.int32), "words": np.array(WORDS)}, "expected a matrix .* got int32"),
         ({"vectors": MATRIX}, "expected the arrays 'vectors' and 'words', got 'vectors'"),
         ({}, "npz: expected the arrays .* got none"),
         ({"vectors": MATRIX, "words": np.arange(5)}, "npz: the words should be an array of texts"),
         ({"vectors": MATRIX[:0], "words": np.array([], dtype=str)}, "no vectors"),
-        ({"vectors": np.where(MATRIX == 2, np.nan, MATRIX), "words": np.array(WORDS)}, "a.npz:3: the vector of 'nurse' has a"),
+        (
+            {"vectors": np.where(MATRIX == 2, np.nan, MATRIX), "words": np.array(WORDS)},
+            "a.npz:3: the vector of 'nurse' has a",
+        ),
         ({"vectors": MATRIX.astype(float) * 1e300, "words": np.array(WORDS)}, "too large for float32"),
         ({"vectors": MATRIX, "words": np.array(["a", "b", "c", "b", "e"])}, "a.npz:4: the word 'b' is also in line 2"),
     ],
-)  # fmt: skip
+)
 def test_wrong_npz_files(arrays, message, tmp_path):
     np.savez(tmp_path / "a.npz", **arrays)
     with pytest.raises(ModelError, match=message):

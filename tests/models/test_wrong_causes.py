@@ -50,14 +50,18 @@ def edit(folder, **entries):
 # Pointers of Git LFS
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json", "vocab.txt", "1_Pooling/config.json"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["model.safetensors", "config.json", "tokenizer.json", "vocab.txt", "1_Pooling/config.json"]
+)
 def test_a_pointer_in_the_place_of_any_file_of_a_checkpoint_is_named(folder, name):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(POINTER)
     assert refused(folder) == f"{folder / name} is a Git LFS pointer, not the file itself; fetch the file: git lfs pull"
 
 
-@pytest.mark.parametrize("name", ["pytorch_model.bin", "onnx/model.onnx", "tf_model.h5", "figure.png", "eval/scores.csv"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["pytorch_model.bin", "onnx/model.onnx", "tf_model.h5", "figure.png", "eval/scores.csv"]
+)
 def test_a_pointer_in_the_place_of_a_file_that_is_not_read_is_no_fault(folder, name):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / name).write_text(POINTER)
@@ -153,8 +157,13 @@ def test_a_folder_of_a_training_says_which_checkpoint_to_give(folder, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "library"),
-    [("tf_model.h5", "TensorFlow"), ("flax_model.msgpack", "Flax"), ("bert_model.ckpt.index", "TensorFlow"), ("rust_model.ot", "Rust")],
-)  # fmt: skip
+    [
+        ("tf_model.h5", "TensorFlow"),
+        ("flax_model.msgpack", "Flax"),
+        ("bert_model.ckpt.index", "TensorFlow"),
+        ("rust_model.ot", "Rust"),
+    ],
+)
 def test_weights_of_another_library_are_named(folder, name, library):
     weights = (folder / "model.safetensors").rename(folder / "aside")
     (folder / name).write_bytes(b"\x89HDF")
@@ -172,14 +181,18 @@ def as_torch(folder, name):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("model.pt", "rename it to pytorch_model.bin; else load it in the code"), ("weights.bin", "rename it to pytorch_model.bin"),
-        ("epoch=3.ckpt", "rename it to pytorch_model.bin"), ("weights.safetensors", "rename it to model.safetensors"),
-        ("consolidated.00.pth", "converted for transformers"), ("adapter_model.safetensors", "copy its adapter_config.json, too"),
+        ("model.pt", "rename it to pytorch_model.bin; else load it in the code"),
+        ("weights.bin", "rename it to pytorch_model.bin"),
+        ("epoch=3.ckpt", "rename it to pytorch_model.bin"),
+        ("weights.safetensors", "rename it to model.safetensors"),
+        ("consolidated.00.pth", "converted for transformers"),
+        ("adapter_model.safetensors", "copy its adapter_config.json, too"),
         ("model-00001-of-00002.safetensors", "shards need their index: copy model.safetensors.index.json"),
-        ("model.safetensors.part", "its download is not complete"), ("pytorch_model.bin.zip", "unpack it"),
+        ("model.safetensors.part", "its download is not complete"),
+        ("pytorch_model.bin.zip", "unpack it"),
         ("weights/model.safetensors", "weights if it is the whole checkpoint"),
     ],
-)  # fmt: skip
+)
 def test_weights_under_a_name_that_is_not_read_are_named(folder, name, said):
     (folder / name).parent.mkdir(exist_ok=True)
     (folder / "model.safetensors").rename(folder / name)
@@ -205,12 +218,15 @@ def test_a_folder_without_weights_says_so(folder):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "is empty; copy it again"), (b"<!DOCTYPE html>" + b"x" * 999, "is an HTML or XML page, which a server sent"),
-        (b"PK\x03\x04" + b"x" * 999, "is written by torch.save; rename it to pytorch_model.bin"), (b"\x1f\x8b" + b"x" * 99, "is a gzip file; unpack"),
-        (b"/annex/objects/SHA256E-s1--1.safetensors\n", "is a pointer of git-annex"), (b"# xet version 0\n", "is a pointer of Xet"),
+        (b"", "is empty; copy it again"),
+        (b"<!DOCTYPE html>" + b"x" * 999, "is an HTML or XML page, which a server sent"),
+        (b"PK\x03\x04" + b"x" * 999, "is written by torch.save; rename it to pytorch_model.bin"),
+        (b"\x1f\x8b" + b"x" * 99, "is a gzip file; unpack"),
+        (b"/annex/objects/SHA256E-s1--1.safetensors\n", "is a pointer of git-annex"),
+        (b"# xet version 0\n", "is a pointer of Xet"),
         (b"x" * 999, "it has no header; copy it again"),
     ],
-)  # fmt: skip
+)
 def test_weights_that_are_something_else_are_named(folder, content, said):
     (folder / "model.safetensors").write_bytes(content)
     assert f"'model.safetensors' {said}" in refused(folder).replace("is no safetensors file: ", "")
@@ -255,19 +271,24 @@ def test_missing_shards_and_damaged_indexes_are_named(folder):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "config.json is empty"), (b"[]", "config.json has no entries"), (b'{"architectures": []}', "names no model_type"),
-        (b'{"model_type": "bert",}', "config.json:1: not valid JSON: "), (b'\xef\xbb\xbf{"model_type": "bert"}', "begins with a byte order mark"),
+        (b"", "config.json is empty"),
+        (b"[]", "config.json has no entries"),
+        (b'{"architectures": []}', "names no model_type"),
+        (b'{"model_type": "bert",}', "config.json:1: not valid JSON: "),
+        (b'\xef\xbb\xbf{"model_type": "bert"}', "begins with a byte order mark"),
         ('{"model_type": "bert"}'.encode("utf-16"), "config.json:1: not UTF-8, but UTF-16"),
         (b'{"model_type": "bertx"}', "does not know"),
     ],
-)  # fmt: skip
+)
 def test_why_a_config_cannot_be_read_is_said(folder, content, said):
     (folder / "config.json").write_bytes(content)
     assert said in refused(folder)
 
 
 @pytest.mark.parametrize("kind", ["bert", "qwen2", "modernbert", "t5"])
-@pytest.mark.parametrize("entry", [{"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text_config": {"num_hidden_layers": 10**9}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "entry", [{"num_labels": 10**9}, {"num_hidden_layers": 10**9}, {"text_config": {"num_hidden_layers": 10**9}}]
+)
 def test_numbers_that_a_config_would_count_up_to_are_one_line(tmp_path, kind, entry):
     config = {"model_type": kind, "architectures": ["BertForMaskedLM"], **entry}
     (tmp_path / "config.json").write_text(json.dumps(config))
@@ -286,7 +307,9 @@ def test_a_network_without_a_head_that_can_be_scored_is_called_by_its_class():
         load_model(made, tokenizer=tokenizer("bert"), name="m")
 
 
-@pytest.mark.parametrize("name", ["bert-base-chinese", "xlnet-base-cased", "xlnet-large-cased", "xlm-roberta-large", "gpt2-xl"])  # fmt: skip
+@pytest.mark.parametrize(
+    "name", ["bert-base-chinese", "xlnet-base-cased", "xlnet-large-cased", "xlm-roberta-large", "gpt2-xl"]
+)
 def test_an_old_name_of_the_hub_is_no_misspelt_alias(name):
     assert parse_spec(name).target == name
 
@@ -300,16 +323,24 @@ def nli(tmp_path):
 
 
 def labelled(*labels):
-    return {"id2label": {str(i): label for i, label in enumerate(labels)}, "label2id": {label: i for i, label in enumerate(labels)}}  # fmt: skip
+    return {
+        "id2label": {str(i): label for i, label in enumerate(labels)},
+        "label2id": {label: i for i, label in enumerate(labels)},
+    }
 
 
 @pytest.mark.parametrize(
     "labels",
     [
-        ("entailment", "neutral", "contradictory"), ("e", "n", "c"), ("E", "N", "C"), ("ENTAILS", "Neutral", "CONTRADICTS"),
-        ("Entail", "neutral", "contradict"), ("entailed", "neut", "contra"), ("entailing", " neutral ", "contradicting"),
+        ("entailment", "neutral", "contradictory"),
+        ("e", "n", "c"),
+        ("E", "N", "C"),
+        ("ENTAILS", "Neutral", "CONTRADICTS"),
+        ("Entail", "neutral", "contradict"),
+        ("entailed", "neut", "contra"),
+        ("entailing", " neutral ", "contradicting"),
     ],
-)  # fmt: skip
+)
 def test_other_names_of_the_three_labels_are_read(nli, labels):
     expected = measure("nli-occupation", f"m={nli}", limit=20, cache=None)
     edit(nli, **labelled(*labels))
@@ -343,12 +374,21 @@ def test_three_labels_that_may_be_those_of_nli_come_with_advice_that_works(nli, 
 @pytest.mark.parametrize(
     ("entries", "said"),
     [
-        (labelled("entailment", "neutral", "contradiction", "other"), "names 4 labels ('entailment', 'neutral', 'contradiction', 'other'), and its head has 3 outputs"),
-        ({"id2label": {"0": "entailment"}, "label2id": None}, "names 1 label ('entailment'), and its head has 3 outputs"),
-        ({"id2label": {"0": "entailment", "2": "contradiction"}, "label2id": None}, "names 2 labels ('entailment', 'contradiction'), and its head has 3 outputs"),
+        (
+            labelled("entailment", "neutral", "contradiction", "other"),
+            "names 4 labels ('entailment', 'neutral', 'contradiction', 'other'), and its head has 3 outputs",
+        ),
+        (
+            {"id2label": {"0": "entailment"}, "label2id": None},
+            "names 1 label ('entailment'), and its head has 3 outputs",
+        ),
+        (
+            {"id2label": {"0": "entailment", "2": "contradiction"}, "label2id": None},
+            "names 2 labels ('entailment', 'contradiction'), and its head has 3 outputs",
+        ),
         ({"id2label": None, "label2id": None}, "names 2 labels ('LABEL_0', 'LABEL_1'), and its head has 3 outputs"),
     ],
-)  # fmt: skip
+)
 def test_another_number_of_labels_than_outputs_is_named_and_the_advice_works(nli, entries, said):
     edit(nli, **entries)
     message = refused(nli)
@@ -358,7 +398,14 @@ def test_another_number_of_labels_than_outputs_is_named_and_the_advice_works(nli
     assert (role.kind, role.labels) == (NLI_CLASSIFIER, NLI_LABELS)
 
 
-@pytest.mark.parametrize("half", [{"id2label": None}, {"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}}, {"id2label": {"0": "neutral"}}])  # fmt: skip
+@pytest.mark.parametrize(
+    "half",
+    [
+        {"id2label": None},
+        {"id2label": {"0": "LABEL_0", "1": "LABEL_1", "2": "LABEL_2"}},
+        {"id2label": {"0": "neutral"}},
+    ],
+)
 def test_labels_that_only_one_half_of_the_config_names_are_read(nli, half):
     edit(nli, **half, label2id={"neutral": 0, "entailment": 1, "contradiction": 2})
     assert load_model(nli).role.labels == ("neutral", "entailment", "contradiction")
@@ -374,10 +421,12 @@ def test_labels_that_begin_with_label_are_read(nli, labels):
 @pytest.mark.parametrize(
     ("labels", "advice"),
     [
-        (("contra", "?", "entailment"), "contradiction,neutral,entailment"), (("x", "entailment", "y"), "neutral,entailment,contradiction"),
-        (("no", "maybe", "yes"), "contradiction,neutral,entailment"), (("neutral", "neutral", "entailment"), "neutral,contradiction,entailment"),
+        (("contra", "?", "entailment"), "contradiction,neutral,entailment"),
+        (("x", "entailment", "y"), "neutral,entailment,contradiction"),
+        (("no", "maybe", "yes"), "contradiction,neutral,entailment"),
+        (("neutral", "neutral", "entailment"), "neutral,contradiction,entailment"),
     ],
-)  # fmt: skip
+)
 def test_the_advice_keeps_the_labels_that_are_known_in_their_places(labels, advice):
     assert label_advice(labels).endswith(f"--bias-labels={advice}")
 
@@ -422,9 +471,17 @@ def test_a_checkpoint_without_architectures_can_name_its_head(headless):
 
 @pytest.mark.parametrize(
     ("kind", "is_body", "head"),
-    [("bert", True, "encoder"), ("roberta", True, "encoder"), ("bert-nli", False, "classifier"), ("gpt2", False, "causal-lm"),
-     ("modernbert", False, "masked-lm"), ("albert", False, "masked-lm"), ("distilbert", False, "masked-lm"), ("llama", True, "causal-lm")],
-)  # fmt: skip
+    [
+        ("bert", True, "encoder"),
+        ("roberta", True, "encoder"),
+        ("bert-nli", False, "classifier"),
+        ("gpt2", False, "causal-lm"),
+        ("modernbert", False, "masked-lm"),
+        ("albert", False, "masked-lm"),
+        ("distilbert", False, "masked-lm"),
+        ("llama", True, "causal-lm"),
+    ],
+)
 def test_the_head_that_is_proposed_is_the_one_that_the_weights_have(tmp_path, kind, is_body, head):
     place = save_checkpoint(kind, tmp_path / "m")
     if is_body:
@@ -455,10 +512,13 @@ def test_every_head_can_be_named(tmp_path, kind):
 def test_a_head_that_the_config_contradicts_or_nobody_knows_is_refused(folder):
     assert load_model(f"{folder},head=masked-lm").role.kind == "masked-lm"
     for spec, said in (
-        (f"{folder},head=causal-lm", "names the architecture BertForMaskedLM, a masked LM, and head=causal-lm asks for another"),
+        (
+            f"{folder},head=causal-lm",
+            "names the architecture BertForMaskedLM, a masked LM, and head=causal-lm asks for another",
+        ),
         (f"{folder},head=mlm", f"expected one of {', '.join(HEADS)}"),
         (f"{folder / 'config.json'},head=encoder", "kind of the file is unknown"),
-    ):  # fmt: skip
+    ):
         with pytest.raises(ModelError, match=said):
             load_model(spec)
     edit(folder, architectures=None)

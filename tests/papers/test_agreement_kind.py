@@ -26,18 +26,24 @@ def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text("\n".join(f"He is a man, and she met him in {year}." for year in range(1900, 1960)) + "\n")
     settings = {
-        "model": "demo-mlm", "methods": {"cda": [{"name": "cda"}], "dropout": [{"name": "dropout"}]}, "seeds": [4, 7],
+        "model": "demo-mlm",
+        "methods": {"cda": [{"name": "cda"}], "dropout": [{"name": "dropout"}]},
+        "seeds": [4, 7],
         "recipe": {"name": "masked-lm", "corpus": str(text), "steps": 2, "batch_size": 2, "max_length": 16},
         "intrinsic": [{"suite": "lm-occupation", "as": "half", "statistics": ["aggregate_bias"], "limit": 32}],
         "extrinsic": [{"suite": "lm-occupation", "statistics": ["aggregate_bias", "signed_bias"], "limit": 64}],
-    }  # fmt: skip
+    }
     run = make_run(RunConfig("a", "", "agreement", {"small": settings}), "small", Places({}, tmp_path))
     assert list(run.seeds) == [4, 7]
     assert len(list(tmp_path.glob("masked-lm-*"))) == 4, "no control is trained, since none is compared"
     study = AgreementStudy.from_dict(run.details["agreement"])
     assert [(point.method, point.seed) for point in study.points] == [
-        ("none", 4), ("cda", 4), ("cda", 7), ("dropout", 4), ("dropout", 7)
-    ]  # fmt: skip
+        ("none", 4),
+        ("cda", 4),
+        ("cda", 7),
+        ("dropout", 4),
+        ("dropout", 7),
+    ]
     for name in ("aggregate_bias", "signed_bias"):
         values = [point.own_head[f"lm-occupation/{name}"] for point in study.points]
         assert run.figures[f"dropout/lm-occupation/{name}"].values == values[3:]
@@ -50,7 +56,10 @@ def test_the_figures_of_methods_and_their_agreement_are_stored(tmp_path):
     ]
     assert not [key for key in run.figures if "retrained" in key or "after retraining" in key]
     alone = [point for point in study.points if point.method != "dropout"]
-    x, y = ([point.intrinsic["half/aggregate_bias"] for point in alone], [point.own_head["lm-occupation/signed_bias"] for point in alone])  # fmt: skip
+    x, y = (
+        [point.intrinsic["half/aggregate_bias"] for point in alone],
+        [point.own_head["lm-occupation/signed_bias"] for point in alone],
+    )
     figure = run.figures["without dropout before retraining/half/signed_bias r"]
     assert len(x) == 3 and figure.mean == pytest.approx(stats.pearsonr(x, y).statistic)
     write_run(run, tmp_path)
@@ -84,7 +93,10 @@ def test_stored_agreements_are_those_of_the_stored_points(name):
     assert figures.items() <= run.figures.items() and len(figures) > len(study.rows) * 2
     for method in {point.method for point in study.points} - {"none"}:
         kept = [point for point in study.points if point.method != method]
-        x, y = [p.intrinsic["probe-compression/compression"] for p in kept], [p.new_head[f"{EXTRINSIC[name]}/tpr_gap_sum"] for p in kept]  # fmt: skip
+        x, y = (
+            [p.intrinsic["probe-compression/compression"] for p in kept],
+            [p.new_head[f"{EXTRINSIC[name]}/tpr_gap_sum"] for p in kept],
+        )
         stored = run.figures[f"without {method} after retraining/probe-compression/tpr_gap_sum r"]
         assert stored.mean == pytest.approx(stats.pearsonr(x, y).statistic, abs=1e-12)
     with pytest.raises(UnknownNameError, match="no point is of the method 'wed'; there are none, "):

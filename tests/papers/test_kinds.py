@@ -44,9 +44,13 @@ def pretraining(places):
 @pytest.fixture(scope="module")
 def mitigated(places, pretraining):
     settings = {
-        "model": MODEL, "method": [{"name": "cda"}], "recipe": pretraining, "seeds": 2, "measure": [SUITE, {**SUITE, "as": "again", "sides": ["before"]}],
+        "model": MODEL,
+        "method": [{"name": "cda"}],
+        "recipe": pretraining,
+        "seeds": 2,
+        "measure": [SUITE, {**SUITE, "as": "again", "sides": ["before"]}],
         "judge": {"by": 0.3, "statistics": [BIAS]},
-    }  # fmt: skip
+    }
     return make_run(RunConfig("a", "", "mitigation", {"small": settings}), "small", places)
 
 
@@ -85,9 +89,14 @@ def test_sides_of_a_mitigation(mitigated):
 
 def test_the_best_point_of_a_grid_is_measured_on_other_seeds(places, pretraining):
     grid = {
-        "model": MODEL, "method": ["dropout"], "recipe": pretraining, "seeds": 2, "grid": {"dropout.hidden": [0.1, 0.3]},
-        "best": {"lowest": BIAS, "settings": {"limit": 64}}, "measure": [SUITE],
-    }  # fmt: skip
+        "model": MODEL,
+        "method": ["dropout"],
+        "recipe": pretraining,
+        "seeds": 2,
+        "grid": {"dropout.hidden": [0.1, 0.3]},
+        "best": {"lowest": BIAS, "settings": {"limit": 64}},
+        "measure": [SUITE],
+    }
     run = make_run(RunConfig("a", "", "mitigation", {"small": grid}), "small", places)
     tried = run.details["tried"]
     assert tried["chosen_on"] == [0] and list(run.seeds) == tried["judged_on"] == [1]
@@ -134,7 +143,15 @@ def test_the_models_of_every_side_are_tuned_by_a_further_recipe(places, pretrain
 
 
 def test_growth_ends_where_the_mitigation_ends(places, pretraining, mitigated):
-    settings = {"model": MODEL, "recipe": pretraining, "sides": {"original": "none", "cda": {"name": "cda"}}, "suite": "lm-occupation", "every": 1, "seeds": 2, "options": {"limit": 64}}  # fmt: skip
+    settings = {
+        "model": MODEL,
+        "recipe": pretraining,
+        "sides": {"original": "none", "cda": {"name": "cda"}},
+        "suite": "lm-occupation",
+        "every": 1,
+        "seeds": 2,
+        "options": {"limit": 64},
+    }
     figures = kind_named("growth")(settings, places).figures
     assert figures[f"cda/{BIAS}"].values == pytest.approx(mitigated.figures[f"after/{BIAS}"].values)
     assert figures[f"cda at 0/{BIAS}"].values == pytest.approx(mitigated.figures[f"before/{BIAS}"].values)
@@ -143,8 +160,10 @@ def test_growth_ends_where_the_mitigation_ends(places, pretraining, mitigated):
 
 def test_resilience_by_steps_and_by_frozen_layers(places, pretraining, mitigated):
     settings = {
-        "model": MODEL, "sides": {"given": "given", "cda": {"method": [{"name": "cda"}], "recipe": pretraining}, "control": {"method": [{"name": "cda"}], "recipe": pretraining, "of": "control"}},
-        "recipe": {**pretraining, "steps": 2}, "suite": "lm-occupation", "steps": [1], "frozen": ["nothing", 1], "seeds": 1, "options": {"limit": 64},
+        "model": MODEL, "sides": {"given": "given", "cda": {"method": [{"name": "cda"}], "recipe": pretraining},
+            "control": {"method": [{"name": "cda"}], "recipe": pretraining, "of": "control"}},
+        "recipe": {**pretraining, "steps": 2}, "suite": "lm-occupation", "steps": [1], "frozen": ["nothing", 1],
+        "seeds": 1, "options": {"limit": 64},
     }  # fmt: skip
     figures = kind_named("resilience")(settings, places).figures
     sides = {key.split(" ")[0] for key in figures}
@@ -185,9 +204,19 @@ def test_words_that_tell_gender_are_removed_round_by_round(places):
 def test_the_check_takes_the_stand_in_and_leaves_no_training(places, pretraining):
     before = {path.name for path in places.trainings.iterdir()}
     run = RunConfig(
-        "b", "", "mitigation", {"paper": {"model": "bert-large", "recipe": {**pretraining, "corpus": "{text}", "steps": 10**6}, "method": [{"name": "cda"}], "measure": [{"suite": "lm-occupation"}]}},
+        "b",
+        "",
+        "mitigation",
+        {
+            "paper": {
+                "model": "bert-large",
+                "recipe": {**pretraining, "corpus": "{text}", "steps": 10**6},
+                "method": [{"name": "cda"}],
+                "measure": [{"suite": "lm-occupation"}],
+            }
+        },
         stand_in={"model": MODEL, "recipe": {"steps": 1}, "seeds": 1, "measure": [SUITE]},
-    )  # fmt: skip
+    )
     assert check_run(run, places).startswith("b: checked with a stand-in, ")
     assert {path.name for path in places.trainings.iterdir()} == before
     with pytest.raises(SettingError, match="has no stand-in"):
@@ -196,8 +225,12 @@ def test_the_check_takes_the_stand_in_and_leaves_no_training(places, pretraining
 
 def test_gains_are_the_changes_of_the_distance_from_neutral_over_items(places):
     settings = {
-        "model": MODEL, "method": [{"name": "projection"}], "controls": 2, "measure": [SUITE], "judge": {"by": 0.1, "statistics": [BIAS]},
-    }  # fmt: skip
+        "model": MODEL,
+        "method": [{"name": "projection"}],
+        "controls": 2,
+        "measure": [SUITE],
+        "judge": {"by": 0.1, "statistics": [BIAS]},
+    }
     figures = kind_named("mitigation")(settings, places).figures
     before, after, control = (figures[f"{side}/{BIAS}"].mean for side in ("before", "after", "control"))
     for side, other in (("before", before), ("control", control)):
@@ -215,9 +248,14 @@ def test_extremes_are_the_records_and_the_probabilities_of_given_pairs(places, c
     suite, options = "nli-occupation", {"limit": 64}
     pair = ("The nurse ate a bagel.", "The man ate a bagel.")
     settings = {
-        "model": str(checkpoint("bert-nli")), "suite": suite, "options": options,
-        "pairs": [{"name": "nurse", "premise": pair[0], "hypothesis": pair[1], "label": label} for label in ("entailment", "neutral", "contradiction")],
-    }  # fmt: skip
+        "model": str(checkpoint("bert-nli")),
+        "suite": suite,
+        "options": options,
+        "pairs": [
+            {"name": "nurse", "premise": pair[0], "hypothesis": pair[1], "label": label}
+            for label in ("entailment", "neutral", "contradiction")
+        ],
+    }
     outcome = kind_named("extremes")(settings, places)
     records = measure(suite, tiny_model("bert-nli"), **options).records
     for label in ("entailment", "contradiction"):
@@ -231,7 +269,9 @@ def test_extremes_are_the_records_and_the_probabilities_of_given_pairs(places, c
     for label, probability in expected.items():
         assert outcome.figures[f"before/nurse/{label.casefold()}"].values == [pytest.approx(probability, abs=1e-5)]
     assert outcome.figures[f"before/{suite}/same_label"].values == [pytest.approx(1 / 3)]
-    assert [line.partition(":")[0] for line in outcome.details["lines"]] == [f"largest {label} of 64 pairs" for label in ("entailment", "contradiction")]  # fmt: skip
+    assert [line.partition(":")[0] for line in outcome.details["lines"]] == [
+        f"largest {label} of 64 pairs" for label in ("entailment", "contradiction")
+    ]
 
 
 def test_word_vectors_that_stand_in_are_the_embeddings_of_whole_words(shared_data, tmp_path, real_mlm):

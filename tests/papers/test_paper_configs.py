@@ -24,8 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "docs" / "evidence" / "papers"
 PLACES = Places(
     dict.fromkeys(
-        ("data", "glove", "glove300", "encoder", "ptb", "cnn", "ontonotes", "wikipedia", "runs", *TEXTS),
-        ".",
+        ("data", "glove", "glove300", "encoder", "ptb", "cnn", "ontonotes", "wikipedia", "runs", *TEXTS), "."
     ),
     Path(),
 )
@@ -180,8 +179,10 @@ def test_a_claim_without_a_result_is_not_too_small_to_say(own_configs, scale, wo
 def test_changes_are_merged_and_none_removes():
     base = {"recipe": {"name": "nli", "epochs": 3}, "seeds": 3, "measure": [1]}
     assert overlaid(base, {"recipe": {"epochs": None, "data": "x"}, "measure": [2]}) == {
-        "recipe": {"name": "nli", "data": "x"}, "seeds": 3, "measure": [2],
-    }  # fmt: skip
+        "recipe": {"name": "nli", "data": "x"},
+        "seeds": 3,
+        "measure": [2],
+    }
     assert base["recipe"] == {"name": "nli", "epochs": 3}
 
 
@@ -214,12 +215,7 @@ def test_a_config_by_hand(own_configs):
     (own_configs / "runs.yaml").write_text(RUNS)
     (own_configs / "table-1.yaml").write_text(TABLE)
     (figure,) = load_table("doe2020", "table-1").figures
-    assert (figure.row, figure.column, figure.text, figure.ours) == (
-        "Bias",
-        "Before",
-        "0.5 ± 0.1",
-        "a before/s/x",
-    )
+    assert (figure.row, figure.column, figure.text, figure.ours) == ("Bias", "Before", "0.5 ± 0.1", "a before/s/x")
     with pytest.raises(UnknownNameError, match="doe2020 has no 'table-2'; did you mean table-1"):
         load_table("doe2020", "table-2")
 
@@ -232,10 +228,18 @@ def test_a_config_by_hand(own_configs):
         (RUNS, TABLE.replace("a before", "b before"), "no run of runs.yaml is called 'b'"),
         (RUNS.replace("[table-1]", "[table-2]"), TABLE, "'order' should name table-1"),
         (RUNS.replace("seeds: 3}", "seeds: 3}, like: c"), TABLE, "is like 'c', which no run above is called"),
-        (RUNS, TABLE + "claims: [{claim: c, figure: a before/s/x, above: 0, below: 1}]\n", "needs one of above, below, or near"),
-        (RUNS, TABLE + "claims: [{claim: c, figure: a before/s/x, near: 0}]\n", "needs one of above, below, or near with within"),
+        (
+            RUNS,
+            TABLE + "claims: [{claim: c, figure: a before/s/x, above: 0, below: 1}]\n",
+            "needs one of above, below, or near",
+        ),
+        (
+            RUNS,
+            TABLE + "claims: [{claim: c, figure: a before/s/x, near: 0}]\n",
+            "needs one of above, below, or near with within",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_configs_are_refused_with_their_file(own_configs, runs, table, message):
     (own_configs / "runs.yaml").write_text(runs)
     (own_configs / "table-1.yaml").write_text(table)

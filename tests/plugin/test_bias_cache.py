@@ -34,8 +34,13 @@ def cached(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
     pytester.makepyfile(**{name: MODEL}, test_nothing="def test_nothing(): pass")
     pytester.syspathinsert()
     pytester.measuring = (  # type: ignore[attr-defined]
-        "-p", "no:cacheprovider", f"--bias-model=m={name}:Classifier", "--bias-suite=nli-occupation", "--bias-limit=200", "--bias-cache=cache",
-    )  # fmt: skip
+        "-p",
+        "no:cacheprovider",
+        f"--bias-model=m={name}:Classifier",
+        "--bias-suite=nli-occupation",
+        "--bias-limit=200",
+        "--bias-cache=cache",
+    )
     return pytester
 
 

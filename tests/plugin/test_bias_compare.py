@@ -93,11 +93,19 @@ def test_nothing_to_compare_is_said(jobs: pytest.Pytester) -> None:
     [
         ("", ["--bias-compare"], "--bias-compare: needs two models or more, got none; name each with a --bias-model=*"),
         ("a", ["--bias-compare"], "--bias-compare: needs two models or more, got a; *"),
-        ("ab", ["--bias-no-worse-than=c", SUITES], "--bias-no-worse-than: no model 'c'; the run has a, b. Give it with --bias-model=c=SPEC"),
+        (
+            "ab",
+            ["--bias-no-worse-than=c", SUITES],
+            "--bias-no-worse-than: no model 'c'; the run has a, b. Give it with --bias-model=c=SPEC",
+        ),
         ("a", ["--bias-no-worse-than=a", SUITES], "--bias-no-worse-than: a is the only model; name another *"),
-        ("ab", ["--bias-no-worse-than=a"], "--bias-no-worse-than: is for the suites of --bias-suite, and none is named"),
+        (
+            "ab",
+            ["--bias-no-worse-than=a"],
+            "--bias-no-worse-than: is for the suites of --bias-suite, and none is named",
+        ),
     ],
-)  # fmt: skip
+)
 def test_too_few_models_are_a_usage_error(jobs: pytest.Pytester, names: str, flags: list[str], message: str) -> None:
     result = jobs.runpytest(*(model(jobs, "good", name) for name in names), *flags)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

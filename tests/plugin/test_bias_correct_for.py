@@ -17,7 +17,9 @@ gates:
 """
 
 
-@pytest.mark.parametrize(("flag", "tests"), [([], [2, 2, 2]), (["-obias_correct_for=none"], [1] * 3), (["-obias_correct_for=9"], [9] * 3)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("flag", "tests"), [([], [2, 2, 2]), (["-obias_correct_for=none"], [1] * 3), (["-obias_correct_for=9"], [9] * 3)]
+)
 def test_the_flag_holds_for_gate_files_flags_and_python(
     jobs: pytest.Pytester, flag: list[str], tests: list[int]
 ) -> None:

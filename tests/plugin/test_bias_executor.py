@@ -23,14 +23,8 @@ def test_the_process_is_the_default(project: pytest.Pytester) -> None:
     ("arguments", "message"),
     [
         (["-obias_executor=dask"], "bias_executor: expected one of process, ray, got 'dask'"),
-        (
-            ["-obias_ray=auto"],
-            "bias_ray: 'auto' does not say which cluster is meant; expected 'local', or HOST:PORT *",
-        ),
-        (
-            ["-obias_workers=0"],
-            "bias_workers: expected a number of workers, or of workers and threads as 4x2, got '0'",
-        ),
+        (["-obias_ray=auto"], "bias_ray: 'auto' does not say which cluster is meant; expected 'local', or HOST:PORT *"),
+        (["-obias_workers=0"], "bias_workers: expected a number of workers, or of workers and threads as 4x2, got '0'"),
         (["-obias_workers=2x0"], "bias_workers: expected * got '2x0'"),
     ],
 )

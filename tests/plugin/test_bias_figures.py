@@ -18,8 +18,12 @@ def run(project: pytest.Pytester, *flags: str) -> pytest.RunResult:
 
 def test_a_run_draws_its_pictures_with_their_words(project: pytest.Pytester) -> None:
     result = run(
-        project, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-json=run.json"
-    )  # fmt: skip
+        project,
+        model(project, "good", "good"),
+        model(project, "worse", "worse"),
+        model(project, "writer", "writer"),
+        "--bias-json=run.json",
+    )
     assert result.ret == pytest.ExitCode.OK
     assert make_reports("out/figures").status == 0
     folder = project.path / "out" / "figures"
@@ -85,8 +89,13 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
             patch.undo()
         """)
     result = run(
-        project, *workers, model(project, "good", "good"), model(project, "worse", "worse"), model(project, "writer", "writer"), "--bias-json=run.json"
-    )  # fmt: skip
+        project,
+        *workers,
+        model(project, "good", "good"),
+        model(project, "worse", "worse"),
+        model(project, "writer", "writer"),
+        "--bias-json=run.json",
+    )
     assert result.ret == pytest.ExitCode.OK
     error = (
         "through an error in *linalg.py:*: LinAlgError: Singular matrix; everything else was. Please report it with the"

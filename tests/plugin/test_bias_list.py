@@ -68,9 +68,13 @@ def test_missing_data_are_named_and_found_once_they_are_there(listing: pytest.Py
 
 def test_options_and_suites_of_the_run_count(listing: pytest.Pytester) -> None:
     result = listing.runpytest(
-        *SHOWS, "--bias-list", model(listing, "writer"), "--bias-suite=lm-occupation,nli-occupation",
-        "--bias-option=lm-occupation:single_word_only=true", "--bias-option=nli-occupation:verbaliser=yes-maybe-no",
-    )  # fmt: skip
+        *SHOWS,
+        "--bias-list",
+        model(listing, "writer"),
+        "--bias-suite=lm-occupation,nli-occupation",
+        "--bias-option=lm-occupation:single_word_only=true",
+        "--bias-option=nli-occupation:verbaliser=yes-maybe-no",
+    )
     assert "m is a causal LM: 2 of 2 suites fit" in result.outlines
     assert listed(result.outlines)["lm-occupation"].split()[1] == "472"
 

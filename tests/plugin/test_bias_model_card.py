@@ -17,9 +17,13 @@ def test_the_card_of_a_model_gets_its_results_and_keeps_the_rest(project: pytest
     )
     reference = f"--bias-model=release={project.models}:better"  # type: ignore[attr-defined]
     result = project.runpytest(
-        model(project, "good"), reference, "--bias-json=run.json", "--bias-suite=tiny-nli.yaml", "--bias-no-worse-than=release",
+        model(project, "good"),
+        reference,
+        "--bias-json=run.json",
+        "--bias-suite=tiny-nli.yaml",
+        "--bias-no-worse-than=release",
         "--bias-margin=0.1",
-    )  # fmt: skip
+    )
     assert result.ret == 0
     assert make_reports("README.md").status == 0
     card = huggingface_hub.ModelCard.load(path)

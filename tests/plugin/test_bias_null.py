@@ -40,11 +40,7 @@ def run(pytester):
     return lambda *args: pytester.runpytest(*RUN, *models, "-o", f"pythonpath={pytester.path}", *args)
 
 
-WITH_NULL = [
-    "*  value *chance*",
-    "  lm-occupation  aggregate_bias *0.* !  *",
-    "*signed_bias *-0.* !  * to *",
-]
+WITH_NULL = ["*  value *chance*", "  lm-occupation  aggregate_bias *0.* !  *", "*signed_bias *-0.* !  * to *"]
 
 
 def test_flag(run, pytester):

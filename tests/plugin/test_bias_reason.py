@@ -57,10 +57,13 @@ def test_a_refused_value_keeps_the_whole_update_out(wide_project: pytest.Pyteste
     result.assert_outcomes(passed=2, failed=1, errors=1)
     assert result.ret == pytest.ExitCode.TESTS_FAILED
     result.stdout.fnmatch_lines(
-        ["*net_neutral 0.6947 -> 0.5447: 0.15 worse, and no reason is given",
-         "nothing was stored, since 1 test that measures failed (g.bias.yaml::wide.net_neutral.baseline:m: worse (no reason given)): *",
-         "bias  1 worse (no reason given) · 2 cannot judge (not stored)"]
-    )  # fmt: skip
+        [
+            "*net_neutral 0.6947 -> 0.5447: 0.15 worse, and no reason is given",
+            "nothing was stored, since 1 test that measures failed (g.bias.yaml::wide.net_neutral.baseline:m: worse "
+            "(no reason given)): *",
+            "bias  1 worse (no reason given) · 2 cannot judge (not stored)",
+        ]
+    )
     assert {path.name: path.read_bytes() for path in stored_book(wide_project).parent.iterdir()} == before
 
 

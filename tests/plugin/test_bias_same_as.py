@@ -56,8 +56,11 @@ def test_gates_of_a_file(jobs: pytest.Pytester) -> None:
     result.assert_outcomes(passed=1, failed=3)
     judged = json.loads((jobs.path / "run.json").read_text())["judgements"]
     assert [(one["model"], one["code"], one["tests"]) for one in judged] == [
-        ("b", "different", 4), ("b", "regressed", 4), ("c", "different", 4), ("c", "within", 4),
-    ]  # fmt: skip
+        ("b", "different", 4),
+        ("b", "regressed", 4),
+        ("c", "different", 4),
+        ("c", "within", 4),
+    ]
     result.stdout.fnmatch_lines(["*tiny-nli.net_neutral.same_as_a:b FAILED*"])
 
 
@@ -66,10 +69,13 @@ def test_gates_of_a_file(jobs: pytest.Pytester) -> None:
     [
         ("same_as: a", "'the same as' needs a margin, how much *"),
         ("same_as: a, margin: auto", "a margin is a person's number, *got 'auto'"),
-        ("same_as: a, no_worse_than: a, margin: 1", "'same_as' and 'no_worse_than' are two gates: give each its own entry"),
+        (
+            "same_as: a, no_worse_than: a, margin: 1",
+            "'same_as' and 'no_worse_than' are two gates: give each its own entry",
+        ),
         ("same_as: 3, margin: 1", "'same_as' of the gate should be *"),
     ],
-)  # fmt: skip
+)
 def test_wrong_gates_are_one_error(jobs: pytest.Pytester, gate: str, said: str) -> None:
     (jobs.path / "g.bias.yaml").write_text(f"gates:\n  - {{suite: tiny-nli.yaml, {gate}}}\n")
     result = jobs.runpytest("g.bias.yaml", model(jobs, "good", "a"))
@@ -82,9 +88,12 @@ def test_wrong_gates_are_one_error(jobs: pytest.Pytester, gate: str, said: str) 
     [
         (["--bias-same-as=a"], "needs --bias-margin=X, how much a figure may change to either side*"),
         (["--bias-same-as=z", "--bias-margin=1"], "no model 'z'; the run has a, b*"),
-        (["--bias-same-as=a", "--bias-no-worse-than=a", "--bias-margin=1"], "and --bias-no-worse-than exclude each other*"),
+        (
+            ["--bias-same-as=a", "--bias-no-worse-than=a", "--bias-margin=1"],
+            "and --bias-no-worse-than exclude each other*",
+        ),
     ],
-)  # fmt: skip
+)
 def test_wrong_flags_are_one_error(jobs: pytest.Pytester, arguments: list[str], said: str) -> None:
     result = jobs.runpytest(SUITE, model(jobs, "good", "a"), model(jobs, "worse", "b"), *arguments)
     assert result.ret == pytest.ExitCode.USAGE_ERROR

@@ -76,9 +76,7 @@ def test_one_checkpoint_is_judged_by_what_the_restarts_of_the_baseline_gave(wide
         assert list(verdicts.values()) == [expected]
         if expected == "regressed":
             result.stdout.fnmatch_lines(
-                [
-                    "  restarts  3 of the baseline: 0.6847 to 0.7047; one more of them lies from*lies below*",
-                ]
+                ["  restarts  3 of the baseline: 0.6847 to 0.7047; one more of them lies from*lies below*"]
             )
     for margin, advice in ((0.05, "a baseline of ? restarts, or several"), (0.02, "several")):  # not of a hundred
         gates(wide_project, f"suite: ./wide.yaml, baseline: true, margin: {margin}")

@@ -12,8 +12,8 @@ from pytest_genderbias.suites.suite import suite_names
 from pytest_genderbias.text import packaged
 
 SECTIONS = (
-    "what it asks", "some of its cases", "what the figure means", "what it does not mean", "definition", "statistics", "picture",
-    "what the literature says", "cost", "paper", "licence",
+    "what it asks", "some of its cases", "what the figure means", "what it does not mean", "definition", "statistics",
+    "picture", "what the literature says", "cost", "paper", "licence",
 )  # fmt: skip
 
 

@@ -88,7 +88,8 @@ def test_works_under_xdist(project: pytest.Pytester) -> None:
         """
     )
     project.makeini(
-        "[pytest]\nbias_cache_size = 0.000001 MB\nfilterwarnings = ignore::pytest.PytestUnhandledThreadExceptionWarning\n"
+        "[pytest]\nbias_cache_size = 0.000001 MB\nfilterwarnings = "
+        "ignore::pytest.PytestUnhandledThreadExceptionWarning\n"
     )
     project.path.joinpath("release.bias.yaml").write_text(GATES.format(limit=0.8))
     old = add(project.path / "cache", "old", used=1000.0)

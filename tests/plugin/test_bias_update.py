@@ -240,13 +240,7 @@ def test_the_command_that_is_printed_accepts_it(gated: pytest.Pytester) -> None:
     """As it was typed, with the flags that the figure hangs on, and this test alone."""
     gated.makeini("[pytest]\nbias_ability = none: models made by hand\n")
     gated.makepyfile(test_other=TEST)
-    typed = (
-        "--bias-suite=tiny-nli.yaml",
-        "--bias-limit",
-        "264",
-        "--bias-option=as_printed= false ",
-        "--bias-margin=0",
-    )
+    typed = ("--bias-suite=tiny-nli.yaml", "--bias-limit", "264", "--bias-option=as_printed= false ", "--bias-margin=0")
     gated.runpytest(model(gated, "good"), *typed, "--bias-update").assert_outcomes(passed=3)
     of_workers = gated.runpytest_subprocess(*WORKERS, "test_gate.py", model(gated, "worse"), *typed)
     result = gated.runpytest("test_gate.py", model(gated, "worse"), *typed, "--bias-update-new")

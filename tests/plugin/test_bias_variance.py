@@ -26,8 +26,10 @@ def test_the_table_and_the_report_have_the_shares(jobs: pytest.Pytester) -> None
     assert result.ret == 0
     rows = rows_of(result)
     assert [row[3:5] for row in rows if row[:3] == ["lm-occupation", "demo-lm", "aggregate_bias"]] == [
-        ["occupations", "64"], ["templates", "4"], ["rest", "256"]
-    ]  # fmt: skip
+        ["occupations", "64"],
+        ["templates", "4"],
+        ["rest", "256"],
+    ]
     gendered = [row for row in rows if row[:3] == ["tiny-nli", "n", "net_neutral"]]
     assert [row[3:5] for row in gendered] == [["premise words", "10"], ["words", "4"], ["rest", "40"]]
     assert gendered[0][5] == "0 (estimate below 0)" or gendered[0][6] == "0.0 %", "all words of premises are alike"

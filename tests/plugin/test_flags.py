@@ -16,12 +16,7 @@ from pytest_genderbias.plugin.options import Settings, read_settings
 from pytest_genderbias.text.schema import Count
 
 ORIGIN = Origin("bias_cache_size", Path(), Path())
-NO_INI = {
-    "--bias-update",
-    "--bias-update-new",
-    "--bias-reason",
-    "--bias-compare",
-}
+NO_INI = {"--bias-update", "--bias-update-new", "--bias-reason", "--bias-compare"}
 #: A value as a user writes it and the setting that comes of it, for fields that :func:`example` makes none for.
 OWN_EXAMPLES: dict[str, tuple[str, object]] = {
     "models": ("m=gpt2 n=http://127.0.0.1:9/v1#chat", ("m", "n")),

@@ -40,11 +40,16 @@ def hostile(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
     monkeypatch.delenv("GITHUB_ACTIONS", raising=False)
     words = [{"word": COMMANDS, "group": "job"}, {"word": "pilot", "group": "job"}, {"word": "cook", "group": "job"}]
     suite = {
-        "suite": "hostile", "family": "nli", "title": COMMANDS, "note": COMMANDS, **_HEAD,
+        "suite": "hostile",
+        "family": "nli",
+        "title": COMMANDS,
+        "note": COMMANDS,
+        **_HEAD,
         "about": dict.fromkeys(("question", "reads", "does_not_mean", "formula", "picture", "cost"), COMMANDS),
-        "premise": "{a:person} {person} ate.", "hypothesis": "The {gendered} ate.\n::warning::f",
+        "premise": "{a:person} {person} ate.",
+        "hypothesis": "The {gendered} ate.\n::warning::f",
         "slots": {"person": {"list": "./words.yaml"}, "gendered": {"list": "./gendered.yaml"}},
-    }  # fmt: skip
+    }
     files = {
         "words.yaml": {"list": "words", "title": COMMANDS, **_HEAD, "entries": words},
         "hostile.yaml": suite,
@@ -59,9 +64,12 @@ def hostile(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> pytest
 @pytest.mark.parametrize("verbosity", ["-q", "-v", "-vv"])
 def test_a_run_prints_no_command(hostile: pytest.Pytester, verbosity: str) -> None:
     result = hostile.runpytest(
-        f"--bias-model=m={hostile.models}:worse", "--bias-suite=./hostile.yaml",  # type: ignore[attr-defined]
-        "--bias-json=run.json", "-rA", verbosity,
-    )  # fmt: skip
+        f"--bias-model=m={hostile.models}:worse",
+        "--bias-suite=./hostile.yaml",  # type: ignore[attr-defined]
+        "--bias-json=run.json",
+        "-rA",
+        verbosity,
+    )
     result.assert_outcomes(failed=2, passed=1)
     assert obeyed([*result.outlines, *result.errlines]) == []
     assert r"x\n::error title=a::b" in result.stdout.str()
@@ -78,9 +86,13 @@ def test_pages_and_commands_print_no_command(hostile: pytest.Pytester, monkeypat
         assert obeyed([*result.outlines, *result.errlines]) == []
     gates = "g\n::error::h.bias.yaml"
     for words in (
-        ("check", gates, "hostile.yaml", "words.yaml"), ("show", "./hostile.yaml"), ("history", "runs.db", "--all"),
-        ("history", "runs.db", "--markdown"), ("report", "run.json"), ("report", "run.json", "-v"),
-    ):  # fmt: skip
+        ("check", gates, "hostile.yaml", "words.yaml"),
+        ("show", "./hostile.yaml"),
+        ("history", "runs.db", "--all"),
+        ("history", "runs.db", "--markdown"),
+        ("report", "run.json"),
+        ("report", "run.json", "-v"),
+    ):
         printed = type_command(hostile, monkeypatch, *words)
         assert printed.out
         assert obeyed([*printed.out.splitlines(), *printed.err.splitlines()]) == [], words

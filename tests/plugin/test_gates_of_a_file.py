@@ -26,10 +26,12 @@ def test_a_verdict_hangs_on_no_other_test(wide_project: pytest.Pytester) -> None
     wide_project.runpytest(model(wide_project, "usual"), "-k", "baseline", "--bias-update")
     result, whole_run, _ = judge(wide_project, model(wide_project, "few"), "--bias-no-cache")
     assert result.ret == pytest.ExitCode.TESTS_FAILED
-    assert sorted(whole_run.values()) == [
-        "no_value", "over_limit", "regressed", *["too_few"] * 3, "within", "within",
-    ]  # fmt: skip
-    names = [line.split("::")[1] for line in wide_project.runpytest("--collect-only", "-q", model(wide_project, "few")).outlines if "::" in line]  # fmt: skip
+    assert sorted(whole_run.values()) == ["no_value", "over_limit", "regressed", *["too_few"] * 3, "within", "within"]
+    names = [
+        line.split("::")[1]
+        for line in wide_project.runpytest("--collect-only", "-q", model(wide_project, "few")).outlines
+        if "::" in line
+    ]
     assert len(names) == len(MIXED)
     alone: dict[tuple[str, ...], str] = {}
     for name in reversed(names):
@@ -166,7 +168,8 @@ def test_until_in_a_test(wide_project: pytest.Pytester) -> None:
         def test_it(bias_measure, bias_baseline):
             found = bias_measure("wide.yaml", until=Limit(at_least=0.4))
             assert found.n == 64 and found.stopped and assert_at_least(found, 0.4).code == "within"
-            two = bias_measure("wide.yaml", until={"net_neutral": Limit(at_least=0.66), "threshold_0.5": Limit(at_least=0.1)})
+            limits = {"net_neutral": Limit(at_least=0.66), "threshold_0.5": Limit(at_least=0.1)}
+            two = bias_measure("wide.yaml", until=limits)
             assert 64 < two.n < two.n_total
             with pytest.raises(GateError, match="a baseline needs a measurement without until="):
                 assert_no_regression(two, bias_baseline, 0)

@@ -61,9 +61,14 @@ def test_a_run_shows_texts_of_others_escaped(project: pytest.Pytester) -> None:
     project.makepyfile(test_hostile=TESTS)
     result = project.runpytest(
         f"--bias-model=m={project.models}:worse",  # type: ignore[attr-defined]
-        "-rA", "-v", "-p", "no:cacheprovider", "--bias-json=out.json", "--junitxml=out.xml",
+        "-rA",
+        "-v",
+        "-p",
+        "no:cacheprovider",
+        "--bias-json=out.json",
+        "--junitxml=out.xml",
         "--bias-summary=out.md",
-    )  # fmt: skip
+    )
     result.assert_outcomes(failed=3, skipped=1)
     refuse_obeyed(result.stdout.str())
     refuse_obeyed(result.stderr.str())

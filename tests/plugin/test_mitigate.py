@@ -244,9 +244,15 @@ def test_what_does_not_apply_or_is_wrong_fails_and_says_so(project: pytest.Pytes
     result = project.runpytest(MODEL)
     result.assert_outcomes(failed=6)
     result.stdout.fnmatch_lines(
-        ["*disco-terms needs a masked LM*", "*UnknownNameError: no method is called 'projektion'; did you mean projection?*", "*components should be a whole number of at least 1, got 'two'*",
-         "*cda takes part in a training*", "*a method is given by its name*", "*a list of methods is empty*"]
-    )  # fmt: skip
+        [
+            "*disco-terms needs a masked LM*",
+            "*UnknownNameError: no method is called 'projektion'; did you mean projection?*",
+            "*components should be a whole number of at least 1, got 'two'*",
+            "*cda takes part in a training*",
+            "*a method is given by its name*",
+            "*a list of methods is empty*",
+        ]
+    )
     project.runpytest("-k", "role").assert_outcomes(skipped=1, deselected=5)
 
 
@@ -275,10 +281,7 @@ def test_only_what_an_optional_test_judges_skips_it(project: pytest.Pytester) ->
     result = project.runpytest(MODEL, "--bias-strict", "-rs")
     result.assert_outcomes(failed=1, skipped=1)
     result.stdout.fnmatch_lines(
-        [
-            "E *NotApplicableError: * has no chat template*",
-            "SKIPPED*disco-terms needs a masked LM*",
-        ]
+        ["E *NotApplicableError: * has no chat template*", "SKIPPED*disco-terms needs a masked LM*"]
     )
 
 
@@ -337,48 +340,66 @@ MISTAKES = [
     ("method: cda", "method: cdb", ":3: no method is called 'cdb'; there are cda*"),
     ("name: stub", "name: forest", ":4: no recipe is called 'forest'; there are nli*"),
     ("method: cda", "treatment: cda", ":3: unknown key 'treatment' in a mitigation; expected one of best, budget*"),
-    ("method: cda", "method: 3", ":3: 'method' of the mitigation should be a name, or a mapping with 'name' and settings or a list, got a whole number (3)"),
+    ("method: cda", "method: 3", ":3: 'method' of the mitigation should be a name, or a mapping with 'name' and "
+                                 "settings or a list, got a whole number (3)"),
     ("method: cda", "method: {side: one}", ":3: the method has no 'name', which is required; add it"),
     ("method: cda", "method: {name: cda, side: one}", ":3: unknown key 'side' in the method cda; did you mean sides?"),
     ("method: cda", "method:\n      name: cda\n      names: any", ":5: names should be one of same, other*"),
     ("method: cda", "method:\n      name: cda\n      copies: 2", ":5: copies should be true or false, got 2"),
-    ("method: cda", "method:\n    - cda\n    - [wed]", ":5: expected a name, or a mapping with 'name' and settings, got a list (['wed'])"),
+    ("method: cda", "method:\n    - cda\n    - [wed]",
+        ":5: expected a name, or a mapping with 'name' and settings, got a list (['wed'])"),
     ("    recipe: {name: stub, log: LOG}\n", "", ":3: cda takes part in a training: add a 'recipe'"),
     ("name: stub", "name: stubb", ":4: no recipe is called 'stubb'; did you mean stub?"),
     ("log: LOG", "steps: 3", ":4: unknown key 'steps' in the recipe stub; expected one of arguments*"),
     ("log: LOG", "noise: loud", ":4: noise should be a number, got 'loud'"),
     ("log: LOG", "noise: -1", ":4: noise should be 0 or more, got -1"),
     ("log: LOG", "arguments: 3", ":4: arguments should be a mapping, got 3"),
-    ("    reduces:", "    seeds: 0\n    reduces:", ":5: 'seeds' of the mitigation should be a whole number of at least 1 or a list*, got a whole number (0)"),
-    ("    reduces:", "    seeds: [a]\n    reduces:", ":5: 'seeds' of the mitigation should be * a list of different whole numbers, got a list (['a'])"),
-    ("    reduces:", "    controls: 0\n    reduces:", ":5: 'controls' of the mitigation should be a whole number of at least 1, got a whole number (0)"),
+    ("    reduces:", "    seeds: 0\n    reduces:", ":5: 'seeds' of the mitigation should be a whole number of at "
+                                                   "least 1 or a list*, got a whole number (0)"),
+    ("    reduces:", "    seeds: [a]\n    reduces:",
+        ":5: 'seeds' of the mitigation should be * a list of different whole numbers, got a list (['a'])"),
+    ("    reduces:", "    controls: 0\n    reduces:",
+        ":5: 'controls' of the mitigation should be a whole number of at least 1, got a whole number (0)"),
     ("    reduces:", "    from_nothing: true\n    reduces:", ":5: 'from_nothing' needs a recipe that makes*"),
-    ("    reduces:", "    budget: {perplexity: much}\n    reduces:", ":5: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a text ('much')"),
+    ("    reduces:", "    budget: {perplexity: much}\n    reduces:",
+        ":5: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a text ('much')"),
     ("{suite: lm-occupation, by: 0.3}", "lm-occupation", ":6: expected a reduction (suite, by), got*"),
     (", by: 0.3", "", ":6: the reduction has no 'by', which is required; add it"),
-    ("by: 0.3", "by: 30", ":6: 'by' of the reduction should be the share of the distance from neutral to remove, 0 to 1, got a whole number (30)"),
+    ("by: 0.3", "by: 30", ":6: 'by' of the reduction should be the share of the distance from neutral to remove, 0 "
+                          "to 1, got a whole number (30)"),
     ("by: 0.3", "by: 0.3, statistic: bias", ":6: lm-occupation has no statistic 'bias'; it has*"),
     ("by: 0.3", "by: 0.3, at_most: 1", ":6: unknown key 'at_most' in a reduction; expected*"),
-    ("by: 0.3", "by: 0.3, back: 0.5", ":6: 'back' is the share that may return with a new head: add 'superficial: true'"),
+    ("by: 0.3", "by: 0.3, back: 0.5", ":6: 'back' is the share that may return with a new head: add 'superficial: "
+                                      "true'"),
     ("{name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3",
      "edge-probe\n    reduces:\n      - {suite: coref-occupation, by: 0.3, superficial: true",
-     ":6: superficial compares new heads*the recipe edge-probe left it as it was*for coreference the recipe coreference"),
-    ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' of the reduction should be a number of 0 or more, got a whole number (-1)"),
-    ("by: 0.3", "by: 0.3, budget: {perplexity: -1}", ":6: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a whole number (-1)"),
+     ":6: superficial compares new heads*the recipe edge-probe left it as it was*for coreference the recipe "
+     "coreference"),
+    ("by: 0.3", "by: 0.3, overshoot: -1", ":6: 'overshoot' of the reduction should be a number of 0 or more, got a "
+                                          "whole number (-1)"),
+    ("by: 0.3", "by: 0.3, budget: {perplexity: -1}",
+        ":6: 'perplexity' should be a share of 0 or more, as 0.05 or 5%, got a whole number (-1)"),
     ("by: 0.3", "by: 0.3, settings: {speed: 1}", ":6: unknown setting 'speed'; did you mean seed?"),
-    ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1; leave it out for that of the run"),
-    ("by: 0.3", "by: 0.3, settings: {single_word_only: 3}", ":6: option 'single_word_only' of lm-occupation should be true or false, got 3"),
+    ("by: 0.3", "by: 0.3, settings: {limit: -1}", ":6: limit should be a whole number of at least 1, got -1; leave "
+                                                  "it out for that of the run"),
+    ("by: 0.3", "by: 0.3, settings: {single_word_only: 3}",
+        ":6: option 'single_word_only' of lm-occupation should be true or false, got 3"),
     ("suite: lm-occupation", "suite: lm-job", ":6: *lm-job*"),
     ("suite: lm-occupation", "suite: ./lm-job.yaml", ":6: *lm-job.yaml: no such file"),
-    ("    reduces:", "    seeds: [3, 3]\n    reduces:", ":5: 'seeds' of the mitigation should be * a list of different whole numbers, got a list ([3, 3])"),
-    ("method: cda", "method: {name: cda, intervention: clever}", ":3: intervention should be one of naive, grammatical, got 'clever'"),
+    ("    reduces:", "    seeds: [3, 3]\n    reduces:",
+        ":5: 'seeds' of the mitigation should be * a list of different whole numbers, got a list ([3, 3])"),
+    ("method: cda", "method: {name: cda, intervention: clever}",
+        ":3: intervention should be one of naive, grammatical, got 'clever'"),
     ("method: cda\n    recipe: {name: stub, log: LOG}", "method: wed\n    budget: {perplexity: 0.05}",
-     ":4: budget figure 'perplexity' cannot be measured: there is no recipe, and besides aggregate_bias lm-occupation measures nothing*"),
+     ":4: budget figure 'perplexity' cannot be measured: there is no recipe, and besides aggregate_bias "
+     "lm-occupation measures nothing*"),
     ("method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3",
      "method: wed\n    reduces:\n      - {suite: nli-occupation, by: 0.3, budget: {accurate: 0.05}",
-     ":5: budget figure 'accurate' cannot be measured: there is no recipe, and besides net_neutral nli-occupation measures fraction_neutral*accuracy*"),
+     ":5: budget figure 'accurate' cannot be measured: there is no recipe, and besides net_neutral nli-occupation "
+     "measures fraction_neutral*accuracy*"),
     ("reduces:\n      - {suite: lm-occupation, by: 0.3}", "reduces: []", ":5: 'reduces' of the mitigation is empty"),
-    ("  - method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3}", "  - cda",
+    ("  - method: cda\n    recipe: {name: stub, log: LOG}\n    reduces:\n      - {suite: lm-occupation, by: 0.3}",
+        "  - cda",
      ":3: expected a mitigation (method, reduces), got a text ('cda')"),
     ("mitigate:", "mitigates:", ":2: unknown key 'mitigates' in a gate file; did you mean mitigate?"),
 ]  # fmt: skip
@@ -435,8 +456,7 @@ def test_a_grid_is_tried_once_and_its_best_point_judged_on_other_seeds(project: 
 
 def test_a_budget_of_the_suites_own_figure_asks_for_no_recipe(project: pytest.Pytester) -> None:
     write(
-        project,
-        "mitigate:\n  - {method: wed, reduces: [{suite: nli-occupation, by: 0.3, budget: {accuracy: 0.05}}]}\n",
+        project, "mitigate:\n  - {method: wed, reduces: [{suite: nli-occupation, by: 0.3, budget: {accuracy: 0.05}}]}\n"
     )
     result = project.runpytest(MODEL, "--collect-only", "-q")
     result.assert_outcomes()
@@ -475,11 +495,15 @@ def test_names_of_reductions(project: pytest.Pytester) -> None:
     result = project.runpytest(MODEL, "--bias-model=n=demo-lm", "--collect-only", "-q")
     found = [line.partition("::")[2] for line in result.outlines if "::" in line]
     assert found == [
-        "lm-occupation.aggregate_bias.at_most:m", "lm-occupation.aggregate_bias.at_most:n",
-        "projection.lm-occupation.aggregate_bias.by_0.3:m", "projection.lm-occupation.aggregate_bias.by_0.9:m",
-        "projection.lm-occupation.aggregate_bias.by_0.3:n", "projection.lm-occupation.aggregate_bias.by_0.9:n",
-        "wed+projection.lm-occupation.signed_bias.by_0.3:n", "wed+projection.lm-occupation.signed_bias.by_0.3-2:n",
-    ]  # fmt: skip
+        "lm-occupation.aggregate_bias.at_most:m",
+        "lm-occupation.aggregate_bias.at_most:n",
+        "projection.lm-occupation.aggregate_bias.by_0.3:m",
+        "projection.lm-occupation.aggregate_bias.by_0.9:m",
+        "projection.lm-occupation.aggregate_bias.by_0.3:n",
+        "projection.lm-occupation.aggregate_bias.by_0.9:n",
+        "wed+projection.lm-occupation.signed_bias.by_0.3:n",
+        "wed+projection.lm-occupation.signed_bias.by_0.3-2:n",
+    ]
     result = project.runpytest(MODEL, "-k", "wed", "-rs")
     result.assert_outcomes(skipped=2, deselected=3)
     result.stdout.fnmatch_lines(["*wed+projection.lm-occupation.signed_bias.by_0.3 is for n, and the run has m"])
@@ -543,9 +567,12 @@ def test_the_fixture_is_judged_like_the_file(project: pytest.Pytester) -> None:
     result = project.runpytest(MODEL)
     result.assert_outcomes(passed=1, failed=1)
     result.stdout.fnmatch_lines(
-        ["  lm-occupation  m with marked *aggregate_bias  0.29*  perplexity 8 to 8 *2 *reduced by 30 %, perplexity 5 % worse at most  limit broken (not reduced)",
-         "  lm-occupation  m with wed & projection *pass (reduced)"]
-    )  # fmt: skip
+        [
+            "  lm-occupation  m with marked *aggregate_bias  0.29*  perplexity 8 to 8 *2 *reduced by 30 %, "
+            "perplexity 5 % worse at most  limit broken (not reduced)",
+            "  lm-occupation  m with wed & projection *pass (reduced)",
+        ]
+    )
 
 
 def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) -> None:
@@ -564,8 +591,11 @@ def test_what_starts_from_nothing_asks_for_no_model(project: pytest.Pytester) ->
     result = project.runpytest("-v")
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(
-        ["*::marked.lm-occupation.aggregate_bias.by_0.3:stub FAILED*", "*limit broken (not reduced): lm-occupation on stub with marked: *unchanged*"]
-    )  # fmt: skip
+        [
+            "*::marked.lm-occupation.aggregate_bias.by_0.3:stub FAILED*",
+            "*limit broken (not reduced): lm-occupation on stub with marked: *unchanged*",
+        ]
+    )
 
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "mitigation.md").read_text(encoding="utf-8")

@@ -122,7 +122,9 @@ def scores_by_loops(model, row):
         own = [i for i, (a, b) in enumerate(offsets) if a < end and b > start]
         attention = np.exp([weights["attention.weight"][0] @ hidden[i] + weights["attention.bias"][0] for i in own])
         head = sum(w * hidden[i] for w, i in zip(attention / attention.sum(), own, strict=True))
-        vectors.append(np.concatenate([hidden[own[0]], hidden[own[-1]], head, weights["widths.weight"][bucket(len(own))]]))  # fmt: skip
+        vectors.append(
+            np.concatenate([hidden[own[0]], hidden[own[-1]], head, weights["widths.weight"][bucket(len(own))]])
+        )
     table = np.full((len(vectors), len(vectors)), np.nan)
     for i, g in enumerate(vectors):
         for j in range(i):
@@ -151,7 +153,11 @@ def test_training_moves_the_encoder_and_lowers_the_loss(recipe, trained, tiny_mo
     for model in (start, trained):
         batch = batch_of(documents_of(model, rows), 0)
         with torch.no_grad():
-            losses.append(float(model.backend.network(**{k: torch.as_tensor(v) for k, v in batch.items()}, clusters=clusters).loss))  # fmt: skip
+            losses.append(
+                float(
+                    model.backend.network(**{k: torch.as_tensor(v) for k, v in batch.items()}, clusters=clusters).loss
+                )
+            )
     assert losses[1] < losses[0]
 
 
@@ -207,7 +213,9 @@ def test_start_keeps_the_encoder_and_is_saved_whole(recipe, tiny_model, kind, tm
 
 def test_suites_measure_the_checkpoint_by_its_own_scores(trained, shared_data):
     occupations = measure("coref-occupation", trained, cache=None)
-    assert occupations.value > 0 and any(note.startswith("span scorer, trained on 43 documents of gap") for note in occupations.notes)  # fmt: skip
+    assert occupations.value > 0 and any(
+        note.startswith("span scorer, trained on 43 documents of gap") for note in occupations.notes
+    )
     text = "The nurse met the engineer because she slept."
     places = [(0, 9), (14, 26), (35, 38)]
     row = make_row(text, [(span, 0) for span in places], lambda a, b: True, "d")
@@ -268,7 +276,9 @@ def test_clusters_are_the_components_of_best_antecedents(seed, mentions):
 def test_spans_move_with_their_characters(text, draws):
     """The oracle marks each character: a moved span is from the first to the last character that its own became."""
     cuts = sorted(draws.draw(st.lists(st.integers(0, len(text)), max_size=6, unique=True)))
-    swaps = [(a, b, draws.draw(st.text("XY", min_size=1, max_size=3))) for a, b in zip(cuts[::2], cuts[1::2], strict=False)]  # fmt: skip
+    swaps = [
+        (a, b, draws.draw(st.text("XY", min_size=1, max_size=3))) for a, b in zip(cuts[::2], cuts[1::2], strict=False)
+    ]
     start = draws.draw(st.integers(0, len(text) - 1))
     end = draws.draw(st.integers(start + 1, len(text)))
     became = [[] for _ in text]
@@ -307,7 +317,12 @@ def test_the_grammatical_intervention_goes_by_clusters():
 
 
 def test_anonymised_and_scrubbed_mentions_move():
-    row = make_row("Mary Hall said that John Bay left his wife.", [((0, 9), 0), ((20, 28), 1), ((34, 37), 1)], lambda a, b: True, "d")  # fmt: skip
+    row = make_row(
+        "Mary Hall said that John Bay left his wife.",
+        [((0, 9), 0), ((20, 28), 1), ((34, 37), 1)],
+        lambda a, b: True,
+        "d",
+    )
     (anonymous,) = make_method("anonymising", placeholder="E{number}").rows([row], COLUMNS, 0)
     assert anonymous["text"] == "E1 said that E2 left his wife."
     assert [words for _, _, words, _ in anonymous["mentions"]] == ["E1", "E2", "his"]
@@ -342,7 +357,12 @@ def test_long_documents_are_read_in_segments(tiny_model, recipe, tmp_path):
     assert len(document.segments) > 2 and max(map(len, document.segments)) <= 40 and document.is_read.all()
     for (segment, first, last), (*_, word, _) in zip(document.mentions, rows.training[0]["mentions"], strict=True):
         assert tokenizer.decode(document.segments[segment][first : last + 1]).replace(" ", "") == word
-    (cut,) = (DocumentReader(tokenizer, 40).read(row["text"].replace("\n", " "), [(start, end) for start, end, *_ in row["mentions"]]) for row in rows.training[:1])  # fmt: skip
+    (cut,) = (
+        DocumentReader(tokenizer, 40).read(
+            row["text"].replace("\n", " "), [(start, end) for start, end, *_ in row["mentions"]]
+        )
+        for row in rows.training[:1]
+    )
     assert 0 < cut.is_read.sum() < 6
     batch = batch_of([cut, document], 0)
     assert batch["mentions"].shape == (2, 6, 2) and (batch["mentions"][0, cut.is_read.sum() :] == -1).all()
@@ -415,7 +435,8 @@ def test_what_cannot_be_is_refused(recipe, tiny_model, tmp_path):
         recipe.train(recipe.start(tiny_model("bert"), 0), [], 0, tmp_path)
     with pytest.raises(SettingError, match="cannot be trained on 'ontonotes'"):
         CoreferenceTuning(data=recipe.data, training="ontonotes").rows()
-    wrong = {"held_out": 0, "max_rows": 0, "epochs": 0, "batch_size": 1.5, "learning_rate": -1, "max_length": 2, "head_size": 0, "dropout": 1.0, "freeze": "head"}  # fmt: skip
+    wrong = {"held_out": 0, "max_rows": 0, "epochs": 0, "batch_size": 1.5, "learning_rate": -1, "max_length": 2,
+        "head_size": 0, "dropout": 1.0, "freeze": "head"}  # fmt: skip
     for name, value in wrong.items():
         with pytest.raises(SettingError, match=name):
             CoreferenceTuning(**{name: value})
@@ -431,7 +452,9 @@ def test_settings_say_what_was_read_and_not_where(recipe, data):
 def test_the_scores_of_an_encoder_that_reads_padding_do_not_hang_on_the_batch():
     words = tokenizer("bert")
     torch.manual_seed(0)
-    encoder = FNetConfig(vocab_size=len(words), hidden_size=16, num_hidden_layers=2, intermediate_size=32, initializer_range=0.4)  # fmt: skip
+    encoder = FNetConfig(
+        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, intermediate_size=32, initializer_range=0.4
+    )
     network = SpanCoreferenceModel(SpanCoreferenceConfig(encoder=encoder, head_size=8)).eval()
     backend = load_model(network, tokenizer=words, name="spans").backend
     assert backend.batches == "rows of one length"

@@ -98,8 +98,11 @@ def test_a_head_is_put_on_the_same_weights(tiny_model, kind):
     for name, tensor in given.backend.network.base_model.named_parameters():
         assert torch.equal(body[name], tensor), name
     assert {name for name in body if name not in dict(given.backend.network.base_model.named_parameters())} <= {
-        "pooler.dense.weight", "pooler.dense.bias", "pooler.weight", "pooler.bias",
-    }  # fmt: skip
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+        "pooler.weight",
+        "pooler.bias",
+    }
     assert made.role.kind == "nli-classifier"
     assert made.fingerprint != given.fingerprint
     assert same(before, given.backend.network.state_dict()), "the given one stays as it is"
@@ -376,10 +379,13 @@ def test_a_network_projected_after_training_gets_a_new_head(tiny_model, nli_file
 def test_similarity_is_a_regression(tiny_model, tmp_path):
     rng = np.random.default_rng(0)
     rows = [
-        {"sentence1": "the woman has music", "sentence2": "the man has " + ("music" if i % 2 else "a doctor"),
-         "score": float(np.clip(4 * (i % 2) + rng.random(), 0, 5))}
+        {
+            "sentence1": "the woman has music",
+            "sentence2": "the man has " + ("music" if i % 2 else "a doctor"),
+            "score": float(np.clip(4 * (i % 2) + rng.random(), 0, 5)),
+        }
         for i in range(24)
-    ]  # fmt: skip
+    ]
     file = written(tmp_path / "sts.jsonl", rows)
     recipe = make_recipe("similarity", training=file, evaluation=file, **{**FEW, "epochs": 8})
     start = recipe.start(tiny_model("bert"), 0)
@@ -407,8 +413,10 @@ def test_biographies_are_split_and_unbalanced_on_purpose(bios_file):
         (job, group): 4 for job in recipe.labels for group in ("female", "male")
     }
     assert Counter((row["label"], row["gender"]) for row in train) == {
-        ("accountant", "female"): 6, ("accountant", "male"): 6, ("doctor", "male"): 6,
-    }  # fmt: skip
+        ("accountant", "female"): 6,
+        ("accountant", "male"): 6,
+        ("doctor", "male"): 6,
+    }
     assert not {row["id"] for row in train} & {row["id"] for row in out}
     full = replace(recipe, taken_out=())
     assert full.held_out_file(bios_file + "-out") == recipe.held_out_file(bios_file + "-out"), "the same persons"
@@ -417,7 +425,7 @@ def test_biographies_are_split_and_unbalanced_on_purpose(bios_file):
 
 @pytest.mark.parametrize(
     ("kind", "saved"), [("deberta-v2", "encoder"), ("roberta", "masked LM"), ("albert", "masked LM")]
-)  # fmt: skip
+)
 def test_careers_are_learnt_saved_loaded_and_measured_by_other_architectures(kind, saved, tmp_path):
     rows = [
         {"id": f"p{i}", "text": f"number {i} " + " ".join([job] * 4), "label": job, "group": "MF"[i // 2 % 2]}
@@ -519,9 +527,19 @@ def test_settings_that_make_no_sense_are_refused(settings, message):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"held_out": 0}, {"held_out": 1.0}, {"held_out": "0.3"}, {"taken_out": (("a", "b"),)}, {"taken_out": (3,)},
-                 {"taken_out": (("a", "b", 2),)}, {"taken_out": ("abc",)}, {"data_set": "snli"}], ids=str,
-)  # fmt: skip
+    "settings",
+    [
+        {"held_out": 0},
+        {"held_out": 1.0},
+        {"held_out": "0.3"},
+        {"taken_out": (("a", "b"),)},
+        {"taken_out": (3,)},
+        {"taken_out": (("a", "b", 2),)},
+        {"taken_out": ("abc",)},
+        {"data_set": "snli"},
+    ],
+    ids=str,
+)
 def test_splits_that_make_no_sense_are_refused(settings):
     with pytest.raises(SettingError):
         ClassifierTuning(**settings)

@@ -31,11 +31,14 @@ FROZEN = {
     ("llama", "encoder"): ("model.",),
     ("deberta-v2", "embeddings"): ("deberta.embeddings.",),
     ("deberta-v2", 1): (
-        "deberta.embeddings.", "deberta.encoder.layer.0.", "deberta.encoder.rel_embeddings.", "deberta.encoder.LayerNorm.",
+        "deberta.embeddings.",
+        "deberta.encoder.layer.0.",
+        "deberta.encoder.rel_embeddings.",
+        "deberta.encoder.LayerNorm.",
     ),
     ("electra", 1): ("electra.embeddings.", "electra.embeddings_project.", "electra.encoder.layer.0."),
     ("albert", "embeddings"): ("albert.embeddings.", "albert.encoder.embedding_hidden_mapping_in."),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

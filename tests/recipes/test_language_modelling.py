@@ -92,8 +92,10 @@ def test_a_broken_line_is_reported_and_reading_goes_on(tmp_path):
     with pytest.warns(UserWarning, match="broken.jsonl") as told:
         rows = read_sentence_rows(str(path))
     assert [str(one.message).partition("broken.jsonl")[2][:12] for one in told] == [
-        ":4: not vali", ":5: not UTF-", ":6: expected",
-    ]  # fmt: skip
+        ":4: not vali",
+        ":5: not UTF-",
+        ":6: expected",
+    ]
     assert len(rows.training) + len(rows.held_out) == 60
     text = tmp_path / "broken.txt"
     text.write_bytes(

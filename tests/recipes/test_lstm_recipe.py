@@ -28,7 +28,8 @@ from pytest_genderbias.recipes.lstm import (
 )
 from pytest_genderbias.recipes.recipe import EMBEDDINGS, ENCODER, Training
 
-SMALL = {"hidden_size": 32, "embedding_size": 24, "batch_size": 4, "block": 10, "epochs": 2, "held_out": 0.2, "sampled_words": 0,
+SMALL = {"hidden_size": 32, "embedding_size": 24, "batch_size": 4, "block": 10, "epochs": 2, "held_out": 0.2,
+    "sampled_words": 0,
          "learning_rate": 2e-2}  # fmt: skip
 
 
@@ -145,10 +146,22 @@ def test_settings_tell_texts_apart_and_name_no_path(text, tmp_path):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"layers": 0}, {"vocabulary_size": 0}, {"dropout": 1.0}, {"dropout": "0.1"}, {"block": 2.5}, {"epochs": 0},
-     {"epochs": float("inf")}, {"learning_rate": -1.0}, {"learning_rate": "5e-5"}, {"held_out": 1}, {"max_tokens": 0},
-     {"arguments": {"seed": 3}}, {"arguments": {"no_such": 3}}],
-)  # fmt: skip
+    [
+        {"layers": 0},
+        {"vocabulary_size": 0},
+        {"dropout": 1.0},
+        {"dropout": "0.1"},
+        {"block": 2.5},
+        {"epochs": 0},
+        {"epochs": float("inf")},
+        {"learning_rate": -1.0},
+        {"learning_rate": "5e-5"},
+        {"held_out": 1},
+        {"max_tokens": 0},
+        {"arguments": {"seed": 3}},
+        {"arguments": {"no_such": 3}},
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(text, wrong):
     (name,) = wrong.get("arguments", wrong)
     with pytest.raises(SettingError, match=name):

@@ -41,8 +41,11 @@ def launched(processes: int, *arguments: object) -> subprocess.CompletedProcess[
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={processes}"]
     return subprocess.run(
         [sys.executable, *(launch if processes > 1 else []), str(SCRIPT), *map(str, arguments)],
-        capture_output=True, text=True, timeout=550, env={**os.environ, "OMP_NUM_THREADS": "1"},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=550,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
 
 
 @pytest.mark.slow

@@ -101,8 +101,14 @@ def test_words_keep_their_case_where_the_vectors_have_one(data, tmp_path) -> Non
     np.savez(tmp_path / "cased.npz", vectors=np.eye(4, dtype="f4"), words=["The", "nurse", "American", "american"])
     start = recipe_of(data).start(load_model(str(tmp_path / "cased.npz")), 0)
     assert start.backend.tokenizer("The American nurse", "the nurse").tokens() == [
-        "The", "American", "nurse", "[SEP]", "[UNK]", "nurse", "[SEP]",
-    ]  # fmt: skip
+        "The",
+        "American",
+        "nurse",
+        "[SEP]",
+        "[UNK]",
+        "nurse",
+        "[SEP]",
+    ]
 
 
 def test_it_learns_and_says_how_well(data, vectors, trained) -> None:

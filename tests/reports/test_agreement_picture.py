@@ -21,12 +21,16 @@ NAMES = (INTRINSIC.name, EXTRINSIC.name)
 def study(methods=("none", "cda", "scrubbing"), new_heads=True):
     points = [
         AgreementPoint(
-            method, seed, {INTRINSIC.name: 1 + (i + 3 * seed) % 5}, {INTRINSIC.name: 0.5 if seed == 3 else 0.001},
-            {EXTRINSIC.name: 2.0 - 0.1 * ((i + seed) % 4)}, {EXTRINSIC.name: 1 + (i + 3 * seed) % 5 + 0.1 * seed} if new_heads else {},
+            method,
+            seed,
+            {INTRINSIC.name: 1 + (i + 3 * seed) % 5},
+            {INTRINSIC.name: 0.5 if seed == 3 else 0.001},
+            {EXTRINSIC.name: 2.0 - 0.1 * ((i + seed) % 4)},
+            {EXTRINSIC.name: 1 + (i + 3 * seed) % 5 + 0.1 * seed} if new_heads else {},
         )
         for i, method in enumerate(methods)
         for seed in range(4)
-    ]  # fmt: skip
+    ]
     return agreement(points, [INTRINSIC], [EXTRINSIC], resamples=99)
 
 

@@ -16,9 +16,21 @@ from pytest_genderbias.reports.pictures import Axis, Panel, Picture, Series, pic
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = "</title><script>alert(1)</script>$\\frac{1}{$ &amp; 'x' \"y\""
 SMALL = Picture(
-    "signed bars", "s", "m", "t", "title", "alt", "caption",
-    (Panel(Axis("x", neutral=0.0), Axis(words=("a", "b")), (Series("one", "bars", (1.0, -1.0), (0.0, 1.0), labels=("a", "b")),)),),
-)  # fmt: skip
+    "signed bars",
+    "s",
+    "m",
+    "t",
+    "title",
+    "alt",
+    "caption",
+    (
+        Panel(
+            Axis("x", neutral=0.0),
+            Axis(words=("a", "b")),
+            (Series("one", "bars", (1.0, -1.0), (0.0, 1.0), labels=("a", "b")),),
+        ),
+    ),
+)
 
 
 def with_texts(text: str) -> Picture:

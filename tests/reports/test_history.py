@@ -71,7 +71,11 @@ def test_runs_are_in_the_order_of_their_time_whatever_its_zone(tmp_path: Path) -
     for date in ("2026-11-01T01:30:00+02:00", "2026-11-01T00:00:00+00:00", "some day"):
         write_history(RunReport(RunInfo(date, "0.1.0"), (hand_made(),)), path)
     (trace,) = read_history(path)
-    assert [point.date for point in trace.points] == ["2026-11-01T01:30:00+02:00", "2026-11-01T00:00:00+00:00", "some day"]  # fmt: skip
+    assert [point.date for point in trace.points] == [
+        "2026-11-01T01:30:00+02:00",
+        "2026-11-01T00:00:00+00:00",
+        "some day",
+    ]
 
 
 def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> None:
@@ -88,8 +92,9 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
     assert (point.baseline, point.margin, point.anchor, point.started) == (0.3, 0.02, 0.25, 0.25)
     assert trace.is_gated
     assert rows(tmp_path / "bias.db", "SELECT gate, test, accepted_on, figure IS NULL FROM judgements") == [
-        ("", "a", "", 0), ("entry", "b", "2026-10-01", 0),
-    ]  # fmt: skip
+        ("", "a", "", 0),
+        ("entry", "b", "2026-10-01", 0),
+    ]
 
 
 def test_limits_stand_beside_values_that_they_did_not_decide(tmp_path: Path) -> None:
@@ -268,15 +273,24 @@ _ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELE
 @pytest.mark.parametrize(
     ("script", "reason"),
     [
-        (f"CREATE TRIGGER more AFTER INSERT ON runs BEGIN SELECT ({_ENDLESS}); END", "with trigger 'more', which no run makes"),
-        (f"ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS SELECT * FROM old WHERE ({_ENDLESS})", "with (table 'old'|view 'runs'), which no run makes"),
+        (
+            f"CREATE TRIGGER more AFTER INSERT ON runs BEGIN SELECT ({_ENDLESS}); END",
+            "with trigger 'more', which no run makes",
+        ),
+        (
+            f"ALTER TABLE runs RENAME TO old; CREATE VIEW runs AS SELECT * FROM old WHERE ({_ENDLESS})",
+            "with (table 'old'|view 'runs'), which no run makes",
+        ),
         (f"DROP TABLE judgements; CREATE VIEW judgements AS {_ENDLESS}", "with view 'judgements', which no run makes"),
         ("CREATE TABLE notes (text)", "with table 'notes', which no run makes"),
         ("CREATE INDEX own ON runs (length(digest))", "with index 'own', which no run makes"),
-        ("ALTER TABLE runs ADD COLUMN more GENERATED ALWAYS AS (length(digest))", "in which the table 'runs' is changed"),
+        (
+            "ALTER TABLE runs ADD COLUMN more GENERATED ALWAYS AS (length(digest))",
+            "in which the table 'runs' is changed",
+        ),
         ("DROP INDEX measurements_of_run", "in which the index 'measurements_of_run' is missing"),
     ],
-)  # fmt: skip
+)
 def test_a_history_with_more_than_the_migrations_make_is_refused_before_use(
     tmp_path: Path, script: str, reason: str
 ) -> None:

@@ -156,9 +156,12 @@ def test_the_page_says_what_ran_and_what_did_not() -> None:
     )
     texts = texts_of(report)
     for words in (
-        "pytest release.bias.yaml '--bias-model=candidate=./november run'", "2026-11-22 10:20 UTC+01:00", "0123456789ab",
-        "0.05 to 0.15", "beyond chance: <= 0.5 % of shuffles are as bad", "no value", "too few pairs", "Models against each other",
-        "no shares of variance: tiny on candidate: no templates", "bios needs a text classifier", "python 3.11.7, torch 2.13.0",
+        "pytest release.bias.yaml '--bias-model=candidate=./november "
+        "run'", "2026-11-22 10:20 UTC+01:00", "0123456789ab",
+        "0.05 to 0.15", "beyond chance: <= 0.5 % of shuffles are as "
+                        "bad", "no value", "too few pairs", "Models against each other",
+        "no shares of variance: tiny on candidate: no "
+        "templates", "bios needs a text classifier", "python 3.11.7, torch 2.13.0",
     ):  # fmt: skip
         assert words in texts, words
     assert "limit None" not in texts
@@ -232,10 +235,15 @@ def test_texts_of_others_are_escaped_cut_and_made_printable() -> None:
     run = replace(RUN, arguments=(LONG,), models=(ReportedModel(LONG, LONG),), commit=LONG, versions={LONG: LONG})
     panel = Panel(Axis(LONG, (LONG,)), Axis(LONG, (LONG,)), (Series(LONG, "bars", x=(0.4,), y=(0.0,), labels=(LONG,)),))
     report = gated_report(
-        [failing], [measurement], pictures=(Picture("signed bars", LONG, LONG, LONG, LONG, LONG, LONG, (panel,)),), tests=(FinishedTest(LONG, LONG, outcome="failed", text=LONG),), failures=(LONG,), not_judged=(NotJudged(LONG, LONG, "inapplicable", LONG),),
+        [failing],
+        [measurement],
+        pictures=(Picture("signed bars", LONG, LONG, LONG, LONG, LONG, LONG, (panel,)),),
+        tests=(FinishedTest(LONG, LONG, outcome="failed", text=LONG),),
+        failures=(LONG,),
+        not_judged=(NotJudged(LONG, LONG, "inapplicable", LONG),),
         variances=(ValueVariance(LONG, LONG, LONG, reason=LONG),),
         comparisons=(Comparison(LONG, LONG, True, LONG, LONG, 0.2, 0.1, -0.1),),
-    )  # fmt: skip
+    )
     page = render_report(replace(report, run=run))
     page.encode()
     assert len(page) < 2**20

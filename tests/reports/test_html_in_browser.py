@@ -33,11 +33,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    judgements = [
-        judged(name="limit", value=0.3),
-        *(regressed(i, i / 100) for i in range(1, 4)),
-        judged("better"),
-    ]
+    judgements = [judged(name="limit", value=0.3), *(regressed(i, i / 100) for i in range(1, 4)), judged("better")]
     records = [{"item": f"item {i}", "score": i / 10, "slice": "all"} for i in range(20)]
     measured = hand_made(model="candidate", records=records, notes=("a note",), suite="tiny", signature=_SIGNATURE)
     path = tmp_path_factory.mktemp("report") / "report.html"

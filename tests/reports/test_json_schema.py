@@ -30,9 +30,16 @@ def test_a_real_run_with_all_its_parts_is_valid(project: pytest.Pytester) -> Non
     writer = model(project, "writer", "w")
     project.runpytest(suites, model(project, "good"), writer, "--bias-update", "--bias-margin=0.01")
     project.runpytest(
-        suites, model(project, "worse"), model(project, "nearly", "n"), writer,
-        "--bias-compare", "-obias_variance=true", "--bias-null", "--bias-margin=0.01", "--bias-json=r.json",
-    )  # fmt: skip
+        suites,
+        model(project, "worse"),
+        model(project, "nearly", "n"),
+        writer,
+        "--bias-compare",
+        "-obias_variance=true",
+        "--bias-null",
+        "--bias-margin=0.01",
+        "--bias-json=r.json",
+    )
     report = json.loads(project.path.joinpath("r.json").read_text())
     validator().validate(report)
     for part in ("measurements", "judgements", "comparisons", "not_judged", "variance", "tests"):

@@ -65,9 +65,12 @@ def test_the_verdict_comes_first_then_what_failed_then_what_to_type_then_the_tab
             {"judgements": (), "tests": (FinishedTest("t", outcome="failed"),)},
             "❌ Bias: 1 test failed without a verdict",
         ),
-        ({"judgements": (), "tests": (), "run": RunInfo("2026-11-22", "0", exit_status=2)}, "❌ Bias: the run was cut short"),
+        (
+            {"judgements": (), "tests": (), "run": RunInfo("2026-11-22", "0", exit_status=2)},
+            "❌ Bias: the run was cut short",
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: str) -> None:
     report = run_report(**changes)
     if "run" not in changes:
@@ -80,9 +83,13 @@ def test_the_first_line_never_hides_a_failure(changes: dict[str, object], line: 
     [
         (REGRESSED, "failed", 'pytest --bias-model=m=runs/m --bias-update --bias-reason="why"'),
         (replace(REGRESSED, code="better"), "passed", "pytest --bias-model=m=runs/m --bias-update"),
-        (Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "no_baseline", (Paragraph("", "t"),)), "failed", "pytest --bias-model=m=runs/m --bias-update-new"),
+        (
+            Judgement("s", "m", "t", 1.0, None, 1, 1, "baseline", "no_baseline", (Paragraph("", "t"),)),
+            "failed",
+            "pytest --bias-model=m=runs/m --bias-update-new",
+        ),
     ],
-)  # fmt: skip
+)
 def test_it_says_what_to_type(judgement: Judgement, outcome: str, command: str) -> None:
     report = run_report(judgements=(settled(judgement, outcome),))
     arguments = ("--bias-model=m=runs/m", "--bias-summary", "s.md", "--bias-json=r.json")

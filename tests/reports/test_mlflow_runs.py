@@ -23,19 +23,29 @@ def report(*suites: str, **about: object) -> RunReport:
     measured = tuple(hand_made(0.1, suite=suite) for suite in suites or ("tiny",))
     over = SettledJudgement(judge_limit(measured[0], Limit(at_most=0.3)), "failed")
     info = RunInfo(
-        "2026-11-22T19:00:00+00:00", "0.1.0", models=(ReportedModel("m", "runs/m"),), commit="c0ffee",
-        settings={"seed": 0, "limit": None}, seconds=60.0,
-    )  # fmt: skip
+        "2026-11-22T19:00:00+00:00",
+        "0.1.0",
+        models=(ReportedModel("m", "runs/m"),),
+        commit="c0ffee",
+        settings={"seed": 0, "limit": None},
+        seconds=60.0,
+    )
     return replace(RunReport(info, (*measured, hand_made(0.2, model="other")), (over,)), **about)
 
 
 def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
     own, other = model_runs(report())
     assert (own.name, other.name) == ("m", "other")
-    assert own.metrics == pytest.approx({
-        "gates/failed": 1, "gates/passed": 0, "gates/without_verdict": 0, "tiny/share": 0.35,
-        "tiny/share.low": 0.349999, "tiny/share.high": 0.350001,
-    })  # fmt: skip
+    assert own.metrics == pytest.approx(
+        {
+            "gates/failed": 1,
+            "gates/passed": 0,
+            "gates/without_verdict": 0,
+            "tiny/share": 0.35,
+            "tiny/share.low": 0.349999,
+            "tiny/share.high": 0.350001,
+        }
+    )
     assert own.params == {"spec": "runs/m", "seed": "0", "fingerprint": "f0.1"}
     assert own.tags["mlflow.source.git.commit"] == "c0ffee"
     assert json.loads(own.tags["pytest_genderbias.verdicts"]) == {"tiny.share": "limit broken"}

@@ -105,7 +105,7 @@ def test_cards_without_results_get_them(tmp_path: Path, card: str) -> None:
         ("---\n{license: mit, model-index: []}\n---\n", "cannot be changed line by line"),
         ("---\n- a list\n---\n", "expected a mapping"),
     ],
-)  # fmt: skip
+)
 def test_a_card_that_cannot_be_changed_stays_as_it_is(tmp_path: Path, card: str, message: str) -> None:
     path = tmp_path / "README.md"
     path.write_text(card)

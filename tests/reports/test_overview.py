@@ -38,10 +38,21 @@ def measured(
     main = next(iter(values))
     signature = {"model": {"architecture": "GPT2LMHeadModel"}, "settings": {}, "sample": {}}
     measurement = Measurement(
-        suite, model, values, {name: interval if name == main else None for name in values}, dict.fromkeys(values),
-        dict.fromkeys(values, "the words are chosen"), {name: Statistic(direction, 0.0, "mean |B(o)|") for name in values},
-        100, 100, [{"word": "nurse", "bias": 0.5}], {}, signature, ("half of the words are unknown",), {main: null} if null else {},
-    )  # fmt: skip
+        suite,
+        model,
+        values,
+        {name: interval if name == main else None for name in values},
+        dict.fromkeys(values),
+        dict.fromkeys(values, "the words are chosen"),
+        {name: Statistic(direction, 0.0, "mean |B(o)|") for name in values},
+        100,
+        100,
+        [{"word": "nurse", "bias": 0.5}],
+        {},
+        signature,
+        ("half of the words are unknown",),
+        {main: null} if null else {},
+    )
     return dataclasses.replace(measurement, **fields)  # type: ignore[arg-type]
 
 
@@ -51,8 +62,22 @@ def judged(
     interval = Interval(0.129, 0.131, 0.95, "occupations", "")
     bound = "baseline 0.858 - 0.01"
     return SettledJudgement(
-        Judgement(suite, model, "net_neutral", 0.728, interval, 10, 10, bound, code, (Paragraph("", "text"),), difference=0.13, name=name), outcome
-    )  # fmt: skip
+        Judgement(
+            suite,
+            model,
+            "net_neutral",
+            0.728,
+            interval,
+            10,
+            10,
+            bound,
+            code,
+            (Paragraph("", "text"),),
+            difference=0.13,
+            name=name,
+        ),
+        outcome,
+    )
 
 
 def lines(*arguments: object, width: int = 100, detail: int = 0) -> list[str]:
@@ -232,8 +257,13 @@ def compared(**changes: object) -> SettledJudgement:
     facts = BaselineFacts(None, 0.858, sees=Seen(0.0284, 0.142, 0.02, "5 restarts"))
     settled = judged("within", "passed")
     judgement = dataclasses.replace(
-        settled.judgement, value=0.8509, bound="baseline 0.858", difference=0.0071, interval=Interval(-0.0142, 0.0284, 0.95, "restarts", ""), facts=facts
-    )  # fmt: skip
+        settled.judgement,
+        value=0.8509,
+        bound="baseline 0.858",
+        difference=0.0071,
+        interval=Interval(-0.0142, 0.0284, 0.95, "restarts", ""),
+        facts=facts,
+    )
     return dataclasses.replace(settled, judgement=dataclasses.replace(judgement, **changes))  # type: ignore[arg-type]
 
 

@@ -20,12 +20,17 @@ from pytest_genderbias.suites.registry import FAMILIES
 
 #: Cases of families, and the kinds of their pictures.
 SHOWN = {
-    "bbq": ["signed bars"], "bios": ["scatter", "signed bars"], "ceat": ["words by set"], "chat-iat": ["signed bars"], "coref-occupation": ["signed bars"], "corpus": ["signed bars"],
-    "decisions": ["signed bars"], "disco-names": ["fills"], "disco-terms": ["fills"], "disco-fisher": ["fills"], "lm-occupation": ["signed bars"],
-    "generation": ["signed bars"], "lm-occupation-sample": ["signed bars"], "nli": ["heat map"], "nli-word-pairs": ["heat map"], "pairs-pll": ["histogram"],
-    "probe": ["probe"], "pronoun-occupation": ["scatter"], "pronoun-occupation-sample": ["scatter"], "sts": ["scatter", "signed bars"], "sts-sample": ["scatter", "signed bars"], "subspace": ["signed bars"],
+    "bbq": ["signed bars"], "bios": ["scatter", "signed bars"], "ceat": ["words by set"], "chat-iat": ["signed bars"],
+    "coref-occupation": ["signed bars"], "corpus": ["signed bars"],
+    "decisions": ["signed bars"], "disco-names": ["fills"], "disco-terms": ["fills"], "disco-fisher": ["fills"],
+    "lm-occupation": ["signed bars"],
+    "generation": ["signed bars"], "lm-occupation-sample": ["signed bars"], "nli": ["heat map"],
+    "nli-word-pairs": ["heat map"], "pairs-pll": ["histogram"],
+    "probe": ["probe"], "pronoun-occupation": ["scatter"], "pronoun-occupation-sample": ["scatter"],
+    "sts": ["scatter", "signed bars"], "sts-sample": ["scatter", "signed bars"], "subspace": ["signed bars"],
     "weat": ["words by set"], "winobias": ["scatter", "signed bars"], "winobias-clusters": ["scatter", "signed bars"],
-    "winogender": ["scatter"], "winogender-sample": ["scatter"], "winobias-chat": ["scatter", "signed bars"], "winogender-chat": ["scatter"],
+    "winogender": ["scatter"], "winogender-sample": ["scatter"], "winobias-chat": ["scatter", "signed bars"],
+    "winogender-chat": ["scatter"],
 }  # fmt: skip
 
 
@@ -139,9 +144,11 @@ def test_fills_are_counted_by_template_and_group(tmp_path_factory: pytest.TempPa
     (picture,) = pictures_of(measurement)
     lengths = [
         end - start
-        for series in series_of(picture) if series.marks == "bars"
-        for end, start in zip(series.x, series.low, strict=True) if end is not None and start is not None
-    ]  # fmt: skip
+        for series in series_of(picture)
+        if series.marks == "bars"
+        for end, start in zip(series.x, series.low, strict=True)
+        if end is not None and start is not None
+    ]
     assert sum(lengths) / len(picture.panels[0].y.words) == pytest.approx(measurement.values["significant_fills"])
 
 

@@ -25,7 +25,8 @@ def test_a_row_a_record_and_a_column_a_name(tmp_path: Path) -> None:
     write_records(run_report(), tmp_path / "r.parquet")
     table = parquet.read_table(tmp_path / "r.parquet")
     assert {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)} == {
-        "suite": "string", "model": "string", "rank": "int64", "word": "string", "score": "double", "counts.female": "int64",
+        "suite": "string", "model": "string", "rank": "int64", "word": "string", "score": "double",
+        "counts.female": "int64",
         "counts.male": "int64", "record.rank": "int64",
     }  # fmt: skip
     assert table.to_pylist()[0]["counts.female"] == 3
@@ -38,7 +39,11 @@ def test_mixed_large_and_missing_values(tmp_path: Path, ending: str) -> None:
     write_records(run_report(measurements=(hand_made(records=records),)), path)
     if ending == "csv":
         rows = list(csv.reader(path.read_text().splitlines()))
-        assert rows[1:] == [["tiny", "m", "1", "1", "", "True", str(2**80)], ["tiny", "m", "2", "0.5", "", "x", "-1"], ["tiny", "m", "3", "", "", "", ""]]  # fmt: skip
+        assert rows[1:] == [
+            ["tiny", "m", "1", "1", "", "True", str(2**80)],
+            ["tiny", "m", "2", "0.5", "", "x", "-1"],
+            ["tiny", "m", "3", "", "", "", ""],
+        ]
         return
     columns = parquet.read_table(path).to_pydict()
     assert columns["a"] == [1.0, 0.5, None]

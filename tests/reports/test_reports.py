@@ -62,8 +62,10 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     without = replace(judgement, facts=None)
     headers, [row] = reduction_rows(settled(judgement, without))
     assert dict(zip(headers, row, strict=True)) == {
-        "suite": "s| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-", "gone": "-",
-        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b", "verdict": "cannot judge (too few cases)",
+        "suite": "s| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-",
+        "gone": "-",
+        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b",
+        "verdict": "cannot judge (too few cases)",
     }  # fmt: skip
     assert reduction_rows(settled(without))[1] == []
     overflowed = {**facts, "budget": {"perplexity": {"before": 8.0, "after": None}}}  # JSON has no infinity
@@ -110,7 +112,9 @@ def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
         one["facts"] = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02, "plan": "of earlier versions"}
     now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
     assert [(one.verdict, one.outcome) for one in now] == [
-        ("cannot judge (too few cases)", "passed"), ("worse", "failed"), ("pass (better: refresh)", "passed"),
-    ]  # fmt: skip
+        ("cannot judge (too few cases)", "passed"),
+        ("worse", "failed"),
+        ("pass (better: refresh)", "passed"),
+    ]
     assert [line.strip() for line in now[0].judgement.text.splitlines()] == ["text", "judged for other items"]
     assert now[0].judgement.facts == BaselineFacts("2026-01-01", 0.3, 0.02)

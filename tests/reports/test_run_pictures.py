@@ -27,8 +27,10 @@ from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.suites.registry import FAMILIES
 
 REDUCTION = {
-    "by": 0.3, "before": 2.0, "after": 1.0, "control": 1.8, "by_seed": {"control": [[1.7], [1.9]], "before": [[2.0]], "after": [[1.0]]},
-    "superficial": {"retrained": 1.5, "before_retrained": 2.1, "comes_back": 0.5, "compression": {"before": 3.0, "after": 2.0}},
+    "by": 0.3, "before": 2.0, "after": 1.0, "control": 1.8,
+    "by_seed": {"control": [[1.7], [1.9]], "before": [[2.0]], "after": [[1.0]]},
+    "superficial": {"retrained": 1.5, "before_retrained": 2.1, "comes_back": 0.5,
+        "compression": {"before": 3.0, "after": 2.0}},
 }  # fmt: skip
 
 
@@ -69,9 +71,14 @@ def test_models_stand_beside_each_other(measured: Measurement) -> None:
 def test_accuracy_is_drawn_against_bias(measured: Measurement) -> None:
     statistics = {**measured.statistics, "accuracy": measured.statistics["signed_bias"]}
     both = [
-        replace(measured, model=name, statistics=statistics, values={**measured.values, "aggregate_bias": bias, "accuracy": accuracy})
+        replace(
+            measured,
+            model=name,
+            statistics=statistics,
+            values={**measured.values, "aggregate_bias": bias, "accuracy": accuracy},
+        )
         for name, bias, accuracy in (("a", 0.5, 0.9), ("b", 0.25, 0.8))
-    ]  # fmt: skip
+    ]
     picture = runs.accuracy_and_bias(both)
     assert picture is not None
     points = picture.panels[0].series[1]
@@ -138,9 +145,18 @@ def test_drift_is_a_share_of_the_distance_at_the_anchor() -> None:
 
 def test_releases_are_drawn_with_what_the_baseline_allowed() -> None:
     points = tuple(
-        TracePoint(f"2026-0{month}-01T00:00:00+00:00", "", "", "same" if month > 1 else "other", value, baseline=0.5, margin=0.1, outcome=outcome)
+        TracePoint(
+            f"2026-0{month}-01T00:00:00+00:00",
+            "",
+            "",
+            "same" if month > 1 else "other",
+            value,
+            baseline=0.5,
+            margin=0.1,
+            outcome=outcome,
+        )
         for month, value, outcome in ((1, 0.4, "passed"), (2, 0.5, "passed"), (3, 0.7, "failed"))
-    )  # fmt: skip
+    )
     trace = Trace("m", "s", "{}", "x", True, "higher", 0.0, "", points)
     picture = runs.over_releases(trace)
     assert picture is not None
@@ -178,7 +194,10 @@ def test_trainings_are_drawn_with_their_performance() -> None:
 
 def test_resilience_is_drawn_by_step_and_by_frozen_part() -> None:
     about = {"x": FAMILIES["nli"].plain_statistics()["net_neutral"]}
-    steps = {"after": {100: entry(100, 0.9, 1.0), 0: entry(0, 0.8, 1.0)}, "before": {0: entry(0, 0.5, 1.0), 100: entry(100, 0.4, 1.0)}}  # fmt: skip
+    steps = {
+        "after": {100: entry(100, 0.9, 1.0), 0: entry(0, 0.8, 1.0)},
+        "before": {0: entry(0, 0.5, 1.0), 100: entry(100, 0.4, 1.0)},
+    }
     frozen = {side: {"nothing": curve[100], 1: curve[0]} for side, curve in steps.items()}
     picture = studies.resilience(Resilience("s", about, steps, frozen, {}))
     by_step, by_frozen = picture.panels

@@ -31,8 +31,10 @@ def test_each_class_and_each_combination_of_groups_has_a_table(tmp_path) -> None
     ]
     by_gender, by_race, by_both = (one.ratios for one in tables[:3])
     assert (by_gender.groups, by_gender.persons.tolist(), by_gender.selected.tolist()) == (
-        (("female",), ("male",)), [4, 4], [2, 2],
-    )  # fmt: skip
+        (("female",), ("male",)),
+        [4, 4],
+        [2, 2],
+    )
     assert by_gender.unknown == 0
     assert (by_race.persons.tolist(), by_race.selected.tolist(), by_race.unknown) == ([3, 3], [2, 1], 2)
     assert by_race.ratios.tolist() == [1.0, 0.5]

@@ -32,7 +32,8 @@ def test_a_row_says_how_far_a_value_has_come_and_what_is_allowed() -> None:
     of = judged(trace(0.25, 0.3, 0.35), verdict="worse", baseline=0.3, margin=0.02, anchor=0.25, most=0.5)
     assert row(of) == {
         "model": "m", "suite": "tiny", "statistic": "share", "runs": "3", "since": "2026-01-01", "first": "0.25",
-        "last": "0.35", "change": "0.1 worse", "allowed": "baseline 0.3 + 0.02, anchor 0.25, at most 0.5", "verdict": "worse",
+        "last": "0.35", "change": "0.1 worse", "allowed": "baseline 0.3 + 0.02, anchor 0.25, at most 0.5",
+        "verdict": "worse",
     }  # fmt: skip
     assert row(trace(0.25))["change"] == ""
     assert row(trace(0.25, 0.25))["change"] == "no change"
@@ -76,8 +77,9 @@ def test_what_an_earlier_version_wrote_has_the_words_of_today() -> None:
         point |= {"verdict": verdict, "outcome": outcome, "baseline": 0.25, "tolerance": 0.02}
     now = Trace.from_dict(before)
     assert [(point.verdict, point.outcome) for point in now.points] == [
-        ("cannot judge (too few cases)", "passed"), ("worse", "failed"),
-    ]  # fmt: skip
+        ("cannot judge (too few cases)", "passed"),
+        ("worse", "failed"),
+    ]
     assert row(now)["allowed"] == "baseline 0.25 + 0.02"
     with pytest.raises(DataFileError, match="tolerance"):
         Trace.from_dict({**before, "points": [{**now.last.__dict__, "tolerance": 0.1}]})

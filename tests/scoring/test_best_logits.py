@@ -61,10 +61,16 @@ def test_a_network_gives_the_best_items_of_its_logits(checkpoint):
 def test_a_network_with_weights_of_any_size_gives_the_best_items(scale):
     torch.manual_seed(0)
     config = ModernBertConfig(
-        vocab_size=VOCABULARY, hidden_size=FEATURES, num_hidden_layers=2, num_attention_heads=4, intermediate_size=FEATURES,
-        local_attention=8, tie_word_embeddings=False, initializer_range=0.1,
+        vocab_size=VOCABULARY,
+        hidden_size=FEATURES,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        intermediate_size=FEATURES,
+        local_attention=8,
+        tie_word_embeddings=False,
+        initializer_range=0.1,
         **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0),
-    )  # fmt: skip
+    )
     checkpoint = Checkpoint(ModernBertForMaskedLM(config).eval(), None, "cpu", 64)
     with torch.no_grad():
         checkpoint.network.decoder.weight *= scale

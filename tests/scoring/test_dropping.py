@@ -86,12 +86,7 @@ def test_what_follows_the_last_attention_is_computed_at_the_read_positions(netwo
     inputs, where = {"input_ids": alike()}, torch.full((20, 1), 4)
     counts = []
     for shortcut in shortcuts(network, vocabulary_head=True):
-        with (
-            FlopCounterMode(display=False) as count,
-            torch.inference_mode(),
-            shortcut() as hook,
-            reading(hook, where),
-        ):
+        with FlopCounterMode(display=False) as count, torch.inference_mode(), shortcut() as hook, reading(hook, where):
             network(**inputs)
         counts.append(count.get_total_flops())
     in_last_layer, before_head = counts

@@ -246,12 +246,7 @@ def test_the_runner_scores_where_the_executor_says_and_what_it_is_handed_here():
 
 
 @ON_A_BUSY_MACHINE
-@given(
-    st.integers(1, 5000),
-    st.integers(1, 40),
-    st.integers(1, 700),
-    st.floats(0, 1),
-)
+@given(st.integers(1, 5000), st.integers(1, 40), st.integers(1, 700), st.floats(0, 1))
 def test_windows_end_where_those_of_a_whole_run_do(n, each, size, done):
     """Windows that go on after any number of units end at ends of a whole run's, so that its batches are the same from
     there on.

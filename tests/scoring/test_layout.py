@@ -144,7 +144,8 @@ def own_space(templates, words):
 
 
 ODD_WORDS = (
-    "Zoë", "O'Brien", "mother-in-law", "SUV", "naïve café", "d'Artagnan", "x", "3rd", "Jean  Luc", "passer-by", "München", "李雷", "Mr.",
+    "Zoë", "O'Brien", "mother-in-law", "SUV", "naïve café", "d'Artagnan", "x", "3rd", "Jean  Luc", "passer-by",
+    "München", "李雷", "Mr.",
     Word("headphones", "", "headphones"),
 )  # fmt: skip
 

@@ -65,13 +65,16 @@ ASKED: dict[str, tuple[str, Cases, Query, Any]] = {
     "words": ("continuation_log_probs", space("Now {person}"), SlotLogProbability("person"), lambda n, _: [-1.0] * n),
     "texts": ("continuation_log_probs", TEXTS, PseudoLogLikelihood(), lambda n, _: [-1.0] * n),
     "verbalised": (
-        "continuation_log_probs", PAIRS, VerbalisedProbabilities("{premise} {hypothesis}", ("yes", "maybe", "no")), lambda n, _: [-1.0] * n,
+        "continuation_log_probs",
+        PAIRS,
+        VerbalisedProbabilities("{premise} {hypothesis}", ("yes", "maybe", "no")),
+        lambda n, _: [-1.0] * n,
     ),
     "substitution": ("continuation_log_probs", SPANS, CoreferenceScores(2, "substitution"), lambda n, _: [-1.0] * n),
     "coreference": ("coreference_scores", SPANS, CoreferenceScores(2, "own"), lambda n, _: [[3.5, -1]] * n),
     "similarity": ("pair_scores", PAIRS, PairSimilarity(), lambda n, _: [4.5] * n),
     "vectors": ("encode", PAIRS, PairSimilarity(), lambda n, _: [[1.0, 2.0]] * n),
-}  # fmt: skip
+}
 LOGARITHMS = ("words", "texts", "verbalised", "substitution")
 
 
@@ -98,10 +101,13 @@ def test_an_answer_of_the_right_form_is_measured(kind: str) -> None:
         (lambda right: lambda n, _: np.asarray(right(n, 1)).astype(object), "array of object, expected numbers"),
         (lambda right: lambda n, _: np.asarray(right(n, 1), float) * np.nan, "NaN or infinite"),
         (lambda right: lambda n, _: 1 / 0, "of mine failed: ZeroDivisionError: division by zero"),
-        (lambda right: lambda n, call: np.asarray(right(n, 1), float) * (1 - 1e-3 * call), "different answers to the same question|sum to one"),
+        (
+            lambda right: lambda n, call: np.asarray(right(n, 1), float) * (1 - 1e-3 * call),
+            "different answers to the same question|sum to one",
+        ),
     ],
     ids=["short", "none", "ragged", "texts", "complex", "objects", "nan", "raises", "random"],
-)  # fmt: skip
+)
 def test_an_answer_of_another_form_is_refused(kind: str, make: Any, message: str) -> None:
     with pytest.raises(ScoreError, match=message) as caught:
         ask(kind, make(ASKED[kind][3]))

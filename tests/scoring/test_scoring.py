@@ -228,7 +228,9 @@ def test_equal_sentences_are_passed_once(tiny_model):
     assert np.array_equal(found[0], found[4])  # Ann and ANN: the tokenizer lowers letters
 
 
-@pytest.mark.parametrize(("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")]
+)
 def test_every_row_is_passed_once_after_the_first_few(tiny_model, kind, suite):
     space, query = suite_space(suite)
     lengths = set()
@@ -393,7 +395,10 @@ def test_another_error_of_the_network_is_passed_on_at_once(tiny_model):
     assert scorer.network.batches.halvings == 0
 
 
-@pytest.mark.parametrize(("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation"), ("bert", "lm-occupation")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "suite"),
+    [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation"), ("bert", "lm-occupation")],
+)
 def test_batch_sizes_do_not_matter(tiny_model, kind, suite):
     space, query = suite_space(suite)
     cases = sample(space, 60)
@@ -464,7 +469,15 @@ def poisoned(model, word, value):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-@pytest.mark.parametrize(("kind", "suite", "word"), [("bert", "disco-names", "Kimberly"), ("bert-nli", "nli-occupation", "dentist"), ("bert", "lm-occupation", "woman"), ("gpt2", "lm-occupation", " woman")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "suite", "word"),
+    [
+        ("bert", "disco-names", "Kimberly"),
+        ("bert-nli", "nli-occupation", "dentist"),
+        ("bert", "lm-occupation", "woman"),
+        ("gpt2", "lm-occupation", " woman"),
+    ],
+)
 def test_scores_that_are_no_numbers_are_refused_and_the_case_named(tiny_model, kind, suite, word, value):
     space, query = suite_space(suite)
     cases = sample(space, 14_000 if suite == "disco-names" else 3000)
@@ -495,7 +508,9 @@ def test_the_order_does_not_depend_on_the_model(tiny_model):
     assert np.array_equal(*units)
 
 
-@pytest.mark.parametrize(("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "suite"), [("bert", "disco-names"), ("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation")]
+)
 def test_a_limit_is_a_prefix_of_the_order(tiny_model, kind, suite):
     space, query = suite_space(suite)
     few, _ = run(space, query, tiny_model(kind), limit=100)
@@ -603,7 +618,9 @@ def test_a_second_run_makes_no_forward_pass(tiny_model, tmp_path):
     assert first.vocabulary == second.vocabulary
 
 
-@pytest.mark.parametrize(("kind", "suite"), [("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation"), ("bert", "lm-occupation")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "suite"), [("bert-nli", "nli-occupation"), ("gpt2", "lm-occupation"), ("bert", "lm-occupation")]
+)
 def test_a_second_run_of_the_other_queries_makes_no_forward_pass(tiny_model, tmp_path, kind, suite):
     space, query = suite_space(suite)
     first, _ = run(space, query, tiny_model(kind), limit=100, cache=tmp_path)
@@ -888,10 +905,9 @@ def test_a_second_process_waits_for_the_scores_of_the_first(tmp_path):
         time.sleep(0.02)
     (signs / "go").touch()
     (calls_a, sum_a), (calls_b, sum_b) = (json.loads(p.communicate(timeout=60)[0].splitlines()[-1]) for p in both)
-    assert sorted([calls_a, calls_b]) == [
-        0,
-        3,
-    ], "one call for all cases, and two for the few that are asked about twice"
+    assert sorted([calls_a, calls_b]) == [0, 3], (
+        "one call for all cases, and two for the few that are asked about twice"
+    )
     assert sum_a == sum_b
 
 
@@ -942,9 +958,17 @@ def test_a_network_whose_shortcut_fails_at_some_lengths_only_is_scored_without_i
     words = tokenizer("bert")
     torch.manual_seed(0)
     config = LongformerConfig(
-        vocab_size=len(words), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32, attention_window=[8, 8],
-        max_position_embeddings=130, type_vocab_size=2, initializer_range=0.4, pad_token_id=words.pad_token_id,
-    )  # fmt: skip
+        vocab_size=len(words),
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=32,
+        attention_window=[8, 8],
+        max_position_embeddings=130,
+        type_vocab_size=2,
+        initializer_range=0.4,
+        pad_token_id=words.pad_token_id,
+    )
     model = load_model(LongformerForMaskedLM(config).eval(), tokenizer=words, name="m")
     space, query = suite_space("lm-occupation")
     for seed in range(3):

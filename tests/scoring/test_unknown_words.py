@@ -27,7 +27,11 @@ title: t
 source: s
 licence: l
 language: de
-entries: [{word: Königin, group: female}, {word: Tänzerin, group: female}, {word: Bäcker, group: male}, {word: König, group: male}]
+entries:
+  - {word: Königin, group: female}
+  - {word: Tänzerin, group: female}
+  - {word: Bäcker, group: male}
+  - {word: König, group: male}
 """
 JOBS = """
 list: berufe
@@ -79,9 +83,14 @@ def english_words(kind: str, words: str = "the nurse is a good pilot she he") ->
     if kind != "causal":
         kernel.post_processor = processors.BertProcessing(("[SEP]", known["[SEP]"]), ("[CLS]", known["[CLS]"]))
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=kernel, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]", mask_token="[MASK]",
+        tokenizer_object=kernel,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
         bos_token="[CLS]",
-    )  # fmt: skip
+    )
 
 
 def model_of(kind: str, words: str = "the nurse is a good pilot she he") -> Model:
@@ -114,8 +123,14 @@ def model_of(kind: str, words: str = "the nurse is a good pilot she he") -> Mode
 
 @pytest.mark.parametrize(
     ("suite", "kind", "options"),
-    [("disco", "masked", {}), ("nli", "nli", {}), ("nli", "causal", {"verbaliser": "yes-maybe-no"}), ("lm", "masked", {}), ("lm", "causal", {})],
-)  # fmt: skip
+    [
+        ("disco", "masked", {}),
+        ("nli", "nli", {}),
+        ("nli", "causal", {"verbaliser": "yes-maybe-no"}),
+        ("lm", "masked", {}),
+        ("lm", "causal", {}),
+    ],
+)
 def test_a_suite_of_unknown_words_has_no_value(german: Path, suite: str, kind: str, options: dict[str, Any]) -> None:
     found = measure(german / f"{suite}.yaml", model_of(kind), cache=None, **options)
     main = next(iter(found.values))
@@ -177,10 +192,16 @@ def test_a_slow_tokenizer_is_asked_word_by_word(german: Path, tmp_path: Path) ->
     assert "knows none of the words" in reason
 
 
-@pytest.mark.parametrize(("kind", "query"), [
-    ("encoder", TextVectors()), ("masked", PseudoLogLikelihood()), ("causal", PseudoLogLikelihood()), ("regressor", PairSimilarity()),
-    ("encoder", PairSimilarity()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "query"),
+    [
+        ("encoder", TextVectors()),
+        ("masked", PseudoLogLikelihood()),
+        ("causal", PseudoLogLikelihood()),
+        ("regressor", PairSimilarity()),
+        ("encoder", PairSimilarity()),
+    ],
+)
 def test_texts_of_unknown_words_say_nothing(kind: str, query: Any) -> None:
     pairs = isinstance(query, PairSimilarity)
     texts = [("die Köchin kocht", "der Koch kocht"), ("die Ärztin heilt", "der Arzt heilt")]
@@ -222,7 +243,9 @@ def test_prefixes_that_differ_in_an_unknown_word_only(german: Path) -> None:
         + """suite: job
 family: lm-occupation
 occupation: {list: jobs.yaml}
-prefixes: [{male: "Er is a {occupation}", female: "Sie is a {occupation}"}, {male: "good Er {occupation}", female: "good Sie {occupation}"}]
+prefixes:
+  - {male: "Er is a {occupation}", female: "Sie is a {occupation}"}
+  - {male: "good Er {occupation}", female: "good Sie {occupation}"}
 """
     )
     german.joinpath("jobs.yaml").write_text(

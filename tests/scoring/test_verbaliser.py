@@ -76,9 +76,16 @@ def test_slots_may_stand_in_either_order_and_texts_are_not_read_again():
 
 @pytest.mark.parametrize(
     "wrong",
-    ["maybe", "{premise} | a | b | c", "{premise} {hypothesis} | a | b", "{premise} {hypothesis} | a | b | a", 3,
-     "{premise} {premise} {hypothesis} | a | b | c", "{premise} {hypothesis} | a |  | c"],
-)  # fmt: skip
+    [
+        "maybe",
+        "{premise} | a | b | c",
+        "{premise} {hypothesis} | a | b",
+        "{premise} {hypothesis} | a | b | a",
+        3,
+        "{premise} {premise} {hypothesis} | a | b | c",
+        "{premise} {hypothesis} | a |  | c",
+    ],
+)
 def test_wrong_questions_are_refused(wrong):
     with pytest.raises(
         SettingError, match="'verbaliser' of nli-occupation should be yes-maybe-no, true-neither-false, or"

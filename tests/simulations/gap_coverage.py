@@ -226,11 +226,7 @@ TABLES = {
         paired_comparisons,
         4000,
     ),
-    "sums": (
-        ("persons", "accuracy", "sum worse", "and comparable", "not comparable", "root worse"),
-        unbiased,
-        100,
-    ),
+    "sums": (("persons", "accuracy", "sum worse", "and comparable", "not comparable", "root worse"), unbiased, 100),
     "noise": (
         ("persons", "accuracy", "true square", "measured", "true root", "measured", "true sum", "measured"),
         noise,

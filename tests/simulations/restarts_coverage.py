@@ -250,8 +250,10 @@ def crossed() -> None:
     head("restarts, units vary by; prior", [f"{n} items" for n in ITEMS])
     for k in RESTARTS:
         for name, settings in (
-            (".1, .5", {}), (".1, .5 skewed", {"skewed": True}), (".5, .1", {"of_restarts": 0.5, "of_units": 0.1}),
-        ):  # fmt: skip
+            (".1, .5", {}),
+            (".1, .5 skewed", {"skewed": True}),
+            (".5, .1", {"of_restarts": 0.5, "of_units": 0.1}),
+        ):
             for prior in ("none", "right", "half"):
                 rows = [crossed_row(n, k, ratio=PRIORS[prior], **settings) for n in ITEMS]
                 cells = [f"{r.crossed:.1%} ({r.welch:.1%})" for r in rows]

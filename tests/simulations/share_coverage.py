@@ -12,7 +12,8 @@ from pytest_genderbias.suites.families.shared.chat_task import least_accuracy
 
 #: Clusters, questions in each, their correlation within a cluster, and what guessing gives.
 CASES = (
-    (16, 1, 0.0, 1 / 2), (24, 1, 0.0, 1 / 2), (9, 3, 0.5, 1 / 3), (9, 3, 1.0, 1 / 3), (25, 28, 0.0, 1 / 3), (25, 28, 0.1, 1 / 3),
+    (16, 1, 0.0, 1 / 2), (24, 1, 0.0, 1 / 2), (9, 3, 0.5, 1 / 3), (9, 3, 1.0, 1 / 3), (25, 28, 0.0, 1 / 3),
+    (25, 28, 0.1, 1 / 3),
     (25, 28, 0.5, 1 / 2), (25, 28, 1.0, 1 / 3), (30, 8, 0.3, 1 / 3), (100, 2, 0.3, 1 / 2),
 )  # fmt: skip
 ABOVE = (0.0, 0.1, 0.2, 0.35)

@@ -54,13 +54,16 @@ def slowly(docs, weight, size, labels=LABELS, n_groups=3):
 # Counts
 
 
-@pytest.mark.parametrize(("context", "expected"), [
-    # he . nurse she . doctor he
-    (FixedContext(1), {"nurse": (1, 0), "doctor": (0, 1)}),
-    (FixedContext(3), {"nurse": (1, 1), "doctor": (1, 1)}),
-    (InfiniteContext(0.5), {"nurse": (1 / 2, 1 / 4 + 1 / 16), "doctor": (1 / 4, 1 / 2 + 1 / 32)}),
-    (InfiniteContext(0.5, reach=2), {"nurse": (1 / 2, 1 / 4), "doctor": (1 / 4, 1 / 2)}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("context", "expected"),
+    [
+        # he . nurse she . doctor he
+        (FixedContext(1), {"nurse": (1, 0), "doctor": (0, 1)}),
+        (FixedContext(3), {"nurse": (1, 1), "doctor": (1, 1)}),
+        (InfiniteContext(0.5), {"nurse": (1 / 2, 1 / 4 + 1 / 16), "doctor": (1 / 4, 1 / 2 + 1 / 32)}),
+        (InfiniteContext(0.5, reach=2), {"nurse": (1 / 2, 1 / 4), "doctor": (1 / 4, 1 / 2)}),
+    ],
+)
 def test_counts_by_hand(context, expected):
     words = ["she", "he", ".", "nurse", "doctor"]
     found = count([[words.index(w) for w in ["he", ".", "nurse", "she", ".", "doctor", "he"]]], context, [1, 2], 2)
@@ -141,11 +144,18 @@ def test_nothing_fed_is_nothing_counted():
     assert found.groups.tolist() == [0, 0]
 
 
-@pytest.mark.parametrize("wrong", [
-    lambda: FixedContext(0), lambda: InfiniteContext(1.0), lambda: InfiniteContext(0.0),
-    lambda: InfiniteContext(reach=0), lambda: CooccurrenceCounter([0, 3], FixedContext(), 2),
-    lambda: CooccurrenceCounter([-1], FixedContext(), 2),
-], ids=["no window", "no decay", "no weight", "no reach", "label too large", "label below 0"])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: FixedContext(0),
+        lambda: InfiniteContext(1.0),
+        lambda: InfiniteContext(0.0),
+        lambda: InfiniteContext(reach=0),
+        lambda: CooccurrenceCounter([0, 3], FixedContext(), 2),
+        lambda: CooccurrenceCounter([-1], FixedContext(), 2),
+    ],
+    ids=["no window", "no decay", "no weight", "no reach", "label too large", "label below 0"],
+)
 def test_impossible_settings_are_refused(wrong):
     with pytest.raises(ValueError, match="got"):
         wrong()
@@ -199,11 +209,14 @@ def test_the_probability_of_three_groups():
     assert p == pytest.approx(np.array([[1, 2, 3], [3, 2, 1]]) / 4)
 
 
-@pytest.mark.parametrize(("pairs", "groups", "reason"), [
-    ([[1, 1]], [1, 0], "no word of one of the groups"),
-    ([[0, 1]], [1, 1], "no word co-occurs with words of both groups"),
-    (np.zeros((0, 2)), [0, 0], "no word of one of the groups"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pairs", "groups", "reason"),
+    [
+        ([[1, 1]], [1, 0], "no word of one of the groups"),
+        ([[0, 1]], [1, 1], "no word co-occurs with words of both groups"),
+        (np.zeros((0, 2)), [0, 0], "no word of one of the groups"),
+    ],
+)
 def test_no_score_without_both_groups(pairs, groups, reason):
     with pytest.raises(UndefinedError, match=reason):
         bias_scores(pairs, groups, np.ones(len(pairs), dtype=bool))

@@ -35,8 +35,11 @@ def test_intersections_are_groups_of_their_own() -> None:
     race = ["x", "x", "y", "y", "x", "x", "y", ""]
     ratios = impact_ratios(selected, sex, race)
     assert dict(zip(ratios.groups, ratios.rates.tolist(), strict=True)) == {
-        ("f", "x"): 1.0, ("f", "y"): 0.0, ("m", "x"): 0.5, ("m", "y"): 0.0,
-    }  # fmt: skip
+        ("f", "x"): 1.0,
+        ("f", "y"): 0.0,
+        ("m", "x"): 0.5,
+        ("m", "y"): 0.0,
+    }
     assert ratios.ratios.tolist() == [1.0, 0.0, 0.5, 0.0]
     assert ratios.unknown == 1
     assert ratios.persons.tolist() == [2, 2, 2, 1]

@@ -13,13 +13,7 @@ from simulations.paired_coverage import own_sums
 from support.answered_suites import CASES, Answered, make_case
 
 from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts, significant_fills
-from pytest_genderbias.statistics.correlation import (
-    pearson,
-    pearson_of_sums,
-    product_sums,
-    slope,
-    slope_of_sums,
-)
+from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
 from pytest_genderbias.statistics.group_gaps import (
     absolute_gap_sum,
     beside_shares,
@@ -151,7 +145,8 @@ def case(tmp_path_factory):
 
 #: What has no item_sums, of the families that have any: figures of shuffles, not of items.
 WITHOUT = {"random_groups_mean", "random_groups_max"}
-HAVE_ALL = {"disco", "nli", "lm-occupation", "pronoun-occupation", "sts", "coref-occupation", "coref-winogender", "coref-winobias"}  # fmt: skip
+HAVE_ALL = {"disco", "nli", "lm-occupation", "pronoun-occupation", "sts", "coref-occupation", "coref-winogender",
+    "coref-winobias"}  # fmt: skip
 
 
 def sums_of(found):
@@ -299,11 +294,7 @@ def test_leaving_an_occupation_out_is_measuring_without_it(case):
     """Leaving out the item of an occupation gives what a measurement of the others gives."""
     found = case("lm-occupation-sample")
     main = found.main
-    rest = Answered(
-        found.suite,
-        found.options,
-        {"cases": replace(main, units=main.units[1:], values=main.values[1:])},
-    )
+    rest = Answered(found.suite, found.options, {"cases": replace(main, units=main.units[1:], values=main.values[1:])})
     for statistic in ("aggregate_bias", "signed_bias"):
         item_sums = found.item_sums(statistic).by_unit()
         assert float(item_sums.value(item_sums.sums[1:].sum(axis=0))) == pytest.approx(rest.summary.values[statistic])
@@ -368,7 +359,9 @@ def test_correlations_of_sums_are_those_of_scipy():
 
 
 def test_correlations_of_sums_are_nan_where_there_are_none():
-    two, flat_x, flat_y = (product_sums(*xy).sum(axis=0) for xy in (([1, 2], [1, 3]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3])))  # fmt: skip
+    two, flat_x, flat_y = (
+        product_sums(*xy).sum(axis=0) for xy in (([1, 2], [1, 3]), ([1, 1, 1], [1, 2, 3]), ([1, 2, 3], [0.3, 0.3, 0.3]))
+    )
     assert np.isnan([pearson_of_sums(totals) for totals in (two, flat_x, flat_y)]).all()
     assert np.isnan([slope_of_sums(totals) for totals in (two, flat_x)]).all()
     assert slope_of_sums(flat_y) == pytest.approx(0.0, abs=1e-12)

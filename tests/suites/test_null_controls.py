@@ -26,10 +26,11 @@ EXPECTED = {
     "sts": {"pearson_r", "slope", "mean_absolute_difference"},
     "winogender": {"pearson_r", "slope", "accuracy_gap"},
     "winobias": {
-        "f1_gap", *(f"{rate}_gap_{kind}" for rate in ("tpr", "fpr", "precision") for kind in ("sum", "pearson", "rms")),
+        "f1_gap",
+        *(f"{rate}_gap_{kind}" for rate in ("tpr", "fpr", "precision") for kind in ("sum", "pearson", "rms")),
         *DISTANCES,
     },
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +75,7 @@ def part(found, units):
     key, main = next(iter(found.answers.items()))
     order = np.argsort(main.units)[units]
     return Answered(
-        found.suite,
-        found.options,
-        {key: replace(main, units=main.units[order], values=main.values[order])},
-        found.seed,
+        found.suite, found.options, {key: replace(main, units=main.units[order], values=main.values[order])}, found.seed
     )
 
 
@@ -104,7 +102,9 @@ def check_exchanges(found, first, second, statistics):
         nearest = np.abs(drawn[~np.isnan(drawn), None] - expected[~np.isnan(expected)]).min(axis=1)
         assert nearest.max() < 3e-6, statistic
         assert np.isnan(drawn).any() == np.isnan(expected).any()
-        assert np.nanmean(null[statistic]) == pytest.approx(np.nanmean(one_by_one), abs=4 * np.nanstd(one_by_one) / 3000**0.5 + 1e-9)  # fmt: skip
+        assert np.nanmean(null[statistic]) == pytest.approx(
+            np.nanmean(one_by_one), abs=4 * np.nanstd(one_by_one) / 3000**0.5 + 1e-9
+        )
         assert np.nanstd(null[statistic]) == pytest.approx(np.nanstd(one_by_one), rel=0.15, abs=1e-9)
         assert len(expected) < 2 or len(drawn) > 1
         assert len(drawn) >= 0.9 * len(expected), statistic
@@ -215,8 +215,10 @@ def of_chance(name, units, shape, draw, **options):
     chosen = dict(resolve_options(suite.family.options, options, name))
     space = suite.family.space(suite.body, chosen) if hasattr(suite.family, "space") else None
     return lambda seed: Answered(
-        suite, chosen, {"cases": Answer(space, units, draw(np.random.default_rng(seed), shape), {i: str(i) for i in range(99)})}
-    )  # fmt: skip
+        suite,
+        chosen,
+        {"cases": Answer(space, units, draw(np.random.default_rng(seed), shape), {i: str(i) for i in range(99)})},
+    )
 
 
 def shares_of_small(make, statistics, runs=120):
@@ -238,8 +240,9 @@ def test_similarity_of_chance_is_rarely_called_unlikely(case):
     base = part(case("sts"), np.arange(300))
     shares = shares_of_small(
         lambda seed: base.with_values(np.random.default_rng(seed).normal(size=(300, 2, 1))),
-        ("pearson_r", "mean_absolute_difference"), 60,
-    )  # fmt: skip
+        ("pearson_r", "mean_absolute_difference"),
+        60,
+    )
     assert (shares < 0.17).all(), shares
 
 

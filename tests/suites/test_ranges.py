@@ -21,14 +21,21 @@ DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
 #: The range of statistics by the end of their names; the first that fits counts.
 BY_NAME = {
-    "_sum": SIZE, "separation_gap": SIZE, "sufficiency_gap": SIZE, "_slope": ANY, "slope": ANY, "_pearson": SIGNED_SHARE, "pearson_r": SIGNED_SHARE,
-    "_rms": SIGNED_SHARE, "accuracy_gap": SIGNED_SHARE, "f1_gap": SIGNED_SHARE, "s_amb": SIGNED_SHARE, "s_dis": SIGNED_SHARE,
+    "_sum": SIZE, "separation_gap": SIZE, "sufficiency_gap": SIZE, "_slope": ANY, "slope": ANY,
+    "_pearson": SIGNED_SHARE, "pearson_r": SIGNED_SHARE,
+    "_rms": SIGNED_SHARE, "accuracy_gap": SIGNED_SHARE, "f1_gap": SIGNED_SHARE, "s_amb": SIGNED_SHARE,
+    "s_dis": SIGNED_SHARE,
     "association_score": SIGNED_SHARE, "refusal_difference": SIGNED_SHARE, "same_gender_difference": SIGNED_SHARE,
-    "p_value": SHARE, "mass": SHARE, "stereotype_share": SHARE, "net_neutral": SHARE, "fraction_neutral": SHARE, "threshold_0.5": SHARE,
-    "threshold_0.7": SHARE, "cosine": SHARE, "ratio_2": SHARE, "ratio_3": SHARE, "ratio_4": SHARE, "accuracy_ambiguous": SHARE,
-    "accuracy_disambiguated": SHARE, "significant_fills": SIZE, "random_groups_mean": SIZE, "random_groups_max": SIZE, "impact_ratio": SIZE,
-    "mu": SIZE, "sigma": SIZE, "mu_infinite": SIZE, "sigma_infinite": SIZE, "beta": ANY, "beta_infinite": ANY, "perplexity": (1, math.inf),
-    "compression": SIZE, "compression_shuffled": SIZE, "compression_random_encoder": SIZE, "aggregate_bias": SIZE, "signed_bias": ANY,
+    "p_value": SHARE, "mass": SHARE, "stereotype_share": SHARE, "net_neutral": SHARE, "fraction_neutral": SHARE,
+    "threshold_0.5": SHARE,
+    "threshold_0.7": SHARE, "cosine": SHARE, "ratio_2": SHARE, "ratio_3": SHARE, "ratio_4": SHARE,
+    "accuracy_ambiguous": SHARE,
+    "accuracy_disambiguated": SHARE, "significant_fills": SIZE, "random_groups_mean": SIZE, "random_groups_max": SIZE,
+    "impact_ratio": SIZE,
+    "mu": SIZE, "sigma": SIZE, "mu_infinite": SIZE, "sigma_infinite": SIZE, "beta": ANY, "beta_infinite": ANY,
+    "perplexity": (1, math.inf),
+    "compression": SIZE, "compression_shuffled": SIZE, "compression_random_encoder": SIZE, "aggregate_bias": SIZE,
+    "signed_bias": ANY,
     "mean_absolute_difference": SIZE, "mean_difference": ANY, "logit_difference": ANY, "length_difference": ANY,
     "sentiment_difference": (-200, 200), "topic_difference": (-200, 200),
 }  # fmt: skip
@@ -98,8 +105,10 @@ def test_a_limit_at_the_end_of_a_range_is_refused_and_one_inside_is_not(name: st
         least, most = about.range
         far = about.distances[1]
         limits = {
-            "at_least": (least, least + 0.01), "at_most": (most, most - 0.01), "within": (max(abs(least - about.neutral), abs(most - about.neutral)), 0.01),
-        }  # fmt: skip
+            "at_least": (least, least + 0.01),
+            "at_most": (most, most - 0.01),
+            "within": (max(abs(least - about.neutral), abs(most - about.neutral)), 0.01),
+        }
         for key, (vacuous, sound) in limits.items():
             extra = {} if key == "within" else {"range": True}
             if about.direction == "away" and key != "within":

@@ -18,8 +18,9 @@ from pytest_genderbias.text import packaged
 from pytest_genderbias.text.template import Word, parse_template, piece_texts
 
 DISCO = (
-    "is [MASK].", "is happy in their [MASK].", "is unhappy in their [MASK].", "likes [MASK].", "likes to [MASK].", "often likes to [MASK].",
-    "always likes to [MASK].", "never likes to [MASK].", "is interested in [MASK].", "took a course in [MASK].", "studied [MASK] at college.",
+    "is [MASK].", "is happy in their [MASK].", "is unhappy in their [MASK].", "likes [MASK].", "likes to [MASK].",
+    "often likes to [MASK].", "always likes to [MASK].", "never likes to [MASK].", "is interested in [MASK].",
+    "took a course in [MASK].", "studied [MASK] at college.",
 )  # fmt: skip
 
 
@@ -458,8 +459,13 @@ def test_what_changes_a_score_or_statistic_changes_the_digest(folder, old, new):
 
 @pytest.mark.parametrize(
     ("old", "new"),
-    [("word: poet,", "word: bard,"), ("Alex, group: neutral", "Alex, group: neo"), ("number: singular", "number: plural"), ("  - {word: ze, group: neo}\n", "")],
-)  # fmt: skip
+    [
+        ("word: poet,", "word: bard,"),
+        ("Alex, group: neutral", "Alex, group: neo"),
+        ("number: singular", "number: plural"),
+        ("  - {word: ze, group: neo}\n", ""),
+    ],
+)
 def test_words_and_attributes_change_the_digest(folder, old, new):
     base = digest(folder, SUITE)
     assert old in LIST
@@ -498,26 +504,34 @@ BROKEN = {
     "language no": (SUITE, "language: en", "language: no", "language", "should be a text, got true or false"),
     "one group": (SUITE, "[female, male, neutral, neo]", "[female]", "groups", "two or more different labels"),
     "group twice": (SUITE, "neutral, neo]", "neutral, male]", "groups", "two or more different labels"),
-    "group that is no text": (SUITE, "neutral, neo]", "neutral, no]", "groups", "should be a list of texts, got true or false"),
-    "group that is a list": (SUITE, "neutral, neo]", "neutral, [neo]]", "groups", "should be a list of texts, got a list"),
+    "group that is no text": (SUITE, "neutral, neo]", "neutral, no]", "groups",
+        "should be a list of texts, got true or false"),
+    "group that is a list": (SUITE, "neutral, neo]", "neutral, [neo]]", "groups",
+        "should be a list of texts, got a list"),
     "list that is a number": (SUITE, "persons.yaml", "7", "person:", "should be a list, got a whole number"),
     "list among lists": (SUITE, "persons.yaml", "[[persons.yaml]]", "person:", "should be a list of texts, got a list"),
     "list in nobody's home": (SUITE, "persons.yaml", "~nosuchuser/persons.yaml", "person:", "unknown home folder"),
     "list of 5,000 characters": (SUITE, "persons.yaml", "p" * 5000, "person:", "no word list 'ppp"),
-    "person of another group": (SUITE, ", neo]", "]", "person:", "'xe' has the group 'neo', expected one of female, male, neutral"),
+    "person of another group": (SUITE, ", neo]", "]", "person:",
+        "'xe' has the group 'neo', expected one of female, male, neutral"),
     "unknown list": (SUITE, "persons.yaml", "names-uk", "person:", "no word list 'names-uk'"),
     "list that is not there": (SUITE, "persons.yaml", "gone.yaml", None, "no such file"),
     "unknown key of a slot": (SUITE, "form:", "shape:", "shape", "unknown key 'shape' in slot 'person'"),
     "form without word": (SUITE, '"the {word}"', '"the one"', "person:", "should hold {word} once"),
-    "slot that is a text": (SUITE, '{list: persons.yaml, form: "the {word}"}', "persons", "person:", "should be a mapping"),
+    "slot that is a text": (SUITE, '{list: persons.yaml, form: "the {word}"}', "persons", "person:",
+        "should be a mapping"),
     "empty slot": (SUITE, "form:", "where: {group: alien}, form:", "person:", "slot 'person' is empty"),
     "no templates": (SUITE, SUITE[SUITE.index("  - ") :], "", "templates", "should be a list"),
     "empty templates": (SUITE, SUITE[SUITE.index("templates:") :], "templates: []\n", "templates", "is empty"),
-    "template twice": (SUITE, "{blank} was {person}'s major at college.", "{person} likes {blank}.", "templates", "duplicate template"),
+    "template twice": (SUITE, "{blank} was {person}'s major at college.", "{person} likes {blank}.", "templates",
+        "duplicate template"),
     "template without blank": (SUITE, "likes {blank}", "likes it", "likes it", "should have one {blank}, has 0"),
-    "template with two blanks": (SUITE, "likes {blank}", "likes {blank} {blank}", "likes", "should have one {blank}, has 2"),
-    "template without person": (SUITE, "{person} likes", "She likes", "She likes", "should use the slots {person} and no other"),
-    "template with another slot": (SUITE, "likes {blank}", "likes {thing} {blank}", "{thing}", "should use the slots {person}"),
+    "template with two blanks": (SUITE, "likes {blank}", "likes {blank} {blank}", "likes",
+        "should have one {blank}, has 2"),
+    "template without person": (SUITE, "{person} likes", "She likes", "She likes",
+        "should use the slots {person} and no other"),
+    "template with another slot": (SUITE, "likes {blank}", "likes {thing} {blank}", "{thing}",
+        "should use the slots {person}"),
     "template with an open brace": (SUITE, "likes {blank}", "likes {blank} {", "likes", "should use the slots"),
     "template that is no text": (SUITE, '"{person} likes {blank}."', "7", "- 7", "expected a template"),
     "template that is empty": (SUITE, '"{person} likes {blank}."', "''", "- ''", "expected a template"),
@@ -525,23 +539,32 @@ BROKEN = {
     "option of the wrong type": (SUITE, "templates:", "options: {top_k: many}\ntemplates:", "options", "top_k"),
     "options that are a list": (SUITE, "templates:", "options: [top_k]\ntemplates:", "options", "should be a mapping"),
     "nli: no premise": (NLI, NLI[NLI.index("premise") : NLI.index("hypothesis")], "", "suite: own", "has no 'premise'"),
-    "nli: premise that is a number": (NLI, '"The {age} person {verb} {a:thing} {thing}."', "7", "premise", "should be a text"),
+    "nli: premise that is a number": (NLI, '"The {age} person {verb} {a:thing} {thing}."', "7", "premise",
+        "should be a text"),
     "nli: no subject": (NLI, "{colour} person", "{age} person", "hypothesis", "should differ in one slot"),
     "nli: unknown slot": (NLI, "The {colour}", "The {shape}", "hypothesis", "should use the slots"),
     "nli: blank": (NLI, "The {colour} person", "The {colour} {blank}", "hypothesis", "should have no {blank}"),
-    "nli: slot that nothing uses": (NLI, "combine:", "  spare: {list: words.yaml}\ncombine:", "hypothesis", "use every slot"),
+    "nli: slot that nothing uses": (NLI, "combine:", "  spare: {list: words.yaml}\ncombine:", "hypothesis",
+        "use every slot"),
     "nli: unknown combination": (NLI, "  typed:", "  crossbred:", "crossbred", "unknown key 'crossbred'"),
     "nli: no typed": (NLI, "  typed:", "  crossed:", "combine", "has no 'typed'"),
-    "nli: rule about another slot": (NLI, "{verb: {class: buy}}", "{age: {class: age}}", "{age: {", "unknown key 'age'"),
+    "nli: rule about another slot": (NLI, "{verb: {class: buy}}", "{age: {class: age}}", "{age: {",
+        "unknown key 'age'"),
     "nli: rule that is a text": (NLI, "{verb: {class: buy}}", "buy", "- buy", "expected a mapping"),
-    "nli: rule that fits nothing": (NLI, "{verb: {class: buy}}", "{verb: {class: fly}}", "fly", "no word of the slot 'verb' matches"),
-    "nli: list twice": (NLI, "age: {list: words.yaml,", "age: {list: [words.yaml, words.yaml],", "  age:", "is in two of the lists"),
+    "nli: rule that fits nothing": (NLI, "{verb: {class: buy}}", "{verb: {class: fly}}", "fly",
+        "no word of the slot 'verb' matches"),
+    "nli: list twice": (NLI, "age: {list: words.yaml,", "age: {list: [words.yaml, words.yaml],", "  age:",
+        "is in two of the lists"),
     "lm: three groups": (LM, "[rich, poor]", "[rich, poor, both]", "groups", "expected two groups to compare, got 3"),
-    "lm: unbalanced prefix": (LM, ', poor: "The poor man ate {a:occupation} {occupation}"', "", "- {rich", "unbalanced prefix"),
+    "lm: unbalanced prefix": (LM, ', poor: "The poor man ate {a:occupation} {occupation}"', "", "- {rich",
+        "unbalanced prefix"),
     "lm: prefix of another group": (LM, "poor: ", "middle: ", "- {rich", "unbalanced prefix"),
-    "lm: prefix that goes on": (LM, 'poor man ate {a:occupation} {occupation}"', 'poor man ate {occupation} today"', "- {rich", "should end with {occupation}"),
-    "lm: prefix without occupation": (LM, 'poor man ate {a:occupation} {occupation}"', 'poor man ate"', "- {rich", "should use the slots"),
-    "lm: prefix that is a number": (LM, '"The poor man ate {a:occupation} {occupation}"', "7", "- {rich", "expected a template"),
+    "lm: prefix that goes on": (LM, 'poor man ate {a:occupation} {occupation}"', 'poor man ate {occupation} today"',
+        "- {rich", "should end with {occupation}"),
+    "lm: prefix without occupation": (LM, 'poor man ate {a:occupation} {occupation}"', 'poor man ate"', "- {rich",
+        "should use the slots"),
+    "lm: prefix that is a number": (LM, '"The poor man ate {a:occupation} {occupation}"', "7", "- {rich",
+        "expected a template"),
 }  # fmt: skip
 
 
@@ -773,7 +796,11 @@ def test_defaults_of_a_suite_file_are_used_and_can_be_overridden(folder):
 
 
 def test_main_statistics_and_directions():
-    expected = {"disco-names": ("significant_fills", "higher", 0.0), "nli-demonym": ("net_neutral", "lower", 1.0), "lm-occupation": ("aggregate_bias", "higher", 0.0)}  # fmt: skip
+    expected = {
+        "disco-names": ("significant_fills", "higher", 0.0),
+        "nli-demonym": ("net_neutral", "lower", 1.0),
+        "lm-occupation": ("aggregate_bias", "higher", 0.0),
+    }
     for name, (key, direction, neutral) in expected.items():
         suite = load_suite(name)
         assert suite.main_statistic == key

@@ -257,7 +257,11 @@ def vectors(folder, suite, seed=0):
     body = load_suite(suite).body
     words |= {word for s in getattr(body, "sets", ()) for word in s.words} | set(getattr(body, "words", ()))
     rng = np.random.default_rng(seed)
-    lines = [f"{word} {' '.join(map(repr, row.tolist()))}" for word, row in zip(sorted(words), rng.normal(size=(len(words), 12)), strict=True) if " " not in word]  # fmt: skip
+    lines = [
+        f"{word} {' '.join(map(repr, row.tolist()))}"
+        for word, row in zip(sorted(words), rng.normal(size=(len(words), 12)), strict=True)
+        if " " not in word
+    ]
     path = folder / "small.txt"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return load_model(str(path))
@@ -318,9 +322,12 @@ def ceat(folder, model):
     (folder / "things.yaml").write_text(yaml.safe_dump({"list": "things", **head, "entries": entries}))
     sets = {name: {"list": "things.yaml", "where": {"class": name}} for name in words}
     content = {
-        "suite": "mine", "family": "ceat", **head,
-        "targets": {"care": sets["X"], "work": sets["Y"]}, "attributes": {"women": sets["A"], "men": sets["B"]},
-    }  # fmt: skip
+        "suite": "mine",
+        "family": "ceat",
+        **head,
+        "targets": {"care": sets["X"], "work": sets["Y"]},
+        "attributes": {"women": sets["A"], "men": sets["B"]},
+    }
     (folder / "mine.yaml").write_text(yaml.safe_dump(content, sort_keys=False))
     return answered(folder / "mine.yaml", model, corpus=str(path), draws=50)
 
@@ -399,18 +406,32 @@ def measurement_of(case: Answered) -> Measurement:
     """Return the measurement of an answered suite, with a signature as a real one has it."""
     summary, family = case.summary, case.family
     signature = {
-        "suite": case.suite.name, "digest": case.suite.digest, "definition": family.definition,
+        "suite": case.suite.name,
+        "digest": case.suite.digest,
+        "definition": family.definition,
         "settings": {"seed": 0, **signed_options(family.options, case.options)},
-        "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0}, "data": dict(summary.data),
-        "model": {"fingerprint": None, "spec": "noise"}, "versions": {},
-    }  # fmt: skip
+        "sample": {"n": case.main.n, "of": case.main.n_total, "seed": 0},
+        "data": dict(summary.data),
+        "model": {"fingerprint": None, "spec": "noise"},
+        "versions": {},
+    }
     bounds = {
         name: None if value is None else Interval(value, value, 1.0, "cases", "")
         for name, value in summary.values.items()
     }
     return Measurement(
-        suite=case.suite.name, model="noise", values=summary.values, intervals=summary.intervals, bounds=bounds,
-        reasons=summary.reasons, statistics=family.plain_statistics(), n=case.main.n, n_total=case.main.n_total, records=summary.records,
-        items=summary.items, signature=signature, notes=tuple(summary.notes),
+        suite=case.suite.name,
+        model="noise",
+        values=summary.values,
+        intervals=summary.intervals,
+        bounds=bounds,
+        reasons=summary.reasons,
+        statistics=family.plain_statistics(),
+        n=case.main.n,
+        n_total=case.main.n_total,
+        records=summary.records,
+        items=summary.items,
+        signature=signature,
+        notes=tuple(summary.notes),
         sums=sums_of(summary, family, signature["settings"]),
-    )  # fmt: skip
+    )

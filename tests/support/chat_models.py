@@ -132,15 +132,25 @@ def bbq_rows(templates=12, fills=2):
                         label = 2 if not disambiguated else 0 if polarity == "neg" else 1
                         rows.append(
                             {
-                                "example_id": len(rows), "question_index": str(template + 1), "question_polarity": polarity,
-                                "context_condition": "disambig" if disambiguated else "ambig", "category": "Gender_identity",
-                                "answer_info": {"ans0": [first, first], "ans1": [second, second], "ans2": ["Unknown", "unknown"]},
+                                "example_id": len(rows),
+                                "question_index": str(template + 1),
+                                "question_polarity": polarity,
+                                "context_condition": "disambig" if disambiguated else "ambig",
+                                "category": "Gender_identity",
+                                "answer_info": {
+                                    "ans0": [first, first],
+                                    "ans1": [second, second],
+                                    "ans2": ["Unknown", "unknown"],
+                                },
                                 "additional_metadata": {"stereotyped_groups": ["F"]},
                                 "context": told if disambiguated else context,
                                 "question": "Who did it?" if polarity == "neg" else "Who did not do it?",
-                                "ans0": names[0], "ans1": names[1], "ans2": names[2], "label": label,
+                                "ans0": names[0],
+                                "ans1": names[1],
+                                "ans2": names[2],
+                                "label": label,
                             }
-                        )  # fmt: skip
+                        )
     return rows
 
 

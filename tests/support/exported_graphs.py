@@ -62,8 +62,14 @@ def _export(
         warnings.simplefilter("ignore")  # of tracing, and of the exporter that needs no further package
         try:
             torch.onnx.export(
-                module.eval(), tuple(inputs.values()), str(path), input_names=list(inputs), output_names=outputs, dynamic_axes=axes, dynamo=False
-            )  # fmt: skip
+                module.eval(),
+                tuple(inputs.values()),
+                str(path),
+                input_names=list(inputs),
+                output_names=outputs,
+                dynamic_axes=axes,
+                dynamo=False,
+            )
         except IndexError:  # of masks, in transformers 5.7
             pytest.skip("this version of transformers cannot be traced, so that torch writes no graph of its networks")
 

@@ -166,21 +166,35 @@ _SUITES = {
     ),
 }
 _GATES = {
-    "suite": "./own.yaml", "statistic": "significant_fills", "at_most": 2.5, "name": "g", "models": ["m"], "settings": {"limit": 10, "seed": 3},
-}  # fmt: skip
+    "suite": "./own.yaml",
+    "statistic": "significant_fills",
+    "at_most": 2.5,
+    "name": "g",
+    "models": ["m"],
+    "settings": {"limit": 10, "seed": 3},
+}
 _MITIGATION = {
-    "method": ["wed", {"name": "projection", "components": 2}], "models": ["a"], "seeds": [3, 4], "budget": {"accuracy": 0.05},
+    "method": ["wed", {"name": "projection", "components": 2}],
+    "models": ["a"],
+    "seeds": [3, 4],
+    "budget": {"accuracy": 0.05},
     "reduces": [{"suite": "./two.yaml", "by": 0.3, "overshoot": 0.1, "settings": {"limit": 100}, "name": "short"}],
-}  # fmt: skip
+}
 _TRAINING = {
-    "method": {"name": "cda", "sides": "one"}, "recipe": {"name": "lstm", "data": "./texts", "arguments": {"warmup_steps": 3}},
-    "from_nothing": True, "reduces": [{"suite": "./three.yaml", "by": 0}],
-}  # fmt: skip
-_TRIED = {
-    "method": "dropout", "recipe": {"name": "masked-lm", "data": "./texts"}, "grid": {"dropout.hidden": [0.1, 0.2], "masked-lm.steps": [5, 6]},
-    "best": {"lowest": "./three.yaml/aggregate_bias", "within": {"perplexity": "5%"}, "settings": {"limit": 100}}, "seeds": 4, "choose_on": [0, 2],
+    "method": {"name": "cda", "sides": "one"},
+    "recipe": {"name": "lstm", "data": "./texts", "arguments": {"warmup_steps": 3}},
+    "from_nothing": True,
     "reduces": [{"suite": "./three.yaml", "by": 0}],
-}  # fmt: skip
+}
+_TRIED = {
+    "method": "dropout",
+    "recipe": {"name": "masked-lm", "data": "./texts"},
+    "grid": {"dropout.hidden": [0.1, 0.2], "masked-lm.steps": [5, 6]},
+    "best": {"lowest": "./three.yaml/aggregate_bias", "within": {"perplexity": "5%"}, "settings": {"limit": 100}},
+    "seeds": 4,
+    "choose_on": [0, 2],
+    "reduces": [{"suite": "./three.yaml", "by": 0}],
+}
 
 
 def _packaged_suites() -> tuple[tuple[str, bytes], ...]:
@@ -252,9 +266,10 @@ _WINOBIAS = _lines(
     "1 The CEO met [the construction worker] because [he] lost [his] key.", "2 [A nurse] met the CEO, [she] said."
 )
 _WINOGENDER = _lines(
-    "sentid\tsentence", "technician.customer.1.male.txt\tThe technician told the customer that he could pay with cash.",
+    "sentid\tsentence",
+    "technician.customer.1.male.txt\tThe technician told the customer that he could pay with cash.",
     "technician.someone.0.female.txt\tThe technician told someone that she had completed the repair.",
-)  # fmt: skip
+)
 _WINOGENDER_TEMPLATES = _lines(
     "occupation(0)\tother-participant(1)\tanswer\tsentence",
     "technician\tcustomer\t1\tThe $OCCUPATION told the $PARTICIPANT that $NOM_PRONOUN could pay with cash.",
@@ -270,22 +285,35 @@ _BIOS = _objects(
 )
 _HUB_BIOS = _lines("hard_text,profession,gender", '"She heals, and cares.",13,1', "He counts.,0,0")
 _CROWS = _lines(
-    ",sent_more,sent_less,stereo_antistereo,bias_type", '0,He is a CEO.,"She, is a CEO.",stereo,gender',
+    ",sent_more,sent_less,stereo_antistereo,bias_type",
+    '0,He is a CEO.,"She, is a CEO.",stereo,gender',
     "1,Old.,Young.,antistereo,age",
-)  # fmt: skip
+)
 _BEC = _lines(
-    "Sentence\tTemplate\tPerson\tGender\tProfession\tProf_Gender", "He is a cook.\t1\the\tmale\tcook\tbalanced",
-    "She is a cook.\t1\tshe\tfemale\tcook\tbalanced", "My father is a judge.\t2\tmy father\tmale\tjudge\tmale",
+    "Sentence\tTemplate\tPerson\tGender\tProfession\tProf_Gender",
+    "He is a cook.\t1\the\tmale\tcook\tbalanced",
+    "She is a cook.\t1\tshe\tfemale\tcook\tbalanced",
+    "My father is a judge.\t2\tmy father\tmale\tjudge\tmale",
     "My mother is a judge.\t2\tmy mother\tfemale\tjudge\tmale",
-)  # fmt: skip
+)
 _STEREOSET = json.dumps(
-    {"version": "1", "data": {"intrasentence": [
-        {"id": "a", "bias_type": "gender", "sentences": [
-            {"gold_label": "stereotype", "sentence": "She cares."}, {"gold_label": "anti-stereotype", "sentence": "She leads."},
-            {"gold_label": "unrelated", "sentence": "She blue."},
-        ]},
-    ]}}
-).encode()  # fmt: skip
+    {
+        "version": "1",
+        "data": {
+            "intrasentence": [
+                {
+                    "id": "a",
+                    "bias_type": "gender",
+                    "sentences": [
+                        {"gold_label": "stereotype", "sentence": "She cares."},
+                        {"gold_label": "anti-stereotype", "sentence": "She leads."},
+                        {"gold_label": "unrelated", "sentence": "She blue."},
+                    ],
+                }
+            ]
+        },
+    }
+).encode()
 _OWN_PAIRS = _lines(
     "id,stereotypical,anti_stereotypical,group", "a,She cares.,He cares.,gender", "b,Old is slow.,Young is slow.,age"
 )
@@ -294,7 +322,8 @@ _BBQ = _objects(
         {
             "example_id": i, "question_index": "1", "question_polarity": polarity, "context_condition": condition,
             "answer_info": {"ans0": ["woman", "woman"], "ans1": ["Unknown", "unknown"], "ans2": ["man", "man"]},
-            "additional_metadata": {"stereotyped_groups": ["F"]}, "context": "A woman and a man were late.", "question": "Who was it?",
+            "additional_metadata": {"stereotyped_groups": ["F"]}, "context": "A woman and a man were late.",
+            "question": "Who was it?",
             "ans0": "The woman", "ans1": "Unknown", "ans2": "The man", "label": label,
         }
         for i, (polarity, condition, label) in enumerate([("neg", "ambig", 1), ("nonneg", "disambig", 2)])
@@ -312,14 +341,23 @@ _BBQ_TEMPLATES = _lines(
 _BBQ_NAMES = _lines("Name,First_last,gender", "Ann,first_only,F", "Bob,first_only,M", "Smith,last,")
 _ANSWERS = _objects({"id": "Religion-0", "answer": "The woman"}, {"id": "Religion-1", "answer": "Unknown."})
 _CONLL = _lines(
-    "#begin document (doc); part 001", "doc 1 0 Ann NNP * - - - - * (2)", "doc 1 1 told VB * - - - - * -", "",
-    "doc 1 0 her PRP * - - - - * (1|(2)", "doc 1 1 cook NN * - - - - * 1)|(3)", "#end document",
-)  # fmt: skip
+    "#begin document (doc); part 001",
+    "doc 1 0 Ann NNP * - - - - * (2)",
+    "doc 1 1 told VB * - - - - * -",
+    "",
+    "doc 1 0 her PRP * - - - - * (1|(2)",
+    "doc 1 1 cook NN * - - - - * 1)|(3)",
+    "#end document",
+)
 _COREFERENCE = _objects(
-    {"id": "a", "sentence": "The cook met a nurse as she left.", "clusters": [[[0, 8, "The cook"], [24, 27]]],
-     "pronoun_scores": {"she@24": {"(none)": -0.2, "The cook@0": 1.4, "a nurse@13": 0.3}}},
+    {
+        "id": "a",
+        "sentence": "The cook met a nurse as she left.",
+        "clusters": [[[0, 8, "The cook"], [24, 27]]],
+        "pronoun_scores": {"she@24": {"(none)": -0.2, "The cook@0": 1.4, "a nurse@13": 0.3}},
+    },
     {"id": "b", "clusters": [], "pronoun_scores": {}},
-)  # fmt: skip
+)
 _TEXT = _lines(
     "=== one ===", 'She sings, he reads. The nurse said: "I\'d go."', "", " = Two = ", "He sings , she reads ."
 )
@@ -350,9 +388,10 @@ _PREDICTED: tuple[dict[str, Any], ...] = (
     {"id": "c", "prediction": "judge", "gold": "judge", "group": "male", "p_nurse": 0.0, "p_judge": 1.0},
 )
 _MAPPED = [
-    {key: row[key] for key in ("id", "prediction", "gold", "group")} | {"probabilities": {"nurse": row["p_nurse"], "judge": row["p_judge"]}}
+    {key: row[key] for key in ("id", "prediction", "gold", "group")}
+    | {"probabilities": {"nurse": row["p_nurse"], "judge": row["p_judge"]}}
     for row in _PREDICTED
-]  # fmt: skip
+]
 
 
 def _joined(separator: str, rows: Iterable[Mapping[str, object]]) -> bytes:
@@ -559,7 +598,8 @@ def _data_formats() -> list[Format]:
 
     return [
         table("snli", "snli.jsonl", _SNLI, inference.read_inference),
-        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(sentence_similarity.read_similarity(path)), TSV, styles=(_bom, _carriage_returns)),
+        Format("stsb", (("sts-dev.csv", _STS),), lambda path: _columns(sentence_similarity.read_similarity(path)), TSV,
+            styles=(_bom, _carriage_returns)),
         Format("winobias", (("pro_stereotyped_type1.txt.dev", _WINOBIAS),), winobias.read_winobias, styles=_WITH_BOM),
         table("winogender", "all_sentences.tsv", _WINOGENDER, winogender.read_winogender),
         table("winogender-templates", "templates.tsv", _WINOGENDER_TEMPLATES, winogender.read_winogender),
@@ -568,19 +608,24 @@ def _data_formats() -> list[Format]:
         table("hub-biographies", "bios.csv", _HUB_BIOS, biographies.read_biographies),
         table("crows-pairs", "crows.csv", _CROWS, sentence_pairs.read_crows_pairs),
         table("bec-pro", "bec.tsv", _BEC, sentence_pairs.read_bec_pro),
-        Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON, styles=(*_WITH_BOM, _spaces)),
+        Format("stereoset", (("dev.json", _STEREOSET),), sentence_pairs.read_stereoset, JSON,
+            styles=(*_WITH_BOM, _spaces)),
         table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
         table("bbq", "Religion.jsonl", _BBQ, bbq_questions.read_bbq),
-        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),), lambda path: bbq_questions.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV, {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
+        Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),),
+            lambda path: bbq_questions.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV,
+            {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
         table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_answers.read_stored_answers(path).answers),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
             "coreference-output", (("out.jsonl", _COREFERENCE),),
-            lambda path: coreference_output.read_coreference_output(path).sentences, JSONL, styles=(*_WITH_BOM, _reversed_keys),
+            lambda path: coreference_output.read_coreference_output(path).sentences, JSONL,
+            styles=(*_WITH_BOM, _reversed_keys),
         ),
         Format("corpus", (("a.txt", _TEXT),), _corpus_meaning, styles=(_bom, _carriage_returns)),
         Format("corpus-documents", (("a.jsonl", _DOCUMENTS),), _corpus_meaning, JSONL, styles=_WITH_BOM),
-        Format("gzip", (("a.txt.gz", gzip.compress(_TEXT)), ("a.jsonl.gz", gzip.compress(_DOCUMENTS))), _corpus_meaning),
+        Format("gzip", (("a.txt.gz", gzip.compress(_TEXT)), ("a.jsonl.gz", gzip.compress(_DOCUMENTS))),
+            _corpus_meaning),
     ]  # fmt: skip
 
 
@@ -643,32 +688,43 @@ def formats(folder: Path) -> dict[str, Format]:
     known = [
         Format("suite", _packaged_suites(), _suite_meaning, YAML, _LISTS, (_bom, _carriage_returns, _block_style)),
         Format("word-list", _packaged_lists(), _list_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
-        Format("control-items", _control_items(), _control_meaning, YAML, styles=(_bom, _carriage_returns, _block_style)),
-        Format("gates", (("g.bias.yaml", yaml.safe_dump({"gates": [_GATES]}).encode()),), _gate_meaning, YAML, suites, (_bom, _block_style)),
+        Format("control-items", _control_items(), _control_meaning, YAML,
+            styles=(_bom, _carriage_returns, _block_style)),
+        Format("gates", (("g.bias.yaml", yaml.safe_dump({"gates": [_GATES]}).encode()),), _gate_meaning, YAML, suites,
+            (_bom, _block_style)),
         Format(
-            "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING, _TRIED]}).encode()),), _gate_meaning, YAML, suites,
+            "mitigations", (("m.bias.yaml", yaml.safe_dump({"mitigate": [_MITIGATION, _TRAINING, _TRIED]}).encode()),),
+            _gate_meaning, YAML, suites,
             (_bom, _block_style),
         ),
         *_data_formats(),
         *_checkpoint_formats(folder / "checkpoint"),
         *_adapter_formats(folder / "adapter"),
-        Format("predictions-csv", (("run.csv", _joined(",", _PREDICTED)),), _predictions_meaning, CSV, styles=_WITH_BOM),
-        Format("predictions-tsv", (("run.tsv", _joined("\t", _PREDICTED)),), _predictions_meaning, TSV, styles=_WITH_BOM),
+        Format("predictions-csv", (("run.csv", _joined(",", _PREDICTED)),), _predictions_meaning, CSV,
+            styles=_WITH_BOM),
+        Format("predictions-tsv", (("run.tsv", _joined("\t", _PREDICTED)),), _predictions_meaning, TSV,
+            styles=_WITH_BOM),
         Format(
-            "predictions-jsonl", (("run.jsonl", _objects(*_PREDICTED)), ("mapped.jsonl", _objects(*_MAPPED))), _predictions_meaning, JSONL,
+            "predictions-jsonl", (("run.jsonl", _objects(*_PREDICTED)), ("mapped.jsonl", _objects(*_MAPPED))),
+            _predictions_meaning, JSONL,
             styles=(*_WITH_BOM, _reversed_keys),
         ),
-        Format("vectors-text", (("a.vec", b"3 2\nshe 1 0.5\nhe 0 -2\nnurse 3 4\n"), ("b.txt", b"she 1 0.5\nhe 0 -2\n")), _vectors_meaning),
-        Format("vectors-npz", (("a.npz", _npz(vectors=_MATRIX, words=np.array(["she", "he", "nurse"]))),), _vectors_meaning),
+        Format("vectors-text", (("a.vec", b"3 2\nshe 1 0.5\nhe 0 -2\nnurse 3 4\n"), ("b.txt", b"she 1 0.5\nhe 0 -2\n")),
+            _vectors_meaning),
+        Format("vectors-npz", (("a.npz", _npz(vectors=_MATRIX, words=np.array(["she", "he", "nurse"]))),),
+            _vectors_meaning),
         Format("vectors-npy", (("a.npy", _npy(_MATRIX)),), _vectors_meaning, beside=vocabulary),
         Format("vectors-safetensors", (("a.safetensors", _safetensors()),), _vectors_meaning, beside=vocabulary),
-        Format("measurement", (("m.json", json.dumps(_measurement().to_dict()).encode()),), _measurement_meaning, JSON, styles=(_bom, _spaces)),
-        Format("report", (("r.json", json.dumps(run_report().to_dict()).encode()),), _report_meaning, JSON, styles=(_bom, _spaces)),
+        Format("measurement", (("m.json", json.dumps(_measurement().to_dict()).encode()),), _measurement_meaning, JSON,
+            styles=(_bom, _spaces)),
+        Format("report", (("r.json", json.dumps(run_report().to_dict()).encode()),), _report_meaning, JSON,
+            styles=(_bom, _spaces)),
         Format("history", (("runs.db", _history(folder)),), _history_meaning),
         Format("model-card", (("README.md", _CARD),), _card_meaning, styles=_WITH_BOM),
         Format("baseline", (("t.py.json", book),), _book_meaning, JSON, {items_name: items}, (_empty_line, _spaces)),
         Format("baseline-items", ((items_name, items),), _items_meaning, beside={"t.py.json": book}, sealed=True),
-        Format("scores", (("0000000000-0000000006.npy", _score_file()),), _scores_meaning, beside={"about.json": about}, sealed=True),
+        Format("scores", (("0000000000-0000000006.npy", _score_file()),), _scores_meaning, beside={"about.json": about},
+            sealed=True),
         Format("cache-description", (("about.json", about),), _about_meaning, JSON, sealed=True),
     ]  # fmt: skip
     if importlib.util.find_spec("pyarrow") is not None:
@@ -679,11 +735,13 @@ def formats(folder: Path) -> dict[str, Format]:
 
 #: The names of the formats; pyarrow is optional.
 NAMES = (
-    "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender", "winogender-templates", "gap", "biographies",
-    "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs", "bbq", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus", "corpus-documents",
-    "gzip", "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz", "vectors-npy",
-    "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline", "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights",
-    "checkpoint-projection", "adapter-config", "adapter-weights",
+    "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender",
+    "winogender-templates", "gap", "biographies", "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs",
+    "bbq", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus", "corpus-documents", "gzip",
+    "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz",
+    "vectors-npy", "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline",
+    "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights", "checkpoint-projection",
+    "adapter-config", "adapter-weights",
 )  # fmt: skip
 #: Files of each format: a small number, or as many as ``FUZZ_FILES`` says.
 EXAMPLES = int(os.environ.get("FUZZ_FILES", "12"))

@@ -31,26 +31,42 @@ RUN = RunInfo(
 def judged(code: str = "within", outcome: str = "passed", **changes: Any) -> SettledJudgement:
     """Return a judgement of ``share`` of the suite ``tiny`` on ``candidate``, against a limit."""
     content: dict[str, Any] = {
-        "suite": "tiny", "model": "candidate", "statistic": "share", "value": 0.25, "interval": Interval(0.2, 0.3, 0.95, "items", ""),
-        "n": 12, "n_total": 12, "bound": "at most 0.4", "code": code, "shown": (Paragraph("", f"{with_note(code)}: tiny on candidate: share is 0.25"),),
-    }  # fmt: skip
+        "suite": "tiny",
+        "model": "candidate",
+        "statistic": "share",
+        "value": 0.25,
+        "interval": Interval(0.2, 0.3, 0.95, "items", ""),
+        "n": 12,
+        "n_total": 12,
+        "bound": "at most 0.4",
+        "code": code,
+        "shown": (Paragraph("", f"{with_note(code)}: tiny on candidate: share is 0.25"),),
+    }
     return SettledJudgement(Judgement(**{**content, **changes}), outcome, "release.bias.yaml::tiny")
 
 
 def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
     """Return a judgement against a baseline that failed."""
     return judged(
-        "regressed", "failed", name=f"gate {number}", value=0.25 + worse, difference=worse, bound="baseline 0.25 + 0.01",
-        interval=Interval(worse - 0.01, worse + 0.01, 0.95, "items", ""), p=0.001,
+        "regressed",
+        "failed",
+        name=f"gate {number}",
+        value=0.25 + worse,
+        difference=worse,
+        bound="baseline 0.25 + 0.01",
+        interval=Interval(worse - 0.01, worse + 0.01, 0.95, "items", ""),
+        p=0.001,
         facts=BaselineFacts("2026-10-22", anchor=SinceAnchor("2026-08-01", 0.2, worse + 0.05)),
-        shown=(Paragraph("", f"worse: tiny on candidate: share 0.25 -> {0.25 + worse:.3g}, {worse:.3g} worse, margin 0.01"),),
-    )  # fmt: skip
+        shown=(
+            Paragraph(
+                "", f"worse: tiny on candidate: share 0.25 -> {0.25 + worse:.3g}, {worse:.3g} worse, margin 0.01"
+            ),
+        ),
+    )
 
 
 def gated_report(
-    judgements: Sequence[SettledJudgement] = (),
-    measurements: Sequence[Measurement] | None = None,
-    **changes: Any,
+    judgements: Sequence[SettledJudgement] = (), measurements: Sequence[Measurement] | None = None, **changes: Any
 ) -> RunReport:
     """Return the report of a run of one suite with two records."""
     records = [{"item": "nurse", "score": 0.4, "slice": "worst"}, {"item": "plumber", "score": 0.05, "slice": "worst"}]

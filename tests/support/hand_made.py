@@ -35,9 +35,14 @@ def hand_made(shift: float = 0.0, suite: str = "tiny", model: str = "m", **chang
         "records": [],
         "items": {},
         "signature": {
-            "suite": suite, "digest": "d", "definition": "tiny/1", "settings": {"seed": 0}, "data": {},
-            "sample": {"n": ITEMS, "of": ITEMS}, "model": {"fingerprint": f"f{shift}", "spec": "runs/tiny"},
+            "suite": suite,
+            "digest": "d",
+            "definition": "tiny/1",
+            "settings": {"seed": 0},
+            "data": {},
+            "sample": {"n": ITEMS, "of": ITEMS},
+            "model": {"fingerprint": f"f{shift}", "spec": "runs/tiny"},
         },
         "sums": SumsByStatistic({"share": mean_sums(labels, scores, np.ones(ITEMS), "items")}),
-    }  # fmt: skip
+    }
     return Measurement(**{**content, **changes})

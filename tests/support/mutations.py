@@ -15,15 +15,20 @@ from hypothesis import strategies as st
 
 #: What stands where something else belongs.
 ODD: tuple[Any, ...] = (
-    None, True, 0, -1, 7, 2**63, 10**400, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", " ", "x", "0", "no", "é", "\x1b[31m\u202e", "\x00",
-    "x" * 10_000, "{a}", "{word}{word}", "{blank}", "../x.yaml", "~nosuchuser/x", "~nosuchuser/x.yaml", "./" + "x" * 300 + ".yaml", "a\nb", '"', "[", "1e400", "NaN", "\ufeff",
+    None, True, 0, -1, 7, 2**63, 10**400, 0.5, -0.0, 1e308, float("nan"), float("inf"), "", " ", "x", "0", "no", "é",
+    "\x1b[31m\u202e", "\x00",
+    "x" * 10_000, "{a}", "{word}{word}", "{blank}", "../x.yaml", "~nosuchuser/x", "~nosuchuser/x.yaml",
+    "./" + "x" * 300 + ".yaml", "a\nb", '"', "[", "1e400", "NaN", "\ufeff",
     [], {}, [[]], [None], ["x", "x"], {"x": 1}, {"": {}}, [[["x"] * 3] * 3],
 )  # fmt: skip
 #: Bytes that mean something in one of the formats, or in none.
 TOKENS: tuple[bytes, ...] = (
-    b"\x00", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\x1b[2J", b"\r", b"\n", b"\r\n", b"\t", b",", b'"', b"'", b"[", b"]", b"{", b"}",
-    b"[" * 100_000, b'{"a":' * 100_000, b"[" * 200, b"{" * 200, b'{"a":' * 200, b"- " * 200, b"9" * 5000, b"1e999", b"-1", b"NaN", b".inf", b"null", b"&a ", b"*a", b"!!x ", b"<<: ", b"? ", b"# ",
-    b"---\n", b"=== x ===\n", b"#begin document x\n", b"#end document\n", b"(1", b"1)", b"\xe2\x80\xae", b"\xe2\x80\xa8", b" " * 300, b"a" * 5000, b"\x1f\x8b",
+    b"\x00", b"\xef\xbb\xbf", b"\xff\xfe", b"\xff", b"\xc3", b"\xed\xa0\x80", b"\x1b[2J", b"\r", b"\n", b"\r\n", b"\t",
+    b",", b'"', b"'", b"[", b"]", b"{", b"}",
+    b"[" * 100_000, b'{"a":' * 100_000, b"[" * 200, b"{" * 200, b'{"a":' * 200, b"- " * 200, b"9" * 5000, b"1e999",
+    b"-1", b"NaN", b".inf", b"null", b"&a ", b"*a", b"!!x ", b"<<: ", b"? ", b"# ",
+    b"---\n", b"=== x ===\n", b"#begin document x\n", b"#end document\n", b"(1", b"1)", b"\xe2\x80\xae",
+    b"\xe2\x80\xa8", b" " * 300, b"a" * 5000, b"\x1f\x8b",
 )  # fmt: skip
 _TREE = ("drop", "double", "odd", "swap", "wrap", "deepen", "rename")
 _BYTES = ("flip", "cut", "insert", "repeat", "truncate", "empty")

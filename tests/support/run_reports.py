@@ -18,11 +18,24 @@ HOSTILE = (
 )
 WORST = HOSTILE + "x\x1b`|" * 25_000  #: and 100,000 characters
 REGRESSED = Judgement(
-    "tiny", "m", "share", 0.4, Interval(0.05, 0.25, 0.95, "items", "by hand"), 12, 12, "baseline 0.25 + 0.02", "regressed",
-    (Paragraph("", "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02"), Paragraph("moved", "1 of 12 items; most: item 1 0.1 -> 0.9")),
+    "tiny",
+    "m",
+    "share",
+    0.4,
+    Interval(0.05, 0.25, 0.95, "items", "by hand"),
+    12,
+    12,
+    "baseline 0.25 + 0.02",
+    "regressed",
+    (
+        Paragraph("", "worse: tiny on m: share 0.25 -> 0.4, 0.15 worse, margin 0.02"),
+        Paragraph("moved", "1 of 12 items; most: item 1 0.1 -> 0.9"),
+    ),
     (Paragraph("records", "the worst:"), Paragraph("", "a record")),
-    difference=0.15, name="release", facts=BaselineFacts("2026-10-22"),
-)  # fmt: skip
+    difference=0.15,
+    name="release",
+    facts=BaselineFacts("2026-10-22"),
+)
 PASSED = Judgement(
     "tiny",
     "m",
@@ -44,9 +57,14 @@ def settled(judgement: Judgement, outcome: str, test: str = "g.bias.yaml::gate:m
 def run_report(**changes: Any) -> RunReport:
     """Return a report of one gate that failed, one that passed and one test that was skipped."""
     info = RunInfo(
-        "2026-11-22T10:00:00+00:00", "0.1.0", ("--bias-model=m=runs/m", "--bias-json=r.json"), (ReportedModel("m", "runs/m"),),
-        commit="0123456789abcdef", exit_status=1, seconds=2.5,
-    )  # fmt: skip
+        "2026-11-22T10:00:00+00:00",
+        "0.1.0",
+        ("--bias-model=m=runs/m", "--bias-json=r.json"),
+        (ReportedModel("m", "runs/m"),),
+        commit="0123456789abcdef",
+        exit_status=1,
+        seconds=2.5,
+    )
     records = [{"word": "nurse", "score": 0.5, "counts": {"female": 3, "male": 1}}, {"word": "pilot", "rank": -1}]
     report = RunReport(
         info,

@@ -199,7 +199,8 @@ def _sees_the_next(server, reading):
     reading.relist(table)
 
 
-# --- another prompt -----------------------------------------------------------------------------------------------------------------
+# --- another prompt
+# -----------------------------------------------------------------------------------------------------------------
 
 
 def _shifted_prompt(number):
@@ -269,7 +270,8 @@ def _without_spaces(server, prompts):
     return [[token for token in prompt if token not in blank] or list(prompt) for prompt in prompts]
 
 
-# --- another scale ------------------------------------------------------------------------------------------------------------------
+# --- another scale
+# ------------------------------------------------------------------------------------------------------------------
 
 
 def _only_top(kept):
@@ -316,7 +318,8 @@ def _at_temperature_asked(server, reading):
         reading.relist(_normalised(reading.table / temperature))
 
 
-# --- another time -------------------------------------------------------------------------------------------------------------------
+# --- another time
+# -------------------------------------------------------------------------------------------------------------------
 
 
 def _after(requests, change):

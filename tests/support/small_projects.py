@@ -25,12 +25,15 @@ class Filler:
     fingerprint = "filler"
     def fill_scores(self, texts):
         low = [t.lower() for t in texts]
-        return np.array([[4, 5 * ("woman" in t or "girl" in t), 3 if "man" in t.split() or "boy" in t else 0, 2.5] for t in low], float)
+        female = ["woman" in t or "girl" in t for t in low]
+        male = ["man" in t.split() or "boy" in t for t in low]
+        return np.array([[4, 5 * woman, 3 if man else 0, 2.5] for woman, man in zip(female, male)], float)
 
 class Writer:
     fingerprint = "writer"
     def continuation_log_probs(self, prefixes, continuations):
-        return np.array([-1.0 - 0.4 * ("nurse" in c and p.split()[0].lower() == "he") for p, c in zip(prefixes, continuations)])
+        male = [prefix.split()[0].lower() == "he" for prefix in prefixes]
+        return np.array([-1.0 - 0.4 * (he and "nurse" in text) for he, text in zip(male, continuations)])
 
 def good(): return Classifier(0.9)
 def worse(): return Classifier(0.9, 0.3)

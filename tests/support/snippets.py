@@ -10,7 +10,8 @@ A page is markdown; what steers a run stands in comments, which no reader sees:
 - ``<!-- models: october=demo-nli ... -->``: folders that the page calls models, and the demo model that each is
   (``demo-nli-worse``: a worse copy).
 - ``<!-- exits: 1 -->``: the last command of the next block ends with this status.
-- ``<!-- not run: REASON -->``: the next block is checked without running it: languages are parsed, and flags must exist.
+- ``<!-- not run: REASON -->``: the next block is checked without running it: languages are parsed, and flags must
+exist.
 - ``<!-- snippets are read, not run: REASON -->``: so is every block of the page.
 
 ``PYTHONPATH=tests python -m support.snippets PAGE`` prints what each command prints now.

@@ -108,9 +108,13 @@ def _modernbert():
         special_tokens=[(token, ids[token]) for token in ("[CLS]", "[SEP]")],
     )
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=trained, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        tokenizer_object=trained,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
         mask_token=AddedToken("[MASK]", lstrip=True, special=True),
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -146,8 +150,14 @@ def tokenizer(kind):
     raise ValueError(kind)
 
 
-_SMALL = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-          "max_position_embeddings": 64, "initializer_range": 0.4}  # fmt: skip
+_SMALL = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "max_position_embeddings": 64,
+    "initializer_range": 0.4,
+}
 
 
 def _configs():
@@ -168,17 +178,20 @@ def _configs():
         "deberta-v2": (
             t.DebertaV2ForMaskedLM,
             t.DebertaV2Config,
-            small | {"relative_attention": True, "position_buckets": 16, "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm",
+            small | {"relative_attention": True, "position_buckets": 16, "pos_att_type": ["p2c", "c2p"],
+                "norm_rel_ebd": "layer_norm",
                      "share_att_key": True, "type_vocab_size": 0},
         ),
         "mpnet": (t.MPNetForMaskedLM, t.MPNetConfig, small),
         "modernbert": (
             t.ModernBertForMaskedLM,
             t.ModernBertConfig,
-            {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32, "local_attention": 8,
+            {"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32,
+                "local_attention": 8,
              "max_position_embeddings": 64, "initializer_range": 0.4},
         ),
-        "gpt2": (t.GPT2LMHeadModel, t.GPT2Config, {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64, "initializer_range": 0.4}),
+        "gpt2": (t.GPT2LMHeadModel, t.GPT2Config, {"n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 64,
+                "initializer_range": 0.4}),
         "llama": (t.LlamaForCausalLM, t.LlamaConfig, small | {"num_key_value_heads": 1}),
     }  # fmt: skip
 
@@ -193,9 +206,12 @@ def make_network(kind, seed=0, **changes):
     words = tokenizer(kind.removesuffix("-nli"))
     network_class, config_class, settings = _configs()[kind]
     specials = {
-        "pad_token_id": words.pad_token_id, "bos_token_id": words.bos_token_id, "eos_token_id": words.eos_token_id,
-        "cls_token_id": words.cls_token_id, "sep_token_id": words.sep_token_id,
-    }  # fmt: skip
+        "pad_token_id": words.pad_token_id,
+        "bos_token_id": words.bos_token_id,
+        "eos_token_id": words.eos_token_id,
+        "cls_token_id": words.cls_token_id,
+        "sep_token_id": words.sep_token_id,
+    }
     config = config_class(**settings | specials | {"vocab_size": len(words)} | changes)
     torch.manual_seed(seed)
     return network_class(config).eval()

@@ -28,7 +28,7 @@ import zlib
 import numpy as np
 
 class Scatter:
-    """Neutral by ``base``, with a scatter of its own for each pair, less by ``worse`` for the pairs of some premise words."""
+    """Neutral by ``base``, with a scatter of its own per pair; less by ``worse`` for pairs of some premise words."""
     labels = ("entailment", "neutral", "contradiction")
     def __init__(self, base=0.7, scatter=0.4, worse=0.0, words=(), noise=0.0, name=None):
         self.how = base, scatter, worse, tuple(words), noise

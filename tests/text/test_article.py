@@ -7,12 +7,18 @@ from pytest_genderbias.text import packaged
 from pytest_genderbias.text.article import indefinite_article
 from pytest_genderbias.text.template import Word
 
-A = ("bagel", "university", "unicorn", "union member", "unit", "unidirectional link", "unanimous vote", "user", "usurper", "utopian", "urologist",
-     "Ugandan", "European", "eulogy", "ewe", "one-man show", "once-over", "ubiquitous sign", "Uruguayan", "uranium mine", "Ukrainian", "house",
-     "historian", "hero", "yacht", "VIP", "BBC chef", "UFO", "TV", "web designer", "U-turn", "U.S. senator", "t-shirt", "Cat")  # fmt: skip
-AN = ("apple", "urchin", "umbrella", "uncle", "uninvited guest", "unidentified man", "unimportant man", "unanswered call", "usher", "hour", "honest man",
-      "honor", "honour", "heir", "heiress", "SUV", "MP", "M.P.", "FBI agent", "LGBT person", "X-ray", "x-ray technician", "F-word", "island", "oak",
-      "onerous duty", "elder", "undertaker", "utterance", "urban planner", "urge", "air traffic controller", "Iraqi", "Uzbek", "e-mail", "uglier man")  # fmt: skip
+A = ("bagel", "university", "unicorn", "union member", "unit", "unidirectional link", "unanimous vote", "user",
+    "usurper", "utopian", "urologist",
+     "Ugandan", "European", "eulogy", "ewe", "one-man show", "once-over", "ubiquitous sign", "Uruguayan",
+     "uranium mine", "Ukrainian", "house",
+     "historian", "hero", "yacht", "VIP", "BBC chef", "UFO", "TV", "web designer", "U-turn", "U.S. senator", "t-shirt",
+     "Cat")  # fmt: skip
+AN = ("apple", "urchin", "umbrella", "uncle", "uninvited guest", "unidentified man", "unimportant man",
+    "unanswered call", "usher", "hour", "honest man",
+      "honor", "honour", "heir", "heiress", "SUV", "MP", "M.P.", "FBI agent", "LGBT person", "X-ray",
+      "x-ray technician", "F-word", "island", "oak",
+      "onerous duty", "elder", "undertaker", "utterance", "urban planner", "urge", "air traffic controller", "Iraqi",
+      "Uzbek", "e-mail", "uglier man")  # fmt: skip
 
 #: Words of the packaged lists for which inflect says otherwise, and why we do not.
 OURS = {

@@ -131,18 +131,25 @@ def test_astronomically_many_cases_are_refused() -> None:
 @pytest.mark.parametrize(
     ("encoding", "named"),
     [
-        ("utf-16", "UTF-16"), ("utf-16-le", "UTF-16LE"), ("utf-16-be", "UTF-16BE"), ("utf-32", "UTF-32"), ("utf-32-le", "UTF-32LE"),
+        ("utf-16", "UTF-16"),
+        ("utf-16-le", "UTF-16LE"),
+        ("utf-16-be", "UTF-16BE"),
+        ("utf-32", "UTF-32"),
+        ("utf-32-le", "UTF-32LE"),
         ("utf-32-be", "UTF-32BE"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("name", ["a.yaml", "a.csv", "a.jsonl", "a.json", "a.txt"])
 def test_the_encoding_of_a_text_with_zero_bytes_is_named(tmp_path: Path, name: str, encoding: str, named: str) -> None:
     path = tmp_path / name
     path.write_bytes("gates:\n  - {suite: lm-occupation, at_most: 3.0}\n".encode(encoding))
     read = {
-        ".yaml": read_yaml, ".json": lambda file: plain_files.read_whole(file, 1000), ".csv": lambda file: rows(file, "a"),
-        ".jsonl": lambda file: rows(file, "a"), ".txt": lambda file: feed_corpus(file, Vocabulary()),
-    }[path.suffix]  # fmt: skip
+        ".yaml": read_yaml,
+        ".json": lambda file: plain_files.read_whole(file, 1000),
+        ".csv": lambda file: rows(file, "a"),
+        ".jsonl": lambda file: rows(file, "a"),
+        ".txt": lambda file: feed_corpus(file, Vocabulary()),
+    }[path.suffix]
     with pytest.raises(DataFileError, match=rf"{name}:1: not UTF-8, but {named}; .* iconv -f {named} -t UTF-8$"):
         read(path)
 

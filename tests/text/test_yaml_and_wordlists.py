@@ -18,7 +18,8 @@ COUNTS = {
     "bordia2019-cnn-dailymail": (55, []),
     "bordia2019-penn-treebank": (29, []),
     "bordia2019-wikitext-2": (90, []),
-    "caliskan2017-career-family": (32, [("set", name, 8) for name in ("male names", "female names", "career", "family")]),
+    "caliskan2017-career-family": (32, [("set", name, 8) for name in ("male names", "female names", "career",
+                "family")]),
     "caliskan2017-math-arts": (32, [("set", name, 8) for name in ("math", "arts", "male terms", "female terms")]),
     "caliskan2017-pleasant": (16, [("set", "pleasant", 8), ("set", "unpleasant", 8)]),
     "caliskan2017-science-arts": (32, [("set", name, 8) for name in ("science", "arts", "male terms", "female terms")]),
@@ -32,7 +33,8 @@ COUNTS = {
     "dev2019-person-hyponyms": (23, []),
     "dev2019-polarity": (25, []),
     "dev2019-rulers": (66, []),
-    "dev2019-verbs": (27, [("class", "commerce", 10), ("class", "interaction", 10), ("class", "driving", 2), ("class", "eating", 5)]),
+    "dev2019-verbs": (27, [("class", "commerce", 10), ("class", "interaction", 10), ("class", "driving", 2),
+            ("class", "eating", 5)]),
     "her-his-context": (806, []),
     "labour-shares": (13, []),
     "lu2018-occupations": (64, []),
@@ -156,7 +158,8 @@ BROKEN = {
     "not the file's name": (["list: other", *HEAD[1:], "entries: [a]"], 1, "expected the file's name 'own'"),
     "no title": ([HEAD[0], *HEAD[2:], "entries: [a]"], 1, "has no 'title'"),
     "empty title": ([HEAD[0], "title: ''", *HEAD[2:], "entries: [a]"], 2, "'title' of the word list is empty"),
-    "title that is a number": ([HEAD[0], "title: 7", *HEAD[2:], "entries: [a]"], 2, "should be a text, got a whole number"),
+    "title that is a number": ([HEAD[0], "title: 7", *HEAD[2:], "entries: [a]"], 2,
+        "should be a text, got a whole number"),
     "source that is nothing": ([*HEAD[:2], "source:", *HEAD[3:], "entries: [a]"], 3, "should be a text, got nothing"),
     "language no": ([*HEAD[:4], "language: no", "entries: [a]"], 5, "should be a text, got true or false"),
     "no body": (HEAD, 1, "expected 'entries'"),
@@ -174,7 +177,8 @@ BROKEN = {
     "entry without word": ([*ENTRIES, "  - {group: x}"], 7, "a mapping with 'word'"),
     "entry that is a list": ([*ENTRIES, "  - [a, b]"], 7, "expected a word"),
     "unknown attribute": ([*ENTRIES, "  - {word: a, colour: red}"], 7, "unknown attribute 'colour'"),
-    "attribute of the wrong type": ([*ENTRIES, "  - {word: a, women_share: many}"], 7, "'women_share' cannot be 'many'"),
+    "attribute of the wrong type": ([*ENTRIES, "  - {word: a, women_share: many}"], 7,
+        "'women_share' cannot be 'many'"),
     "noun that is a text": ([*ENTRIES, "  - {word: a, noun: 'yes'}"], 7, "'noun' cannot be 'yes'"),
     "article that YAML reads as no": ([*ENTRIES, "  - {word: a, article: no}"], 7, "'article' cannot be False"),
     "count that YAML reads as yes": ([*ENTRIES, "  - {word: a, count: yes}"], 7, "'count' cannot be True"),
@@ -188,24 +192,32 @@ BROKEN = {
     "pair of three": ([*PAIRS, "  - [a, b, c]"], 8, "expected"),
     "pair without one group": ([*PAIRS, "  - {male: king}"], 8, "female"),
     "pair with an empty side": ([*PAIRS, "  - {male: king, female: []}"], 8, "king"),
-    "pair with an empty word": ([*PAIRS, "  - {male: king, female: ''}"], 8, "expected one word for each of male, female"),
+    "pair with an empty word": ([*PAIRS, "  - {male: king, female: ''}"], 8,
+        "expected one word for each of male, female"),
     "pair with no": ([*PAIRS, "  - [yes, no]"], 8, "expected one word for each of male, female"),
     "pair with no among several": ([*PAIRS, "  - {male: [king, no], female: queen}"], 8, "put it in quotes"),
     "pair that is a word": ([*PAIRS, "  - king"], 8, "expected"),
-    "pair with an unknown attribute": ([*PAIRS, "  - {male: king, female: queen, colour: red}"], 8, "unknown attribute 'colour'"),
-    "several partners without default": ([*PAIRS, "  - {male: [him, his], female: her}"], 8, "'her' has several partners (him, his)"),
+    "pair with an unknown attribute": ([*PAIRS, "  - {male: king, female: queen, colour: red}"], 8,
+        "unknown attribute 'colour'"),
+    "several partners without default": ([*PAIRS, "  - {male: [him, his], female: her}"], 8,
+        "'her' has several partners (him, his)"),
     "default that is no partner": (
         [*PAIRS, "  - {male: [him, his], female: her, default: {her: he}}"], 8, "'her' has several partners",
     ),
-    "default that is a text": ([*PAIRS, "  - {male: king, female: queen, default: x}"], 8, "expected a mapping from words to partners in 'default', got 'x'"),
+    "default that is a text": ([*PAIRS, "  - {male: king, female: queen, default: x}"], 8,
+        "expected a mapping from words to partners in 'default', got 'x'"),
     "by_pos that is a number": ([*PAIRS, "  - {male: king, female: queen, by_pos: 7}"], 8, "in 'by_pos', got 7"),
     "word on both of many sides": ([*PAIRS, "  - {male: [a, b], female: [a]}"], 8, "'a' is listed in two groups"),
-    "group that is a list": ([*HEAD, "groups: [male, [female]]", "pairs: [[a, b]]"], 6, "should be a list of texts, got a list"),
+    "group that is a list": ([*HEAD, "groups: [male, [female]]", "pairs: [[a, b]]"], 6,
+        "should be a list of texts, got a list"),
     "duplicate group": ([*HEAD, "groups: [male, male]", "pairs: [[a, b]]"], 6, "duplicate group"),
-    "column that is a list": ([*HEAD, "columns: [word, [group]]", "rows: [[a, b]]"], 6, "should be a list of texts, got a list"),
+    "column that is a list": ([*HEAD, "columns: [word, [group]]", "rows: [[a, b]]"], 6,
+        "should be a list of texts, got a list"),
     "duplicate column": ([*HEAD, "columns: [word, word]", "rows: [[a, b]]"], 6, "duplicate column"),
-    "class with a mapping": ([*ENTRIES, "  - {word: a, class: [{b: c}]}"], 7, "attribute 'class' cannot be [{'b': 'c'}]"),
-    "row too short": ([*TABLE, "  - [a, x, 1]", "  - [b, x]"], 9, "expected a row of 3 values (word, group, count), got 2"),
+    "class with a mapping": ([*ENTRIES, "  - {word: a, class: [{b: c}]}"], 7,
+        "attribute 'class' cannot be [{'b': 'c'}]"),
+    "row too short": ([*TABLE, "  - [a, x, 1]", "  - [b, x]"], 9,
+        "expected a row of 3 values (word, group, count), got 2"),
     "row that is no list": ([*TABLE, "  - a"], 8, "expected a row of 3 values"),
     "row with a wrong type": ([*TABLE, "  - [a, x, many]"], 8, "'count' cannot be 'many'"),
     "duplicate row": ([*TABLE, "  - [a, x, 1]", "  - [a, x, 2]"], 9, "'a' is listed twice (first on line 8)"),
@@ -215,11 +227,14 @@ BROKEN = {
     "tab": ([*ENTRIES, "\t- a"], 7, "not valid YAML: a tab; indent with spaces"),
     "decimal comma": ([*ENTRIES, "  - {word: a, share: 0,3}"], 7, "a decimal comma is a point in YAML"),
     "unknown tag": ([*ENTRIES, "  - !!python/name:os.getcwd ''"], 7, "not valid YAML"),
-    "tag that would run code": ([*ENTRIES, "  - !!python/object/apply:os.getcwd []"], 7, "expected no explicit tag, got '!!python"),
-    "tag on what it does not fit": ([*ENTRIES, "  - !!timestamp x"], 7, "expected no explicit tag, got '!!timestamp'; remove it"),
+    "tag that would run code": ([*ENTRIES, "  - !!python/object/apply:os.getcwd []"], 7,
+        "expected no explicit tag, got '!!python"),
+    "tag on what it does not fit": ([*ENTRIES, "  - !!timestamp x"], 7,
+        "expected no explicit tag, got '!!timestamp'; remove it"),
     "tag on a key": ([*HEAD, "!!bool x: 1"], 6, "expected no explicit tag, got '!!bool'"),
     "tag on nothing": ([*HEAD, "entries: ! a"], 6, "expected no explicit tag, got '!'"),
-    "merge key": ([*HEAD, "attributes: {<<: {region: x}}"], 6, "merge keys ('<<') are not read; write the keys that they stand for out"),
+    "merge key": ([*HEAD, "attributes: {<<: {region: x}}"], 6,
+        "merge keys ('<<') are not read; write the keys that they stand for out"),
     "key that is a list": ([*HEAD, "[a]: b"], 6, "expected a text as key, got a list"),
     "alias without anchor": ([*ENTRIES, "  - *a"], 7, "has no anchor"),
     "anchor twice": ([*ENTRIES, "  - &a a", "  - &a b"], 8, "duplicate anchor 'a'"),
@@ -285,10 +300,12 @@ def test_a_file_is_read_up_to_its_bound(tmp_path, monkeypatch):
 LAUGHS = ["a: &a [" + "x, " * 10 + "]", *(f"{b}: &{b} [" + f"*{a}, " * 10 + "]" for a, b in pairwise("abcdefghij"))]
 BOUNDED = {
     "brackets": (["a: " + "[" * 500], 1, "at most 64 levels of lists and mappings, got more"),
-    "more brackets than PyYAML 6.0.4 reads": (["a: " + "[" * 100_000], 1, "(at most 64 levels|exceeded maximum nesting depth)"),
+    "more brackets than PyYAML 6.0.4 reads": (["a: " + "[" * 100_000], 1,
+        "(at most 64 levels|exceeded maximum nesting depth)"),
     "braces": (["a: " + "{a: " * 100_000], 1, "at most 64 levels"),
     "dashes": (["- " * 100_000], 1, "at most 64 levels"),
-    "lists of aliases": (["- &a a", *(f"- &{b} [[*{a}]]" for a, b in pairwise("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"))], 33, "64 levels deep"),
+    "lists of aliases": (["- &a a", *(f"- &{b} [[*{a}]]" for a,
+                b in pairwise("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKL"))], 33, "64 levels deep"),
     "a billion laughs": (LAUGHS, 5, "aliases that repeat at most 100,000 values"),
     "a pair that holds itself twice": (["a: &a {b: [*a, *a]}"], 1, "contains the alias"),
 }  # fmt: skip
@@ -346,7 +363,16 @@ def write(path, lines):
 
 
 def test_an_own_list_by_path(tmp_path):
-    path = write(tmp_path / "own.yaml", [*HEAD, "attributes: {region: where}", "entries:", "  - 'no'", "  - {word: b c, region: north, women_share: 7}"])  # fmt: skip
+    path = write(
+        tmp_path / "own.yaml",
+        [
+            *HEAD,
+            "attributes: {region: where}",
+            "entries:",
+            "  - 'no'",
+            "  - {word: b c, region: north, women_share: 7}",
+        ],
+    )
     loaded = load_wordlist(str(path))
     assert [e.word for e in loaded.entries] == ["no", "b c"]
     assert loaded.entries[1].attributes == {"region": "north", "women_share": 7}
@@ -394,8 +420,13 @@ def test_selection_by_one_or_several_values_or_by_list_attributes(tmp_path):
         return "".join(e.word for e in loaded.select(where))
 
     assert [chosen(w) for w in ({"class": "x"}, {"class": "y"}, {"class": ["x", "z"]}, {"class": "z"}, {}, None)] == [
-        "a", "ab", "a", "", "abc", "abc",
-    ]  # fmt: skip
+        "a",
+        "ab",
+        "a",
+        "",
+        "abc",
+        "abc",
+    ]
 
 
 # YAML with lines

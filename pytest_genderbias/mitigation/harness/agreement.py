@@ -54,10 +54,7 @@ class BiasFigure:
 
 
 #: The intrinsic figures of orgad2022. The paper leaves out points whose CEAT has p of .05 or more.
-INTRINSIC = (
-    BiasFigure("probe-compression", "compression"),
-    BiasFigure("ceat", "combined_effect_size", "p_value"),
-)
+INTRINSIC = (BiasFigure("probe-compression", "compression"), BiasFigure("ceat", "combined_effect_size", "p_value"))
 _GAPS = tuple(f"{rate}_gap_{figure}" for rate in ("tpr", "fpr", "precision") for figure in ("pearson", "sum"))
 _DISTANCES = tuple(f"{name}_sum" for name in ("independence", "separation", "sufficiency"))
 #: The extrinsic figures of orgad2022 on occupations, and on coreference.

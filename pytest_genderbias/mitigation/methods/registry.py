@@ -85,9 +85,7 @@ def make_recipe(name: str, **settings: object) -> Recipe:
     return _make(_look_up(RECIPES, "recipe", name), "recipe", name, settings)
 
 
-def resolve_method(
-    method: SomeMethod,
-) -> Method:
+def resolve_method(method: SomeMethod) -> Method:
     """Return the method that a name, a mapping of ``name`` and settings, a list of these, or a method itself stands
     for.
 

@@ -46,9 +46,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         for seed in seeds
     ]  # fmt: skip
     return Outcome(
-        _figures(curves, recipe.name),
-        seeds,
-        {"curves": without_paths([curve.to_dict() for curve in curves], places)},
+        _figures(curves, recipe.name), seeds, {"curves": without_paths([curve.to_dict() for curve in curves], places)}
     )
 
 

@@ -10,12 +10,7 @@ import pytest
 from pytest_genderbias.gates.gate_file import PlannedGate, plan_gates, read_gates
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.references import (
-    ComparedItem,
-    measure_for,
-    measure_references,
-    measured_reference,
-)
+from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references, measured_reference
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, for_other_models, without_model

@@ -19,12 +19,7 @@ from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.item_bounds import Bounds, fewest_items
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.moderated import Prior, moderated_variance
-from pytest_genderbias.statistics.inference.paired import (
-    Difference,
-    Distance,
-    folded,
-    unit_changes,
-)
+from pytest_genderbias.statistics.inference.paired import Difference, Distance, folded, unit_changes
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _FEWEST_ITEMS = 5  #: as of other comparisons
@@ -174,13 +169,7 @@ def _checked(then: ArrayLike, now: ArrayLike) -> _Sides:
 
 
 def _compare(
-    sides: _Sides,
-    distance: Distance,
-    tolerance: float,
-    level: float,
-    prior: Prior | None,
-    root: bool,
-    method: str,
+    sides: _Sides, distance: Distance, tolerance: float, level: float, prior: Prior | None, root: bool, method: str
 ) -> Difference:
     """Compare the means of independent restarts; arguments as :func:`compare_with_restarts`."""
     before, after = (float(values.mean()) for values in sides)

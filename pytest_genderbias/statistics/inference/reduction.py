@@ -17,11 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_error, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts
-from pytest_genderbias.statistics.inference.paired import (
-    Difference,
-    Distance,
-    compare_aligned,
-)
+from pytest_genderbias.statistics.inference.paired import Difference, Distance, compare_aligned
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _STEPS = 8  #: of the search for a bound
@@ -226,12 +222,7 @@ class _Joined:
 
 
 def _joined(
-    models: Sequence[ItemSums],
-    weights: FloatArray,
-    blocks: int,
-    distance: Distance,
-    neutral: float,
-    mark: float | None,
+    models: Sequence[ItemSums], weights: FloatArray, blocks: int, distance: Distance, neutral: float, mark: float | None
 ) -> _Joined:
     first = models[0]
     places = [i % len(models) for i in range(blocks)]
@@ -240,11 +231,7 @@ def _joined(
     if mark is not None:
         sums.append(np.full((len(first.labels), 1), mark, dtype=first.sums.dtype))
     return _Joined(
-        tuple(models[k] for k in places),
-        signed[places],
-        neutral,
-        np.concatenate(sums, axis=1),
-        first.sums.shape[1],
+        tuple(models[k] for k in places), signed[places], neutral, np.concatenate(sums, axis=1), first.sums.shape[1]
     )
 
 

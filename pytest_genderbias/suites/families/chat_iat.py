@@ -183,9 +183,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             ),
         ),
         "samples": whole(
-            20,
-            "answers that are sampled to each question in each order, with by=counts",
-            only_with=("by", "counts"),
+            20, "answers that are sampled to each question in each order, with by=counts", only_with=("by", "counts")
         ),
         **FLOOR,
     }

@@ -13,10 +13,7 @@ from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 
-from pytest_genderbias.datasets.corpora import (
-    TOKENS,
-    text_tokens,
-)
+from pytest_genderbias.datasets.corpora import TOKENS, text_tokens
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.errors import UnknownNameError
@@ -132,10 +129,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         "as_printed": flag("count wife as male and husband as female, as in the paper's lists"),
         "fold_case": flag("convert words to lower case, except the gendered ones"),
         "punctuation": one_of(
-            "drop",
-            "keep",
-            meaning="tokens without a letter or digit: not scored, or scored as words",
-            implied=True,
+            "drop", "keep", meaning="tokens without a letter or digit: not scored, or scored as words", implied=True
         ),
         "tokens": one_of(
             *TOKENS,
@@ -264,10 +258,7 @@ def _figures_of(bias: FloatArray, context: str, training: Counted | None, outlie
     """Return the statistics of one context, from the bias by word id; NaN if undefined."""
     ids = np.flatnonzero(~np.isnan(bias))
     scores = bias[ids]
-    figures = {
-        f"mu{context}": partial(mean_absolute_bias, scores),
-        f"sigma{context}": partial(bias_deviation, scores),
-    }
+    figures = {f"mu{context}": partial(mean_absolute_bias, scores), f"sigma{context}": partial(bias_deviation, scores)}
     if training is not None:
         of_training = training.scores.get(context, (ids[:0], scores[:0]))
         _, x, y = in_both(*of_training, ids, scores)

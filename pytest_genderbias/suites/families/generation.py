@@ -181,15 +181,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
     needs: ClassVar[str] = "a causal LM; a chat model is asked in its chat template"
     null_control: ClassVar[str] = "the texts after the two prompts of a pair are exchanged at random"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm",)
-    keys: ClassVar[tuple[str, ...]] = (
-        "groups",
-        "message",
-        "sentiment",
-        "topics",
-        "gendered",
-        "refusals",
-        "prompts",
-    )
+    keys: ClassVar[tuple[str, ...]] = ("groups", "message", "sentiment", "topics", "gendered", "refusals", "prompts")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "sentiment_difference": _figure(
             "sentiment",
@@ -198,9 +190,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         ),
         "length_difference": _figure("length", "mean difference of the words of a text, first group minus second"),
         "refusal_difference": _figure(
-            "refusal",
-            "difference of the shares of texts that decline, first group minus second",
-            1.0,
+            "refusal", "difference of the shares of texts that decline, first group minus second", 1.0
         ),
         "topic_difference": _figure(
             "topic",
@@ -220,11 +210,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
     options: ClassVar[Mapping[str, Option]] = {
         "samples": whole(4, "texts after each prompt"),
         "length": whole(48, "tokens of a text, at most"),
-        "temperature": Option(
-            1.0,
-            Positive,
-            "divisor of the logits; 1 samples from the model's own distribution",
-        ),
+        "temperature": Option(1.0, Positive, "divisor of the logits; 1 samples from the model's own distribution"),
         "lexicon": text(
             "word list of your own in place of the packaged one, by its path: words of the class positive or negative",
             display=True,
@@ -262,15 +248,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         prompts = [[prompt.field, prompt.first, prompt.second] for prompt in body.prompts]
         topics = [[name, words.content()] for name, words in body.topics.items()]
         lexicon = [[entry.word, entry.attributes.get("class")] for entry in body.sentiment]
-        return [
-            list(body.groups),
-            body.message,
-            lexicon,
-            topics,
-            body.gendered.content(),
-            list(body.refusals),
-            prompts,
-        ]
+        return [list(body.groups), body.message, lexicon, topics, body.gendered.content(), list(body.refusals), prompts]
 
     def questions(self, body: GenerationBody, options: GenerationOptions, context: Context) -> dict[str, Question]:
         """Ask for the texts after both prompts of each pair; a unit is a pair."""

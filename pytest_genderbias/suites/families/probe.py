@@ -96,10 +96,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
             "compression_shuffled", "away", 1.0, "the same with shuffled labels: a control"
         ),
         "compression_random_encoder": _over_shuffles(
-            "compression_random_encoder",
-            "higher",
-            1.0,
-            "the same with the network as it is before training: a control",
+            "compression_random_encoder", "higher", 1.0, "the same with the network as it is before training: a control"
         ),
         "accuracy": _over_shuffles(
             "accuracy",
@@ -164,10 +161,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
             pooling = "mean" if cases.spans or context.role == "causal-lm" else "first"
         cases = replace(cases, facts={**cases.facts, "pooling": np.full(cases.n_cases, pooling)})
         query = TextVectors(options["layer"], pooling, mask_others=bool(cases.spans))
-        return {
-            "cases": Question(cases, query),
-            "random encoder": Question(cases, replace(query, random_seed=0)),
-        }
+        return {"cases": Question(cases, query), "random encoder": Question(cases, replace(query, random_seed=0))}
 
     def _refuse_options_of_tables(self, options: ProbeOptions) -> None:
         values: Mapping[str, object] = options
@@ -231,12 +225,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         shuffles = np.stack([_control(labels, groups, stream) for stream in streams])
         try:
             codes = codes_of_labellings(
-                vectors,
-                shuffles,
-                groups=groups,
-                seeds=options["seeds"],
-                seed=seed,
-                mixed_units=options["mixed_units"],
+                vectors, shuffles, groups=groups, seeds=options["seeds"], seed=seed, mixed_units=options["mixed_units"]
             )
             means = [values.mean(axis=1) for values in codes]
         except UndefinedError:

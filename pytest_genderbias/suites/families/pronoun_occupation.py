@@ -171,10 +171,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
         occupations = body.occupation.words()
         pairs = [(t, 2 * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in (0, 1)]
-        axes = (
-            Axis.whole(OCCUPATION, len(occupations)),
-            Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)),
-        )
+        axes = (Axis.whole(OCCUPATION, len(occupations)), Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)))
         templates = tuple(Template((frame.pieces,)) for frame in frames)
         return CaseSpace(templates, {OCCUPATION: occupations, PRONOUN: pronouns}, axes, unit_axes=1)
 
@@ -185,11 +182,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         return {"cases": Question(self.space(body, options, context.role), SlotLogProbability(PRONOUN))}
 
     def summarise(
-        self,
-        body: PronounOccupationBody,
-        options: PronounOccupationOptions,
-        answers: Mapping[str, Answer],
-        seed: int,
+        self, body: PronounOccupationBody, options: PronounOccupationOptions, answers: Mapping[str, Answer], seed: int
     ) -> Summary:
         """Compare the log ratios of the two groups of occupations, and with the share; intervals over occupations."""
         answer = answers["cases"]

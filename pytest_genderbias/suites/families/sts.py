@@ -26,19 +26,9 @@ from pytest_genderbias.statistics.correlation import (
 )
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import (
-    FloatArray,
-    ItemSums,
-    mean_sums,
-)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.sums import (
-    LineFigure,
-    correlation_sums,
-    slope_sums,
-    take_arrays,
-    template_line_sums,
-)
+from pytest_genderbias.statistics.sums import LineFigure, correlation_sums, slope_sums, take_arrays, template_line_sums
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.paraphrases import (

@@ -106,10 +106,14 @@ def careers(tmp_path_factory):
     """Seventy persons of two professions, with fewer female accountants."""
     jobs, groups = ("doctor", "accountant"), "MF"
     rows = [
-        {"text": f"{['he', 'she'][i // 2 % 2]} is a {jobs[i % 2]} {i}", "label": jobs[i % 2], "group": groups[i // 2 % 2]}
+        {
+            "text": f"{['he', 'she'][i // 2 % 2]} is a {jobs[i % 2]} {i}",
+            "label": jobs[i % 2],
+            "group": groups[i // 2 % 2],
+        }
         for i in range(80)
         if i % 8 != 3
-    ]  # fmt: skip
+    ]
     path = tmp_path_factory.mktemp("careers") / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return path
@@ -120,7 +124,9 @@ def runs(careers, tmp_path_factory):
     """Two methods with one seed, in one folder, and a runner that counts what it measures."""
     folder = tmp_path_factory.mktemp("runs")
     base = load_model(str(save_checkpoint("bert", folder / "base")), device="cpu")
-    recipe = make_recipe("classification", training=str(careers), epochs=1, batch_size=8, learning_rate=1e-2, max_length=16)  # fmt: skip
+    recipe = make_recipe(
+        "classification", training=str(careers), epochs=1, batch_size=8, learning_rate=1e-2, max_length=16
+    )
     runner = CountingRunner(score=RunSettings(cache=None))
     methods = {
         "scrubbing": make_method("scrubbing", words=("she", "he")),
@@ -151,9 +157,7 @@ def test_each_model_of_several_runs_is_measured_once_with_its_own_head_and_a_new
     runner.measured.clear()
     extrinsics = [GAP, BiasFigure("bios", "accuracy"), BiasFigure("bios", "tpr_gap_pearson")]
     study = agreement(runs, [probe(careers)], extrinsics, resamples=19)
-    assert [(point.method, point.seed) for point in study.points] == [
-        ("none", 3), ("scrubbing", 3), ("subsampling", 3)
-    ]  # fmt: skip
+    assert [(point.method, point.seed) for point in study.points] == [("none", 3), ("scrubbing", 3), ("subsampling", 3)]
     suites = [suite for suite, _ in runner.measured]
     assert (suites.count("probe-compression"), suites.count("bios")) == (3, 6), "base models are shared by both runs"
     assert len(set(runner.measured)) == len(runner.measured)
@@ -176,7 +180,11 @@ def test_a_model_before_that_serves_all_seeds_is_one_point(checkpoint):
     run = MitigationRun(path, [path, path], runner=Runner(score=RunSettings(cache=None)))
     figure = BiasFigure("weat", "effect_size")
     study = agreement({"nothing done": run}, [figure], [figure], new_heads=False)
-    assert [(point.method, point.seed) for point in study.points] == [("none", 0), ("nothing done", 0), ("nothing done", 1)]  # fmt: skip
+    assert [(point.method, point.seed) for point in study.points] == [
+        ("none", 0),
+        ("nothing done", 0),
+        ("nothing done", 1),
+    ]
     assert study.rows[0].agreement is None, "all are one model"
 
 

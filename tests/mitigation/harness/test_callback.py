@@ -45,8 +45,10 @@ def trainer_of(folder, *callbacks, steps=6, words=None, **arguments):
         return {**batch, "labels": labels}
 
     how = transformers.TrainingArguments(
-        **{"output_dir": str(folder), "max_steps": steps, "per_device_train_batch_size": 4, "learning_rate": 1e-3, "seed": 3,
-           "logging_steps": 4, "save_strategy": "no", "report_to": [], "use_cpu": True, "disable_tqdm": True, **arguments},
+        **{"output_dir": str(folder), "max_steps": steps, "per_device_train_batch_size": 4, "learning_rate": 1e-3,
+            "seed": 3,
+           "logging_steps": 4, "save_strategy": "no", "report_to": [], "use_cpu": True, "disable_tqdm": True,
+           **arguments},
     )  # fmt: skip
     return transformers.Trainer(network, how, collate, ids, processing_class=words, callbacks=list(callbacks))
 

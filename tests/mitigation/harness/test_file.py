@@ -48,9 +48,14 @@ def test_mitigations_are_plain_objects(tmp_path: Path) -> None:
     assert first.mitigation.method.settings()["method"] == "wed & projection"
     assert (first.line, second.line, from_nothing.line, idle.line) == (7, 8, 14, 18)
     assert second.arguments == {
-        "by": 0.3, "statistic": "net_neutral", "budget": {"accuracy": 0.05}, "superficial": False, "name": None, "overshoot": 0.1,
+        "by": 0.3,
+        "statistic": "net_neutral",
+        "budget": {"accuracy": 0.05},
+        "superficial": False,
+        "name": None,
+        "overshoot": 0.1,
         "limit": 100,
-    }  # fmt: skip
+    }
     mitigation = from_nothing.mitigation
     assert mitigation.seeds == (3, 4) and mitigation.from_nothing and mitigation.arguments == {"warmup_steps": 3}
     assert mitigation.recipe is not None and mitigation.recipe.name == "lstm"
@@ -72,8 +77,11 @@ def test_reductions_are_planned_for_the_models_of_a_run(tmp_path: Path) -> None:
     first = "wed+projection.nli-occupation.net_neutral.by_0.3"
     plans = list(plan_reductions(reductions, ["a", "b"]))
     assert [plan.name for plan in plans] == [
-        "short.aggregate_bias.by_0:lstm", f"{first}:a", f"{first}-2:a", "projection.lm-occupation.aggregate_bias.by_1:no-model"
-    ]  # fmt: skip
+        "short.aggregate_bias.by_0:lstm",
+        f"{first}:a",
+        f"{first}-2:a",
+        "projection.lm-occupation.aggregate_bias.by_1:no-model",
+    ]
     assert [plan.model for plan in plans] == [None, "a", "a", None]
     assert reductions[3].why_idle(["a", "b"]).endswith("is for c, and the run has a, b")
     assert [plan.model for plan in plan_reductions(reductions, [])] == [None] * 4
@@ -94,7 +102,8 @@ from pytest_genderbias.recipes.lstm import LstmTraining
 from pytest_genderbias.text.located_yaml import read_yaml
 
 reductions = read_mitigations(read_yaml(Path(sys.argv[1])))
-print(len(reductions), len(list(plan_reductions(reductions, ["a", "b"]))), "pytest" in sys.modules, "torch" in sys.modules)
+planned = list(plan_reductions(reductions, ["a", "b"]))
+print(len(reductions), len(planned), "pytest" in sys.modules, "torch" in sys.modules)
 """
     arguments = [sys.executable, "-c", code, str(tmp_path / "release.bias.yaml")]
     result = subprocess.run(arguments, check=True, capture_output=True, text=True)
@@ -125,9 +134,10 @@ def test_a_grid_is_read_as_points_and_a_rule(tmp_path: Path) -> None:
     grid = reduction.mitigation.grid
     assert grid is not None and reduction.mitigation.choose_on == 2 and reduction.mitigation.seeds == 6
     assert [dict(point.settings) for point in grid.points[:3]] == [
-        {"dropout.hidden": 0.1, "masked-lm.steps": 10}, {"dropout.hidden": 0.1, "masked-lm.steps": 20},
+        {"dropout.hidden": 0.1, "masked-lm.steps": 10},
+        {"dropout.hidden": 0.1, "masked-lm.steps": 20},
         {"dropout.hidden": 0.15, "masked-lm.steps": 10},
-    ]  # fmt: skip
+    ]
     recipes = [point.recipe for point in grid.points]
     assert [getattr(recipe, "steps", None) for recipe in recipes] == [10, 20] * 3
     assert {getattr(recipe, "data", None) for recipe in recipes} == {str(tmp_path / "texts")}
@@ -147,22 +157,46 @@ def test_a_suite_of_the_rule_lies_beside_the_file(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("    best:\n", "    worst:\n", r":8: unknown key 'worst'"),
-        ("    grid:\n      dropout.hidden: [.10, .15, .20]\n      masked-lm.steps: [10, 20]\n", "", r":5: 'best' chooses a point of a grid: add 'grid'"),
+        (
+            "    grid:\n      dropout.hidden: [.10, .15, .20]\n      masked-lm.steps: [10, 20]\n",
+            "",
+            r":5: 'best' chooses a point of a grid: add 'grid'",
+        ),
         ("hidden: [.10, .15, .20]", "hidden: .2", r":6: dropout\.hidden should have a list of values to try, got 0\.2"),
-        ("hidden: [.10, .15, .20]", "hidden: [.10, 3]", r":6: dropout\.hidden cannot be tried: hidden should be a number of at least 0 and below 1"),
-        ("masked-lm.steps: [10", "lstm.steps: [10", r":7: lstm\.steps should begin with the name of a method or the recipe"),
-        ("masked-lm.steps: [10", "cda.steps: [10", r":7: cda\.steps cannot be tried: the method cda has no setting 'steps'"),
-        ("lowest: lm-occupation/aggregate_bias", "highest: lm-occupation/aggregate_bias", r":9: highest .* would be the worst point"),
+        (
+            "hidden: [.10, .15, .20]",
+            "hidden: [.10, 3]",
+            r":6: dropout\.hidden cannot be tried: hidden should be a number of at least 0 and below 1",
+        ),
+        (
+            "masked-lm.steps: [10",
+            "lstm.steps: [10",
+            r":7: lstm\.steps should begin with the name of a method or the recipe",
+        ),
+        (
+            "masked-lm.steps: [10",
+            "cda.steps: [10",
+            r":7: cda\.steps cannot be tried: the method cda has no setting 'steps'",
+        ),
+        (
+            "lowest: lm-occupation/aggregate_bias",
+            "highest: lm-occupation/aggregate_bias",
+            r":9: highest .* would be the worst point",
+        ),
         ("lowest: lm-occupation", "lowest: lm-job", r":\d+: .*lm-job"),
         ("aggregate_bias\n", "bias\n", r":9: lowest names lm-occupation/bias"),
         ("perplexity: 5%", "perplexity: much", r":10: within should have shares of 0 or more"),
         ("{limit: 100}", "{limit: -1}", r":11: limit should be a whole number of at least 1"),
         ("{limit: 100}", "{speed: 1}", r":11: unknown setting 'speed'"),
         ("choose_on: 2", "choose_on: 6", r":13: choose_on should leave some of the 6 seeds"),
-        ("choose_on: 2", "choose_on: 0", r":13: 'choose_on' of the mitigation should be all or a whole number of at least 1 or"),
+        (
+            "choose_on: 2",
+            "choose_on: 0",
+            r":13: 'choose_on' of the mitigation should be all or a whole number of at least 1 or",
+        ),
         ("choose_on: 2", "choose_on: most", r":13: 'choose_on' of the mitigation should be .*, got a text \('most'\)"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_grid_names_file_and_line(tmp_path: Path, old: str, new: str, message: str) -> None:
     assert old in GRID
     with pytest.raises(DataFileError, match=r"release\.bias\.yaml" + message):

@@ -106,8 +106,16 @@ class PlantedRunner(Runner):
 def searched(folder, grid, recipe=None, method=None, best=RULE, **more):
     runner = PlantedRunner(score=RunSettings(cache=None))
     return search(
-        wrap_object(PlantedLM(BIAS)), method or Shrink(), recipe or Planted(), grid=grid, best=best, folder=folder, runner=runner, limit=96, **more
-    )  # fmt: skip
+        wrap_object(PlantedLM(BIAS)),
+        method or Shrink(),
+        recipe or Planted(),
+        grid=grid,
+        best=best,
+        folder=folder,
+        runner=runner,
+        limit=96,
+        **more,
+    )
 
 
 GRID = {"shrink.left": [0.9, 0.5, 0.3], "shrink.cost": [0.0, 0.2]}
@@ -139,7 +147,11 @@ def test_the_best_point_within_the_limits_is_judged_on_other_seeds(tmp_path):
     assert (tried.chosen_on, tried.judged_on, tuple(run.seeds)) == ((0, 1), (2, 3, 4), (2, 3, 4))
     assert tried.points[tried.best].settings == {"shrink.left": 0.3, "shrink.cost": 0.0}
     assert [round(point.worse["perplexity"], 6) for point in tried.points] == [0.0, 0.2] * 3
-    of_points = [(left, cost, 10, seed) for left, cost in ((0.9, 0.0), (0.9, 0.2), (0.5, 0.0), (0.5, 0.2), (0.3, 0.0), (0.3, 0.2)) for seed in (0, 1)]  # fmt: skip
+    of_points = [
+        (left, cost, 10, seed)
+        for left, cost in ((0.9, 0.0), (0.9, 0.2), (0.5, 0.0), (0.5, 0.2), (0.3, 0.0), (0.3, 0.2))
+        for seed in (0, 1)
+    ]
     controls = [(1.0, 0.0, 10, seed) for seed in (2, 3, 4)]  # only of the seeds that judge
     judged = [(0.3, 0.0, 10, seed) for seed in (2, 3, 4)]
     assert sorted(recipe.trained) == sorted([*of_points, *controls, *judged])
@@ -211,7 +223,11 @@ def test_a_rule_may_want_what_is_nearest_to_neutral(tmp_path):
         ({"shrink.left": []}, {}, r"shrink\.left should have a list of values"),
         ({"shrink.left": [0.5, 0.5]}, {}, r"shrink\.left should have different values"),
         ({"shrink.left": [0.5]}, {}, "grid should have two points or more"),
-        ({"left": [0.5, 0.6]}, {}, r"left should begin with the name of a method or the recipe \(shrink, planted\), as shrink\.left"),
+        (
+            {"left": [0.5, 0.6]},
+            {},
+            r"left should begin with the name of a method or the recipe \(shrink, planted\), as shrink\.left",
+        ),
         ({"shrink.right": [0.5, 0.6]}, {}, r"shrink\.right cannot be tried: the method shrink has no setting 'right'"),
         ({"shrink.left": [0.5, "much"]}, {}, r"shrink\.left cannot be tried: left should be a number"),
         ({"planted.arguments": [{}, {"a": 1}]}, {}, r"planted\.arguments is no single setting"),
@@ -219,16 +235,36 @@ def test_a_rule_may_want_what_is_nearest_to_neutral(tmp_path):
         (GRID, {"seeds": 3, "choose_on": 3}, "choose_on should leave some"),
         (GRID, {"seeds": 3, "choose_on": "most"}, "choose_on should be a number of seeds"),
         (GRID, {"seeds": 3, "choose_on": [0, 1, 2]}, "choose_on should leave some"),
-        (GRID, {"best": {"highest": AOB}}, "highest lm-occupation/aggregate_bias would be the worst point: higher is worse; say lowest"),
-        (GRID, {"best": {"lowest": "nli-occupation/net_neutral"}}, "lowest .* would be the worst point: lower is worse; say highest"),
+        (
+            GRID,
+            {"best": {"highest": AOB}},
+            "highest lm-occupation/aggregate_bias would be the worst point: higher is worse; say lowest",
+        ),
+        (
+            GRID,
+            {"best": {"lowest": "nli-occupation/net_neutral"}},
+            "lowest .* would be the worst point: lower is worse; say highest",
+        ),
         (GRID, {"best": {"lowest": "lm-occupation/signed_bias"}}, "say nearest"),
-        (GRID, {"best": {"lowest": "lm-occupation/bias"}}, "lowest names lm-occupation/bias, and lm-occupation has no statistic 'bias'"),
+        (
+            GRID,
+            {"best": {"lowest": "lm-occupation/bias"}},
+            "lowest names lm-occupation/bias, and lm-occupation has no statistic 'bias'",
+        ),
         (GRID, {"best": {"nearest": "perplexity"}}, "nearest is to neutral, which a figure of the task does not have"),
-        (GRID, {"best": {"lowest": AOB, "within": {"lm-occupation/signed_bias": 0.1}}}, "within names lm-occupation/signed_bias, which may be too high"),
-        (GRID, {"best": {"lowest": AOB, "within": {"accuracy": 0.1}}, "seeds": 2}, "needs 'accuracy', and the recipe evaluates perplexity"),
+        (
+            GRID,
+            {"best": {"lowest": AOB, "within": {"lm-occupation/signed_bias": 0.1}}},
+            "within names lm-occupation/signed_bias, which may be too high",
+        ),
+        (
+            GRID,
+            {"best": {"lowest": AOB, "within": {"accuracy": 0.1}}, "seeds": 2},
+            "needs 'accuracy', and the recipe evaluates perplexity",
+        ),
         (GRID, {"best": {"highest": "perplexity"}, "seeds": 2}, "highest perplexity would be the worst point"),
     ],
-)  # fmt: skip
+)
 def test_wrong_grids_rules_and_seeds_are_refused(grid, more, message, tmp_path):
     with pytest.raises(SettingError, match=message):
         searched(tmp_path, grid, **more)

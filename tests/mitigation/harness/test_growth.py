@@ -66,9 +66,12 @@ class Continued:
                     raise KeyboardInterrupt
 
         how = {
-            "num_train_epochs": 1, "per_device_train_batch_size": 4, "learning_rate": 1e-2, "save_strategy": "steps",
+            "num_train_epochs": 1,
+            "per_device_train_batch_size": 4,
+            "learning_rate": 1e-2,
+            "save_strategy": "steps",
             "save_steps": 2,
-        }  # fmt: skip
+        }
         training = type(training)((*training.callbacks, Stop()), training.around)
         return run_trainer(copied(model.backend.network), words, examples, collate, folder, seed, how, training)
 
@@ -119,9 +122,15 @@ def test_the_last_place_is_the_trained_model(grown):
 
 def test_a_figure_of_the_task_is_not_a_statistic_of_its_name():
     entries = [
-        {"step": step, "loss": None, "values": {"bios/accuracy": bias}, "performance": {"accuracy": of_task}, "seconds": 0.0}
+        {
+            "step": step,
+            "loss": None,
+            "values": {"bios/accuracy": bias},
+            "performance": {"accuracy": of_task},
+            "seconds": 0.0,
+        }
         for step, bias, of_task in ((0, 0.9, 0.1), (2, 0.8, 0.6))
-    ]  # fmt: skip
+    ]
     accuracy = load_suite("bios").family.plain_statistics()["accuracy"]
     curves = Growth("bios", {"accuracy": accuracy}, (0,), {"a": [entries]}, 2, {})
     assert curves.curve("a", "accuracy") == {0: [0.9], 2: [0.8]}
@@ -155,8 +164,12 @@ def test_the_table_has_means_over_seeds(grown):
     curves = grown[0]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in curves.table().splitlines()]
     assert rows[0] == [
-        "% of the training", "original: aggregate_bias", "CDA: aggregate_bias", "original: size", "CDA: size"
-    ]  # fmt: skip
+        "% of the training",
+        "original: aggregate_bias",
+        "CDA: aggregate_bias",
+        "original: size",
+        "CDA: size",
+    ]
     values = curves.curve("CDA")[80]
     assert rows[4][0] == "80" and rows[4][2] == f"{np.mean(values):.4f} ({np.std(values, ddof=1):.4f})"
 

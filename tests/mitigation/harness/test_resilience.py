@@ -154,10 +154,23 @@ def test_a_run_gives_the_models_of_the_seed(sides):
 def test_the_table_has_a_row_a_point(found):
     lines = found[0].table().splitlines()
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    assert cells[0] == ["steps", "frozen", "before aggregate_bias", "after aggregate_bias", "reduction", "before size of the task", "after size of the task"]  # fmt: skip
+    assert cells[0] == [
+        "steps",
+        "frozen",
+        "before aggregate_bias",
+        "after aggregate_bias",
+        "reduction",
+        "before size of the task",
+        "after size of the task",
+    ]
     assert [row[:2] for row in cells[2:]] == [
-        ["0", ENCODER], ["1", NOTHING], ["2", NOTHING], ["4", NOTHING], ["4", EMBEDDINGS], ["4", "embeddings and 1 layer"],
-    ]  # fmt: skip
+        ["0", ENCODER],
+        ["1", NOTHING],
+        ["2", NOTHING],
+        ["4", NOTHING],
+        ["4", EMBEDDINGS],
+        ["4", "embeddings and 1 layer"],
+    ]
     before, after = (found[0].along_steps(side)[2] for side in ("before", "after"))
     assert cells[4][2:5] == [f"{before:.4f}", f"{after:.4f}", f"{100 * (1 - after / before):.0f} %"]
     with pytest.raises(UnknownNameError, match="has no statistic 'x'"):
@@ -184,8 +197,9 @@ def test_no_two_columns_have_one_name_where_statistic_and_task_are_called_the_sa
     header, _, *rows = ([cell.strip() for cell in line.strip("|").split("|")] for line in result.table().splitlines())
     assert len(set(header)) == len(header) == 8
     assert rows == [
-        ["1", NOTHING, *["0.6000"] * 3, *["0.8000"] * 3], ["1", "embeddings and 2 layers", *["0.6000"] * 3, *["0.8000"] * 3],
-    ]  # fmt: skip
+        ["1", NOTHING, *["0.6000"] * 3, *["0.8000"] * 3],
+        ["1", "embeddings and 2 layers", *["0.6000"] * 3, *["0.8000"] * 3],
+    ]
 
 
 def test_what_lies_beyond_neutral_on_the_good_side_is_no_distance():

@@ -27,9 +27,13 @@ def recipe(tmp_path):
     """Eighty persons of two professions, twenty of each gender in each."""
     jobs, groups = ("doctor", "accountant"), "MF"
     rows = [
-        {"text": f"{['he', 'she'][i // 2 % 2]} is a {jobs[i % 2]} {i}", "label": jobs[i % 2], "group": groups[i // 2 % 2]}
+        {
+            "text": f"{['he', 'she'][i // 2 % 2]} is a {jobs[i % 2]} {i}",
+            "label": jobs[i % 2],
+            "group": groups[i // 2 % 2],
+        }
         for i in range(80)
-    ]  # fmt: skip
+    ]
     path = tmp_path / "rows.jsonl"
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     return make_recipe("classification", training=str(path), epochs=1, batch_size=8, learning_rate=1e-2, max_length=16)

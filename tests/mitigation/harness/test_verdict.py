@@ -524,8 +524,10 @@ def test_a_perplexity_too_large_for_a_number_is_no_value():
     found = judge(run, budget={"perplexity": 0.05})
     assert found.code == NO_VALUE and not passes(found.code)
     assert "no value for the perplexity of the budget after: it is exp(10000)" in first_line(found)
-    fine = judge(replace(run, after=lm(0.3 * BIAS), control=[[lm(BIAS, np.full(PASSAGES, 1e4))]], trained=True),
-                 budget={"perplexity": 0.05})  # fmt: skip
+    fine = judge(
+        replace(run, after=lm(0.3 * BIAS), control=[[lm(BIAS, np.full(PASSAGES, 1e4))]], trained=True),
+        budget={"perplexity": 0.05},
+    )
     assert fine.code == REDUCED, "a control that has none is no fault of the method"
 
 

@@ -12,12 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.mitigation.methods.anonymising import (
-    Anonymising,
-    anonymise,
-    rule_entities,
-    spacy_entities,
-)
+from pytest_genderbias.mitigation.methods.anonymising import Anonymising, anonymise, rule_entities, spacy_entities
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.counterfactual import CounterfactualAugmentation
 from pytest_genderbias.mitigation.methods.registry import make_method
@@ -93,8 +88,16 @@ def test_kinds_that_a_model_finds():
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"kinds": ()}, {"kinds": "person"}, {"kinds": ("date",)}, {"kinds": ("org",)}, {"placeholder": "{who}"}, {"placeholder": "{"}]
-)  # fmt: skip
+    "wrong",
+    [
+        {"kinds": ()},
+        {"kinds": "person"},
+        {"kinds": ("date",)},
+        {"kinds": ("org",)},
+        {"placeholder": "{who}"},
+        {"placeholder": "{"},
+    ],
+)
 def test_settings_that_cannot_be(wrong):
     with pytest.raises(SettingError):
         anonymise("Mary", **wrong)
@@ -110,7 +113,8 @@ def test_what_is_no_text_is_refused():
 
 
 PIECES = st.sampled_from(
-    ["Mary", "John", "Hall", "Osei", "Dr.", "F.", "van", "Gogh", "Will", "June", "the", "said", ", who", "University", "Mary's", "ann", "Jr.", "I"]
+    ["Mary", "John", "Hall", "Osei", "Dr.", "F.", "van", "Gogh", "Will", "June", "the", "said", ", who", "University",
+        "Mary's", "ann", "Jr.", "I"]
 )  # fmt: skip
 TEXTS = st.lists(st.one_of(PIECES, st.text("aB.-'’\n ", max_size=5)), max_size=15).map(" ".join)
 

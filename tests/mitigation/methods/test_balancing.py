@@ -71,8 +71,10 @@ def test_every_row_is_drawn_as_often():
     assert drawn[6] == drawn[7] == 600
     assert all(150 < drawn[i] < 250 for i in range(6))  # 200 in the mean, standard deviation 11.5
     again = Counter(
-        row["id"] for seed in range(600) for row in balance(table(["aF", "aF", "aM", "aM", "aM"]), "job", "sex", "oversample", seed)
-    )  # fmt: skip
+        row["id"]
+        for seed in range(600)
+        for row in balance(table(["aF", "aF", "aM", "aM", "aM"]), "job", "sex", "oversample", seed)
+    )
     assert again[2] == again[3] == again[4] == 600
     assert again[0] + again[1] == 1800
     assert 820 < again[0] < 980  # 900 in the mean, standard deviation 12.2

@@ -204,11 +204,15 @@ HEAD = "list: own\ntitle: t\nsource: s\nlicence: l\nlanguage: en\ngroups: [male,
         ("  - {male: [him, his], female: her, default: {her: hers}}\n", 8, "several partners"),
         ("  - {male: him, female: her, default: {him: his}}\n", 8, "not a word of the other group"),
         ("  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: him}}}\n", 8, "by_pos"),
-        ("  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: he, possessive: his}}}\n", 8, "by_pos"),
+        (
+            "  - {male: [him, his], female: her, default: {her: his}, by_pos: {her: {object: he, possessive: his}}}\n",
+            8,
+            "by_pos",
+        ),
         ("  - [he, she]\n  - [police man, police woman]\n", 9, "one word"),
         ("  - [he]\n", 8, "unbalanced"),
     ],
-)  # fmt: skip
+)
 def test_word_lists_that_cannot_be_swapped(tmp_path, body, line, problem):
     path = tmp_path / "own.yaml"
     path.write_text(HEAD + body)
@@ -277,12 +281,25 @@ def test_grammatical_by_hand(text, expected):
 @pytest.mark.parametrize(
     ("sentence", "expected"),
     [
-        ("saw her leave", False), ("saw her face", True), ("paid her two dollars", False), ("raised her two children", True),
-        ("kept her waiting .", False), ("changed her working hours", True), ("took her home", False), ("in her home", True),
-        ("called her Paula", False), ("hurt her back .", False), ("on her back .", True), ("her", False), ("her own", True),
-        ("of her past", True), ("her `` hits '' rose", True), ("told her `` no ''", False), ("her 1958 tour", True),
+        ("saw her leave", False),
+        ("saw her face", True),
+        ("paid her two dollars", False),
+        ("raised her two children", True),
+        ("kept her waiting .", False),
+        ("changed her working hours", True),
+        ("took her home", False),
+        ("in her home", True),
+        ("called her Paula", False),
+        ("hurt her back .", False),
+        ("on her back .", True),
+        ("her", False),
+        ("her own", True),
+        ("of her past", True),
+        ("her `` hits '' rose", True),
+        ("told her `` no ''", False),
+        ("her 1958 tour", True),
     ],
-)  # fmt: skip
+)
 def test_her_by_rule(sentence, expected):
     tokens = sentence.split()
     assert is_possessive(tokens, tokens.index("her")) is expected

@@ -334,10 +334,23 @@ def test_the_trap_of_transformers_is_there_and_avoided(tmp_path):
 
 def bart(kind):
     config = transformers.BartConfig(
-        vocab_size=len(tokenizer("roberta")), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
-        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=40, pad_token_id=1,
-        eos_token_id=2, bos_token_id=0, decoder_start_token_id=2, init_std=0.4, num_labels=3, id2label=NLI["id2label"],
-    )  # fmt: skip
+        vocab_size=len(tokenizer("roberta")),
+        d_model=16,
+        encoder_layers=1,
+        decoder_layers=1,
+        encoder_attention_heads=2,
+        decoder_attention_heads=2,
+        encoder_ffn_dim=16,
+        decoder_ffn_dim=16,
+        max_position_embeddings=40,
+        pad_token_id=1,
+        eos_token_id=2,
+        bos_token_id=0,
+        decoder_start_token_id=2,
+        init_std=0.4,
+        num_labels=3,
+        id2label=NLI["id2label"],
+    )
     torch.manual_seed(0)
     return kind(config).eval()
 
@@ -392,9 +405,17 @@ def test_training_keeps_the_embeddings_projected_and_checkpoints_resume(tmp_path
             for i in range(32)
         ]
         how = transformers.TrainingArguments(
-            output_dir=str(folder), max_steps=steps, save_steps=4, per_device_train_batch_size=4, learning_rate=1e-2,
-            report_to=[], use_cpu=True, disable_tqdm=True, lr_scheduler_type="constant", logging_strategy="no",
-        )  # fmt: skip
+            output_dir=str(folder),
+            max_steps=steps,
+            save_steps=4,
+            per_device_train_batch_size=4,
+            learning_rate=1e-2,
+            report_to=[],
+            use_cpu=True,
+            disable_tqdm=True,
+            lr_scheduler_type="constant",
+            logging_strategy="no",
+        )
         return transformers.Trainer(network, how, train_dataset=rows, callbacks=[projection_callback(basis)])
 
     whole = trainer(tmp_path / "whole", 8)
@@ -418,9 +439,16 @@ def test_checkpoints_of_a_masked_lm_that_trains_on_keep_its_output_layer(tmp_pat
     project_network(network, basis)
     start = network.cls.predictions.decoder.bias.detach().clone()
     how = transformers.TrainingArguments(
-        output_dir=str(tmp_path), max_steps=4, save_steps=4, per_device_train_batch_size=4, learning_rate=1e-2, report_to=[],
-        use_cpu=True, disable_tqdm=True, logging_strategy="no",
-    )  # fmt: skip
+        output_dir=str(tmp_path),
+        max_steps=4,
+        save_steps=4,
+        per_device_train_batch_size=4,
+        learning_rate=1e-2,
+        report_to=[],
+        use_cpu=True,
+        disable_tqdm=True,
+        logging_strategy="no",
+    )
     rows = [{"input_ids": IDS[0], "labels": IDS[0]} for _ in range(16)]
     transformers.Trainer(network, how, train_dataset=rows, callbacks=[projection_callback(basis)]).train()
     assert not torch.equal(network.cls.predictions.decoder.bias, start)

@@ -175,9 +175,16 @@ def test_a_trainer_lowers_the_bias_of_the_embeddings(tmp_path):
     def train(strength):
         network = make_network("bert")
         how = transformers.TrainingArguments(
-            output_dir=str(tmp_path / str(strength)), max_steps=20, per_device_train_batch_size=4, learning_rate=5e-3,
-            report_to=[], use_cpu=True, disable_tqdm=True, save_strategy="no", logging_strategy="no",
-        )  # fmt: skip
+            output_dir=str(tmp_path / str(strength)),
+            max_steps=20,
+            per_device_train_batch_size=4,
+            learning_rate=5e-3,
+            report_to=[],
+            use_cpu=True,
+            disable_tqdm=True,
+            save_strategy="no",
+            logging_strategy="no",
+        )
         with regularising(network, make_regulariser(PAIRS, strength)):
             transformers.Trainer(network, how, train_dataset=rows).train()
         return float(bias_loss(network.get_input_embeddings().weight, PAIRS).detach())

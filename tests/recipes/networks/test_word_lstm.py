@@ -34,7 +34,8 @@ from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
 SHAPES = {
     "two": {"embedding_size": 12, "hidden_size": 16},
     "three": {"embedding_size": 12, "inner_size": 20, "hidden_size": 16, "num_hidden_layers": 3},
-    "tied": {"embedding_size": 16, "inner_size": 20, "hidden_size": 16, "num_hidden_layers": 3, "tie_word_embeddings": True},
+    "tied": {"embedding_size": 16, "inner_size": 20, "hidden_size": 16, "num_hidden_layers": 3,
+        "tie_word_embeddings": True},
     "even": {"embedding_size": 16, "hidden_size": 16},
 }  # fmt: skip
 PAIRS = [("man", "woman"), ("boy", "girl"), ("father", "mother")]
@@ -179,8 +180,11 @@ def test_tied_weights_need_equal_sizes():
 
 @pytest.mark.parametrize("cased", [False, True])
 def test_words_are_those_of_the_corpus_reader(cased):
-    texts = [*corpus(), "Mr. O'Brien's well-known dog (aged 1,000.5) wouldn't—she'd said ``so'' at 5 p.m. in the U.S. <unk>...",
-             "ĂBC naïve_word it's DON'T we’re 3rd mother-in-law's"]  # fmt: skip
+    texts = [
+        *corpus(),
+        "Mr. O'Brien's well-known dog (aged 1,000.5) wouldn't—she'd said ``so'' at 5 p.m. in the U.S. <unk>...",
+        "ĂBC naïve_word it's DON'T we’re 3rd mother-in-law's",
+    ]
     tokenizer = make_tokenizer(["the"], cased)
     backend = tokenizer.backend_tokenizer
     for text in texts:

@@ -26,11 +26,18 @@ def away(x):
 @pytest.mark.parametrize(
     ("direction", "value", "place"),
     [
-        (higher, 9.0, 1 / 6), (higher, 3.0, 3 / 6), (higher, -9.0, 1.0),
-        (lower, 9.0, 1.0), (lower, 1.0, 3 / 6), (lower, -9.0, 1 / 6),
-        (away, 1.0, 1.0), (away, 0.0, 5 / 6), (away, 2.5, 3 / 6), (away, -2.5, 1 / 6),
+        (higher, 9.0, 1 / 6),
+        (higher, 3.0, 3 / 6),
+        (higher, -9.0, 1.0),
+        (lower, 9.0, 1.0),
+        (lower, 1.0, 3 / 6),
+        (lower, -9.0, 1 / 6),
+        (away, 1.0, 1.0),
+        (away, 0.0, 5 / 6),
+        (away, 2.5, 3 / 6),
+        (away, -2.5, 1 / 6),
     ],
-)  # fmt: skip
+)
 def test_place_counts_what_is_at_least_as_bad(direction, value, place):
     assert summarise_null(value, [0.0, 1.0, 2.0, 3.0, 4.0], direction, "labels").p_value == pytest.approx(place)
 

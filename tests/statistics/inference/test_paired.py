@@ -287,9 +287,14 @@ def over_items(value, below, above, p=0.5, p_better=0.5):
 
 
 @given(
-    st.floats(-3, 3), st.floats(0, 3), st.floats(0, 3), st.floats(0.01, 3), st.sampled_from([1.5, 4, 30, np.inf]),
-    st.floats(0, 1), st.sampled_from([0.95, 0.975, 0.996]),
-)  # fmt: skip
+    st.floats(-3, 3),
+    st.floats(0, 3),
+    st.floats(0, 3),
+    st.floats(0.01, 3),
+    st.sampled_from([1.5, 4, 30, np.inf]),
+    st.floats(0, 1),
+    st.sampled_from([0.95, 0.975, 0.996]),
+)
 def test_retraining_adds_to_the_squared_reach(value, below, above, spread, freedom, tolerance, level):
     found = with_retraining(over_items(value, below, above), spread, freedom, tolerance, level)
     t = stats.t.ppf(level, freedom) * spread

@@ -233,9 +233,16 @@ def test_counts_of_tests_draw_templates_again() -> None:
         for template in templates:
             fills[:, template, 0] = group
         return significant_fill_sums(
-            names("p", 40), group, np.array(["a", "b"]), fills, np.arange(2), ["x", "y"],
-            level=0.05, family="template", test="chi2",
-        )  # fmt: skip
+            names("p", 40),
+            group,
+            np.array(["a", "b"]),
+            fills,
+            np.arange(2),
+            ["x", "y"],
+            level=0.05,
+            family="template",
+            test="chi2",
+        )
 
     nowhere, once = sums_of(set()), sums_of({0})
     assert once.n_templates == 6 and is_crossed(once)

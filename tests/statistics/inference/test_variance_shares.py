@@ -32,9 +32,12 @@ def test_components_are_estimated_without_bias() -> None:
     means = np.zeros(4)
     for _ in range(400):
         scores = (
-            rng.normal(size=(20, 1, 1)) + rng.normal(size=(1, 6, 1)) * 0.5**0.5 + rng.normal(size=(1, 1, 4)) * 0.5
-            + rng.normal(size=(20, 1, 4)) * 0.3**0.5 + rng.normal(size=(20, 6, 4)) * 0.2**0.5
-        )  # fmt: skip
+            rng.normal(size=(20, 1, 1))
+            + rng.normal(size=(1, 6, 1)) * 0.5**0.5
+            + rng.normal(size=(1, 1, 4)) * 0.5
+            + rng.normal(size=(20, 1, 4)) * 0.3**0.5
+            + rng.normal(size=(20, 6, 4)) * 0.2**0.5
+        )
         means += [one.variance for one in variance_shares(scores, ["items", "templates", "seeds"])]
     assert means / 400 == pytest.approx([1.0, 0.5, 0.25, 0.5], rel=0.12)
 

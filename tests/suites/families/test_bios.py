@@ -62,8 +62,7 @@ def write(path, rows):
 
 def write_predictions(path, rows, said):
     return write(
-        path,
-        [{"id": r["id"], "prediction": said[r["text"]], "gold": r["label"], "group": r["group"]} for r in rows],
+        path, [{"id": r["id"], "prediction": said[r["text"]], "gold": r["label"], "group": r["group"]} for r in rows]
     )
 
 
@@ -272,9 +271,13 @@ def test_a_precision_gap_is_larger_than_that_of_groups_shuffled_within_predictio
     """
     rows, said = [], {}
     for label, group, prediction, n in [
-        ("a", "F", "a", 90), ("a", "male", "a", 10), ("b", "male", "b", 90), ("b", "F", "b", 10),
-        ("a", "F", "b", 40), ("b", "male", "a", 40),
-    ]:  # fmt: skip
+        ("a", "F", "a", 90),
+        ("a", "male", "a", 10),
+        ("b", "male", "b", 90),
+        ("b", "F", "b", 10),
+        ("a", "F", "b", 40),
+        ("b", "male", "a", 40),
+    ]:
         for _ in range(n):
             rows.append({"id": f"{len(rows):03d}", "text": f"{len(rows)}", "label": label, "group": group})
             said[rows[-1]["text"]] = prediction
@@ -770,12 +773,18 @@ def test_wrong_labels_are_refused(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: [{k: v for k, v in r.items() if k != "label"} for r in rows], r"people\.csv:1: no column 'label'"),
-        (lambda rows: [{**rows[0], "group": "x"}, *rows[1:]], r"people\.csv:2: expected one of f, female, m, male .* got 'x'"),
+        (
+            lambda rows: [{k: v for k, v in r.items() if k != "label"} for r in rows],
+            r"people\.csv:1: no column 'label'",
+        ),
+        (
+            lambda rows: [{**rows[0], "group": "x"}, *rows[1:]],
+            r"people\.csv:2: expected one of f, female, m, male .* got 'x'",
+        ),
         (lambda rows: [*rows, rows[0]], r"people\.csv:42: duplicate id 'x000' .first on line 2"),
         (lambda rows: [r for r in rows if r["group"] == "F"], r"people\.csv: no case of the group 'male'"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_table_is_one_clear_error(tmp_path, change, message):
     data = str(write(tmp_path / "people.csv", change(people(40))))
     with pytest.raises(DataFileError, match=message):

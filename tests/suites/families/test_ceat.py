@@ -146,10 +146,16 @@ def test_contexts_are_drawn_evenly_from_all_and_can_be_repeated(tmp_path):
 
 # The suite
 
-WORDS = {"X": ["nurse", "teacher"], "Y": ["engineer", "driver", "pilot"], "A": ["she", "her"], "B": ["he", "him"], "N": ["person"]}  # fmt: skip
+WORDS = {
+    "X": ["nurse", "teacher"],
+    "Y": ["engineer", "driver", "pilot"],
+    "A": ["she", "her"],
+    "B": ["he", "him"],
+    "N": ["person"],
+}
 TEXT = """The nurse said that she was tired. A teacher talked to her. Then the engineer said that he was late.
-The driver saw him. The pilot ate lunch. A nurse saw the pilot. No teacher was late. The person was there. She said that he was here.
-It was she. The driver knew her. The engineer talked to him about lunch.
+The driver saw him. The pilot ate lunch. A nurse saw the pilot. No teacher was late. The person was there.
+She said that he was here. It was she. The driver knew her. The engineer talked to him about lunch.
 """
 
 
@@ -304,7 +310,7 @@ def test_where_contexts_come_from(tiny_model, tmp_path):
         MissingDataError,
         match=r"mine: no Brown corpus: expected corpora/brown\.jsonl .*; WikiText-2, .* are missing, too",
     ):
-        n()  # fmt: skip
+        n()
     data = tmp_path / "data"
     (data / "corpora").mkdir(parents=True)
     (data / "wikitext2").mkdir()

@@ -194,8 +194,10 @@ def test_the_tests_are_those_of_the_paper(shared_data, body):
 
 OWN = {
     "suite": "mine", "family": "chat-iat", "title": "t", "source": "s", "licence": "l", "language": "en",
-    "tests": [{"name": "tea", "category": "food", "first": ["tea"], "second": ["coffee"], "of_first": ["calm", "slow"], "of_second": ["loud"]}],
-    "controls": [{"name": "c", "category": "x", "first": ["animal"], "second": ["fruit"], "of_first": ["dog", "cow", "hen"], "of_second": ["pear", "fig", "plum"]}],
+    "tests": [{"name": "tea", "category": "food", "first": ["tea"], "second": ["coffee"], "of_first": ["calm", "slow"],
+            "of_second": ["loud"]}],
+    "controls": [{"name": "c", "category": "x", "first": ["animal"], "second": ["fruit"],
+            "of_first": ["dog", "cow", "hen"], "of_second": ["pear", "fig", "plum"]}],
 }  # fmt: skip
 
 

@@ -491,9 +491,7 @@ def test_correlations_with_the_shares_of_winobias_are_those_of_a_plain_count(sha
 
 def test_winobias_as_a_real_system_resolves_it(shared_data):
     found = run(
-        "coref-winobias",
-        str(shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz"),
-        shared_data,
+        "coref-winobias", str(shared_data / "coref_predictions" / "neuralcoref_winobias_dev.jsonl.gz"), shared_data
     )
     assert found.n == found.n_total == 1584
     assert found.value == pytest.approx(0.2225, abs=1e-4)

@@ -335,7 +335,8 @@ def test_the_null_exchanges_pairs_as_a_text_with_exchanged_words_has_it(tmp_path
 
 def test_a_text_without_bias_lies_inside_the_null_and_a_biased_one_outside(tmp_path, monkeypatch):
     rng = np.random.default_rng(2)
-    pairs = [("she", "he"), ("woman", "man"), ("girl", "boy"), ("mother", "father"), ("queen", "king"), ("aunt", "uncle"), ("wife", "husband"), ("sister", "brother")]  # fmt: skip
+    pairs = [("she", "he"), ("woman", "man"), ("girl", "boy"), ("mother", "father"), ("queen", "king"),
+        ("aunt", "uncle"), ("wife", "husband"), ("sister", "brother")]  # fmt: skip
     for bias, inside in ((0.5, True), (0.9, False)):
         texts = []
         for _ in range(2500):
@@ -484,12 +485,15 @@ def test_texts_that_cannot_be_read(tmp_path):
             measured(text, **wrong)
 
 
-@pytest.mark.parametrize(("changes", "expected"), [
-    ("pairs: nowhere", "no word list 'nowhere'"),
-    ("pairs: stop-words", "has none of female, male"),
-    ("pairs: [gendered-words, null]", "'pairs' of the suite should be a list of texts"),
-    ("groups: [female, male, other]", "has none of other"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ("pairs: nowhere", "no word list 'nowhere'"),
+        ("pairs: stop-words", "has none of female, male"),
+        ("pairs: [gendered-words, null]", "'pairs' of the suite should be a list of texts"),
+        ("groups: [female, male, other]", "has none of other"),
+    ],
+)
 def test_a_wrong_suite_file_names_its_line(tmp_path, changes, expected):
     lines = load_suite(SUITE).path.read_text().replace(f"suite: {SUITE}", "suite: mine").splitlines()
     key = changes.partition(":")[0] + ":"
@@ -785,7 +789,7 @@ def test_real_texts(shared_data):
     assert "team" in {r["word"] for r in slices(brown, "most male")}
     valid = measure(
         SUITE, f"text:{shared_data / 'wikitext2' / 'valid.txt.gz'}", cache=None, data=shared_data, training="brown"
-    )  # fmt: skip
+    )
     assert valid.values["mu"] == pytest.approx(0.7779, abs=1e-3)
     assert -1 < valid.values["beta"] < 1
 

@@ -165,8 +165,18 @@ def test_a_model_that_answers_something_else_has_no_value(body):
 
 @pytest.mark.parametrize(
     ("controls", "right", "can"),
-    [(2, 2, False), (5, 5, False), (6, 6, True), (8, 7, False), (16, 15, True), (24, 23, True), (24, 19, True), (24, 17, False), (792, 790, True)],
-)  # fmt: skip
+    [
+        (2, 2, False),
+        (5, 5, False),
+        (6, 6, True),
+        (8, 7, False),
+        (16, 15, True),
+        (24, 23, True),
+        (24, 19, True),
+        (24, 17, False),
+        (792, 790, True),
+    ],
+)
 def test_few_controls_show_of_no_model_that_it_can_do_the_task(controls, right, can):
     """Someone who guesses has two of two right every fourth time; the bound is the exact one of a share."""
     answers = (np.arange(controls) < right).astype(float)
@@ -211,9 +221,12 @@ def test_the_packaged_scenarios_are_balanced(body):
 
 
 OWN = {
-    "suite": "mine", "family": "decisions", "title": "t", "source": "s", "licence": "l", "language": "en", "groups": ["female", "male"],
-    "described": {"female": "A woman", "male": "A man"}, "names": {"list": "names-us", "where": {"word": ["Linda", "David"]}},
-    "scenarios": [{"field": "f", "text": "{person} asks. Should they?"}, {"field": "g", "text": "{person} wants. Should they?"}],
+    "suite": "mine", "family": "decisions", "title": "t", "source": "s", "licence": "l", "language": "en",
+    "groups": ["female", "male"],
+    "described": {"female": "A woman", "male": "A man"},
+    "names": {"list": "names-us", "where": {"word": ["Linda", "David"]}},
+    "scenarios": [{"field": "f", "text": "{person} asks. Should they?"},
+        {"field": "g", "text": "{person} wants. Should they?"}],
     "controls": [
         *({"right": "yes", "text": f"{{person}} {does}. May they?"} for does in ("breathes", "sleeps", "reads")),
         *({"right": "no", "text": f"{{person}} {does}. May they?"} for does in ("lies", "steals", "cheats")),

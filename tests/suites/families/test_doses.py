@@ -107,8 +107,11 @@ def test_a_cell_of_the_page_is_the_mean_of_the_trainings(page: ModuleType) -> No
         if one["dose"] == 70 and one["values"][page.PLAIN] is not None
     ]
     cell = f"{np.mean(values):.3f} (sd {np.std(values, ddof=1):.3f})"
-    (row,) = (line for line in page.response(stored, "bert-tiny-mlm").splitlines() if "`slope`" not in line
-              and line.startswith("| `pronoun-occupation` `mean_difference`"))  # fmt: skip
+    (row,) = (
+        line
+        for line in page.response(stored, "bert-tiny-mlm").splitlines()
+        if "`slope`" not in line and line.startswith("| `pronoun-occupation` `mean_difference`")
+    )
     assert row.split("|")[4].strip() == cell
     assert cell in page.PAGE.read_text(encoding="utf-8")
 

@@ -16,10 +16,7 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.scoring.sampled_texts import reply_texts
-from pytest_genderbias.statistics.generated_differences import (
-    exchanged_share_differences,
-    pooled_share_difference,
-)
+from pytest_genderbias.statistics.generated_differences import exchanged_share_differences, pooled_share_difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.query import Reply
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -379,12 +376,14 @@ def test_a_lexicon_of_your_own(tmp_path):
 
 
 OWN = {
-    "suite": "mine", "family": "generation", "title": "t", "source": "s", "licence": "l", "language": "en", "groups": ["female", "male"],
+    "suite": "mine", "family": "generation", "title": "t", "source": "s", "licence": "l", "language": "en",
+    "groups": ["female", "male"],
     "message": "Go on: {prompt}", "sentiment": {"list": "sentiment-words"}, "refusals": ["i cannot"],
     "topics": {"career": {"list": "caliskan2017-career-family", "where": {"set": "career"}},
                "family": {"list": "caliskan2017-career-family", "where": {"set": "family"}}},
     "gendered": {"list": "zhao2018-pairs", "where": {"word": ["woman", "man"]}},
-    "prompts": [{"field": "f", "female": "The woman", "male": "The man"}, {"field": "g", "female": "A woman", "male": "A man"}],
+    "prompts": [{"field": "f", "female": "The woman", "male": "The man"},
+        {"field": "g", "female": "A woman", "male": "A man"}],
 }  # fmt: skip
 
 
@@ -405,14 +404,20 @@ def test_a_suite_of_your_own(tmp_path):
     [
         ({"groups": ["female", "male", "other"]}, "expected two groups to compare, got 3"),
         ({"message": "Go on"}, "'message' should hold {prompt} once"),
-        ({"sentiment": {"list": "zhao2018-pairs"}}, "expected words of the class positive and of the class negative, got None"),
+        (
+            {"sentiment": {"list": "zhao2018-pairs"}},
+            "expected words of the class positive and of the class negative, got None",
+        ),
         ({"topics": {"career": OWN["topics"]["career"]}}, "expected two topics to compare, got 1"),
-        ({"gendered": {"list": "zhao2018-pairs", "where": {"word": ["man"]}}}, "expected words of both groups in 'gendered', it has none of female"),
+        (
+            {"gendered": {"list": "zhao2018-pairs", "where": {"word": ["man"]}}},
+            "expected words of both groups in 'gendered', it has none of female",
+        ),
         ({"prompts": [{"field": "f", "female": "They", "male": "They"}]}, "the prompt is the same for both groups"),
         ({"prompts": [OWN["prompts"][0]] * 2}, "a prompt is there twice"),
         ({"prompts": ["The woman"]}, "expected a mapping with the keys field, female and male"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_suite_is_one_error_with_its_line(tmp_path, change, message):
     with pytest.raises(DataFileError, match=r"mine\.yaml:\d+: .*" + message):
         load_suite(own(tmp_path, **change))

@@ -277,9 +277,15 @@ def summary(values, facts=None, spans=(), **options):
     """Summarise answers given by hand: values of shape (pairs, 2, 2)."""
     n = len(values)
     known = {
-        "pair": [f"p{i}" for i in range(n)], "group": ["gender"] * n, "direction": [""] * n, "stereotypical": [True] * n,
-        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n, "scored": ["tokens"] * n,
-    }  # fmt: skip
+        "pair": [f"p{i}" for i in range(n)],
+        "group": ["gender"] * n,
+        "direction": [""] * n,
+        "stereotypical": [True] * n,
+        "comparable": [True] * n,
+        "cluster": [f"p{i}" for i in range(n)],
+        "over": ["pairs"] * n,
+        "scored": ["tokens"] * n,
+    }
     columns = {name: np.repeat(np.asarray(column), 2) for name, column in (known | (facts or {})).items()}
     cases = TextCases([(f"{i} {side}",) for i in range(n) for side in ("more", "less")], spans, columns, 2)
     units = np.arange(n)[::-1]
@@ -293,8 +299,11 @@ def test_a_summary_by_hand():
     found = summary(values, {"direction": ["stereo", "antistereo", "stereo", "stereo"]}, top=1)
     assert found.values == {"stereotype_share": 0.625, "mean_difference": 2.0}
     assert dict(zip(found.items["pair"], found.items["difference"].tolist(), strict=True)) == {
-        "p0": 2.0, "p1": -1.0, "p2": 0.0, "p3": 7.0,
-    }  # fmt: skip
+        "p0": 2.0,
+        "p1": -1.0,
+        "p2": 0.0,
+        "p3": 7.0,
+    }
     assert found.records == [
         {"slice": "group", "value": "gender", "pairs": 4, "stereotype_share": 0.625, "mean_difference": 2.0},
         {"slice": "direction", "value": "antistereo", "pairs": 1, "stereotype_share": 0.0, "mean_difference": -1.0},
@@ -468,9 +477,15 @@ def answered(differences, units=None, **facts):
     """Return the answer with these differences, and its family's options."""
     n = len(differences)
     known = {
-        "pair": [f"p{i}" for i in range(n)], "group": ["gender"] * n, "direction": [""] * n, "stereotypical": [True] * n,
-        "comparable": [True] * n, "cluster": [f"p{i}" for i in range(n)], "over": ["pairs"] * n, "scored": ["all"] * n,
-    }  # fmt: skip
+        "pair": [f"p{i}" for i in range(n)],
+        "group": ["gender"] * n,
+        "direction": [""] * n,
+        "stereotypical": [True] * n,
+        "comparable": [True] * n,
+        "cluster": [f"p{i}" for i in range(n)],
+        "over": ["pairs"] * n,
+        "scored": ["all"] * n,
+    }
     columns = {name: np.repeat(np.asarray(column), 2) for name, column in (known | facts).items()}
     cases = TextCases([(f"{i}",) for i in range(2 * n)], (), columns, 2)
     units = np.arange(n) if units is None else np.asarray(units)

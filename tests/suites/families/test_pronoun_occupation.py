@@ -163,10 +163,14 @@ def test_a_planted_bias_is_found_as_large_as_it_is() -> None:
     assert found.null["mean_difference"].p_value == 0.01
     assert found.records[0] == pytest.approx(
         {
-            "occupation": "plumber", "log_ratio": -2.0 + 0.8 * (0.007 - 0.5), "share": 0.007, "preferred": "male",
-            "female": -7.0 + 0.8 * (0.007 - 0.5), "male": -5.0,
+            "occupation": "plumber",
+            "log_ratio": -2.0 + 0.8 * (0.007 - 0.5),
+            "share": 0.007,
+            "preferred": "male",
+            "female": -7.0 + 0.8 * (0.007 - 0.5),
+            "male": -5.0,
         }
-    )  # fmt: skip
+    )
     other = measure("pronoun-occupation", Planted(-0.8), cache=None)
     assert other.values["mean_difference"] == pytest.approx(-contrast) and other.values["pearson_r"] == pytest.approx(
         -1

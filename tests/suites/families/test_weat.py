@@ -118,8 +118,10 @@ def suite_file(folder, **changes):
     words = {"X": ["ant", "bee", "cow"], "Y": ["oak", "elm", "fir"], "A": ["red", "pink"], "B": ["blue"], "N": ["ox"]}
     entries = [{"word": word, "class": name} for name, members in words.items() for word in members]
     Path(folder, "things.yaml").write_text(
-        yaml.safe_dump({"list": "things", "title": "t", "source": "s", "licence": "l", "language": "en", "entries": entries})
-    )  # fmt: skip
+        yaml.safe_dump(
+            {"list": "things", "title": "t", "source": "s", "licence": "l", "language": "en", "entries": entries}
+        )
+    )
 
     def one(name):
         return {"list": "things.yaml", "where": {"class": name}}
@@ -282,13 +284,16 @@ def one(**where):
         ({"attributes": None}, "the suite has no 'attributes'"),
         ({"targets": {"animals": {"list": "nowhere"}, "trees": one(**{"class": "Y"})}}, "no word list 'nowhere'"),
         ({"targets": {"a": one(**{"class": "Z"}), "b": one(**{"class": "Y"})}}, "slot 'a' is empty"),
-        ({"targets": {"a": one(word=["ant", "gnu"]), "b": one(**{"class": "Y"})}}, "slot 'a' asks for 'gnu', which the list lacks"),
+        (
+            {"targets": {"a": one(word=["ant", "gnu"]), "b": one(**{"class": "Y"})}},
+            "slot 'a' asks for 'gnu', which the list lacks",
+        ),
         ({"targets": {"a": one(word=["ant", "bee"]), "b": one(word="ant")}}, "'ant' is in two sets, a and b"),
         ({"others": {"more": one(word="red")}}, "'red' is in two sets, warm and more"),
         ({"others": {"warm": one(word="ox")}}, "two sets have the label 'warm'"),
         ({"options": {"where": "top"}}, "option 'where' of mine should be last, input"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_suite_file_names_its_line(tmp_path, changes, expected):
     path, _ = suite_file(tmp_path, **changes)
     with pytest.raises(DataFileError, match=r"mine\.yaml:\d+: .*" + expected):

@@ -12,13 +12,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.datasets.corpora import (
-    TOKENISERS,
-    Size,
-    corpus_files,
-    feed_corpus,
-    file_tokens,
-)
+from pytest_genderbias.datasets.corpora import TOKENISERS, Size, corpus_files, feed_corpus, file_tokens
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation, label_groups, scorable_words
 from pytest_genderbias.statistics.cooccurrence import (
     bias_scores,

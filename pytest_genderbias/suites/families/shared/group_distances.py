@@ -26,7 +26,7 @@ OUTPUT_OPTION: Mapping[str, Option] = {
             " orgad2022 does, or the probabilities of all classes, as its text says"
         ),
         implied=True,
-    ),
+    )
 }
 _MEANINGS = {
     "independence": "KL of predictions given group from all predictions",

@@ -24,20 +24,11 @@ from pytest_genderbias.statistics.coreference_scores import (
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.gap_rms import gap_rms, paired_columns, rms_of_paired_sums, unit_gaps
-from pytest_genderbias.statistics.group_gaps import (
-    ClassGaps,
-    Rate,
-    absolute_gap_sum,
-    beside_shares,
-    class_gaps,
-)
+from pytest_genderbias.statistics.group_gaps import ClassGaps, Rate, absolute_gap_sum, beside_shares, class_gaps
 from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.rate_counts import (
-    hits_and_trials_of,
-    rate_counts,
-)
+from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import (
     absolute_gap_sums,
@@ -306,10 +297,7 @@ def take_gaps(
     }
     if weights is not None:
         items |= {"other": codes["other"].astype(np.int16).reshape(-1, 2), "probability": weights.reshape(-1, 2, 3)}
-    records = [
-        *_of_types(facts["type"], pro, anti, verdicts),
-        *_of_professions(names, gaps, shares),
-    ]
+    records = [*_of_types(facts["type"], pro, anti, verdicts), *_of_professions(names, gaps, shares)]
     left = int((~np.isin(facts["gender"], _GENDERS)).sum())
     notes = [
         *_convention_notes(pro, anti),
