@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
-from pytest_genderbias.gates.difference import MUST_AGREE
+from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,

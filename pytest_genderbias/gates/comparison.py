@@ -14,23 +14,16 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.difference import (
-    MUST_AGREE,
-    Pair,
-    comparable_settings,
-    different,
-    distance_from_neutral,
-    worsening,
-)
+from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different
 from pytest_genderbias.gates.item_file import pack_measured
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, BaselineFacts, Judgement, Part, make_judgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.policy import Correction, Margin, read_margin, read_margin_of_sameness
-from pytest_genderbias.gates.regression import Reference, find_regression
+from pytest_genderbias.gates.policy import Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.regression import Pair, Reference, find_regression
 from pytest_genderbias.gates.sensitivity import retraining_of
-from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import why_less_able
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.multiple_tests import holm
@@ -43,72 +36,36 @@ SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
 UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"
 
 
-def judge_no_worse(
+def judge_against(
     measurement: Measurement,
     reference: Measurement,
     margin: float | str | Margin | None = None,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
+    same: bool = False,
 ) -> Judgement:
-    """Judge whether a model is worse than another on the same suite, item by item.
+    """Judge whether a model is no worse than another on the same suite, or the same, item by item.
+
+    Sameness takes two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A
+    change through neutral counts whole: from 0.2 to -0.2 is 0.4.
 
     Args:
-        measurement: of the model that should not be worse.
+        measurement: of the model that is judged.
         reference: of the other, with the same suite, settings and sample.
-        margin: how much worse is accepted: a number in units of the statistic, or a share of the other model's distance
-            from neutral (``"20%"``). Without one, nothing is but what chance explains.
+        margin: how much worse is accepted, or of sameness, the change to either side: a number in units of the
+            statistic, or a share of the other model's distance from neutral (``"20%"``). Without one, nothing is but
+            what chance explains; sameness needs one.
         statistic: the main one by default.
         correction: the comparisons that the bounds hold for together; this one alone by default.
         label: name of the gate, to tell it from others on the same statistic.
-
-    Raises:
-        GateError: the margin is wrong, no gate takes the statistic, or scoring of one of them stopped when other gates
-            were decided.
-    """
-    return _judge(measurement, reference, read_margin(margin), statistic, correction, label)
-
-
-def judge_same(
-    measurement: Measurement,
-    reference: Measurement,
-    margin: float | str | Margin | None = None,
-    statistic: str | None = None,
-    correction: Correction = Correction(),  # noqa: B008 - frozen
-    label: str | None = None,
-) -> Judgement:
-    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the
-    margin.
-
-    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A change through
-    neutral counts whole: from 0.2 to -0.2 is 0.4.
-
-    Args:
-        measurement: of the model that should be the same, as a compressed copy.
-        reference: of the other, with the same suite, settings and sample.
-        margin: the change that is accepted to either side: a number in units of the statistic, or a share of the other
-            model's distance from neutral (``"20%"``). It has no default.
-        statistic: the main one by default.
-        correction: the comparisons that the bounds hold for together; this one alone by default.
-        label: name of the gate, to tell it from others on the same statistic.
+        same: whether the statistic should be the same, as on a compressed copy, and neither worse nor better.
 
     Raises:
         GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when
             other gates were decided.
     """
-    return _judge(measurement, reference, read_margin_of_sameness(margin), statistic, correction, label, same=True)
-
-
-def _judge(
-    measurement: Measurement,
-    reference: Measurement,
-    margin: Margin,
-    statistic: str | None,
-    correction: Correction,
-    label: str | None,
-    same: bool = False,
-) -> Judgement:
-    """Compare a statistic with that of another model; errors as :func:`judge_no_worse`."""
+    allows = read_margin_of_sameness(margin) if same else read_margin(margin)
     if measurement.stopped or reference.stopped:
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
@@ -127,7 +84,7 @@ def _judge(
         advice = "fix the model; a copy that loses this much is another model"
         return replace(judged(LESS_ABLE, bound, text, advice=advice), name=label or "")
     old = reference.values.get(name)
-    allowed = margin.resolve(distance_from_neutral(measurement, name, old))
+    allowed = allows.resolve(None if old is None else measurement.statistics[name].distance(old))
     if allowed is not None:
         check_breakable(allowed, name, measurement.statistics[name], old, same)
     weights = reference.signature["model"].get("fingerprint") if same else None
@@ -268,7 +225,7 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
     """Compare the main statistic, and each other one that is made of items."""
     for name in other.values:
         old, main = first.values.get(name), name == other.main
-        worse = worsening(other, name, old)
+        worse = other.worsening(name, old)
         row = Comparison(other.suite, name, main, first.model, other.model, old, other.values[name], worse)
         if worse is None or _why_not_comparable(other, first, name):
             if main:
@@ -295,7 +252,7 @@ def _without_items(row: Comparison, worse: float, other: Measurement, why: str, 
     if other.n < other.n_total:
         return replace(row, method=f"none: {why}, and not all cases were scored")
     better = SAME if abs(worse) <= FLOAT_NOISE else row.other if worse < 0 else row.first
-    over = f"{WHOLE_SUITE}, all of them"
+    over = ALL_CASES
     return replace(row, low=worse, high=worse, over=over, method=f"exact: {why}", better=better)
 
 

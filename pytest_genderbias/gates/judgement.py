@@ -42,7 +42,7 @@ from pytest_genderbias.gates.wording import (
     moved_in_words,
     shortened,
 )
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
@@ -315,8 +315,6 @@ def read_facts(data: object, where: str = "facts") -> Facts | None:
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
 _MOST_RECORDS = 5  #: of the items that moved
-#: What bounds vary over where they hold for the cases of the suite, and for no others.
-WHOLE_SUITE = "the suite's cases"
 
 
 @dataclass(frozen=True)
@@ -649,7 +647,7 @@ def _scored(measurement: Measurement, over: str, scored_as: str) -> str:
     if measurement.stopped:
         scored += ", which decided every gate on this suite"
     if over:
-        scored += f"; judged for {over if over.startswith((WHOLE_SUITE, 'other ')) else f'other {over}'}"
+        scored += f"; judged for {over if over.startswith((SUITE_CASES, 'other ')) else f'other {over}'}"
     return scored
 
 

@@ -1,9 +1,9 @@
-"""What is allowed: the margin of a gate, as it is written and as a number; and the policy of a run, which is the number
-of comparisons that bounds are corrected for, and who is told of each judgement.
+"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of each
+judgement.
 
-A judgement does not depend on the policy. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
-active and records the judgement with its outcome. This module does not import numpy, so that a plugin can set a referee
-when it is loaded.
+A judgement does not depend on the referee. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
+active and records the judgement with its outcome. This module does not import numpy, so that a plugin can read a margin
+and set a referee when it is loaded.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from threading import Lock, get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.verdicts import ONE_SIDED
 from pytest_genderbias.text.schema import Rule
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.judgement import Judgement
+
+if TYPE_CHECKING:
+    pass
 
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
 FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
@@ -132,41 +134,6 @@ def read_margin_of_sameness(written: object) -> Margin:
 
 
 @dataclass(frozen=True)
-class Correction:
-    """How many comparisons the bounds of a worsening hold for together, and what they are, in the plural."""
-
-    tests: int = 1
-    what: str = "comparisons"
-
-    @property
-    def level(self) -> float:
-        """Level of a one-sided bound that holds for all comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
-
-        >>> Correction().level, Correction(5).level
-        (0.975, 0.995)
-        """
-        return min(1 - (1 - ONE_SIDED) / self.tests, math.nextafter(1.0, 0.0))
-
-
-def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
-    """Return how many comparisons bounds hold for together: one rule for every comparison.
-
-    Args:
-        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known``
-            comparisons.
-        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the
-            flags or a test name.
-        what: what these comparisons are, in the plural.
-
-    >>> correction_for("model", 7, "statistics"), correction_for("none", 7, "statistics")
-    (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
-    """
-    if isinstance(correct_for, int):
-        return Correction(correct_for, "comparisons (bias_correct_for)")
-    return Correction() if correct_for == "none" else Correction(max(1, known), what)
-
-
-@dataclass(frozen=True)
 class Referee:
     """What is done with settled judgements.
 
@@ -182,10 +149,6 @@ class Referee:
     record: Callable[[Judgement, str], None] | None = None
     explain: Callable[[Judgement], str] | None = None
     note_failure: Callable[[GateFailure], None] | None = None
-
-    def correction(self, known: int, what: str) -> Correction:
-        """Return the correction of this run; arguments as :func:`correction_for`."""
-        return correction_for(self.correct_for, known, what)
 
 
 _REFEREES: list[tuple[int, Referee]] = []  # with the thread that set each

@@ -9,24 +9,17 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import Protocol
 
 import numpy as np
 
-from pytest_genderbias.gates.difference import ItemSource, Pair, straight_distance, why_chance_moved, worsening
-from pytest_genderbias.gates.judgement import (
-    WHOLE_SUITE,
-    BaselineFacts,
-    Judgement,
-    Part,
-    Seen,
-    WorstCluster,
-    make_judgement,
-)
-from pytest_genderbias.gates.policy import Allowed, Correction
-from pytest_genderbias.gates.sensitivity import Retraining
+from pytest_genderbias.gates.agreement import why_chance_moved
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
+from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.sensitivity import Retraining, prior_of
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
@@ -35,11 +28,13 @@ from pytest_genderbias.gates.verdicts import (
     NO_VALUE,
     NOT_ABLE,
     NOT_COMPARABLE,
+    ONE_SIDED,
     REGRESSED,
     SAME,
     TOO_FEW,
     UNCHANGED,
     WITHIN,
+    Correction,
 )
 from pytest_genderbias.gates.wording import (
     ItemMove,
@@ -51,24 +46,64 @@ from pytest_genderbias.gates.wording import (
     more_items,
     shortened,
 )
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
+from pytest_genderbias.measurement.plain_data import Arrays
+from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import ItemSums, KnownSums, defined
-from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
+from pytest_genderbias.statistics.inference.moderated import Prior
+from pytest_genderbias.statistics.inference.over_restarts import (
+    compare_crossed,
+    compare_restarts,
+    compare_with_restarts,
+    prediction_bounds,
+    restarts_to_decide,
+)
+from pytest_genderbias.statistics.inference.paired import (
+    REPETITIONS,
+    Difference,
+    Distance,
+    compare_items,
+    items_to_decide,
+    with_retraining,
+)
+from pytest_genderbias.statistics.inference.sides import KnownSums, defined
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
+from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import apart, format_growth, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a
 #: threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
+_MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most
+_NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"
 ANCHOR = "anchor"  #: name of the reference that is the anchor of a baseline
 _SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stands before a margin
 _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
+
+
+class ItemSource(Protocol):
+    """What a measurement, or its stored form, knows about its units."""
+
+    @property
+    def items(self) -> Arrays:
+        """Raw arrays. Those of a measurement over restarts have the values of each restart."""
+
+    @property
+    def examples(self) -> Examples:
+        """A sentence of each unit, with what the model gave for it."""
+
+    def item_sums(self, statistic: str) -> ItemSums:
+        """Return the sums of each unit that give a statistic, or what has its name in a restart.
+
+        Raises:
+            UndefinedError: there are none.
+        """
 
 
 @dataclass(frozen=True)
@@ -118,7 +153,7 @@ class Reference:
 
         Of a statistic that should be the same, a change through neutral counts whole.
         """
-        worse = worsening(measurement, statistic, self.value)
+        worse = measurement.worsening(statistic, self.value)
         if not self.same or worse is None or self.value is None:
             return worse
         straight = straight_distance(measurement.statistics[statistic], self.value)
@@ -139,6 +174,250 @@ class Reference:
         return f"the {self.name}{f' of {self.date}' if self.date else ''}{f' ({age})' if age else ''}"
 
 
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A statistic of a measurement beside the same of an earlier one, or of another model.
+
+    Attributes:
+        measurement: of now.
+        statistic: name of the statistic.
+        source: what is known of the other side; ``None`` if nothing.
+        then: the sums of its units, or why there are none; ``None`` if nothing is known of them.
+        now: the sums of the units now.
+        restarts: the values of the restarts then and now, shapes (k,) and (m,), where one checkpoint is one value;
+            ``None`` if neither side has restarts, or one has no value.
+    """
+
+    measurement: Measurement
+    statistic: str
+    source: ItemSource | None
+    then: KnownSums | None
+    now: KnownSums | None
+    restarts: tuple[FloatArray, FloatArray] | None = None
+
+    @classmethod
+    def of(cls, now: Measurement, statistic: str, then: ItemSource | None, before: float | None = None) -> Pair:
+        """Gather the sums once: those of a large suite are computed on each access.
+
+        ``before`` is the value of ``then``, which is one checkpoint; by default it is that of its sums.
+        """
+        values = [None if side is None else restarts_of(side.items, statistic) for side in (then, now)]
+        sums: list[KnownSums | None] = []
+        for side in (then, now):
+            try:
+                sums.append(None if side is None else side.item_sums(statistic))
+            except UndefinedError as error:
+                sums.append(error)
+        if all(by_seed is None for by_seed in values):
+            return cls(now, statistic, then, sums[0], sums[1])
+        if before is None and isinstance(sums[0], ItemSums):
+            before = sums[0].total
+        alone = before, now.values[statistic]
+        known = [value if by_seed is None else by_seed for by_seed, value in zip(values, alone, strict=True)]
+        if any(value is None for value in known):
+            return cls(now, statistic, then, sums[0], sums[1])
+        earlier, later = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in known)
+        return cls(now, statistic, then, sums[0], sums[1], (earlier, later))
+
+    @property
+    def about(self) -> Statistic:
+        """The statistic."""
+        return self.measurement.statistics[self.statistic]
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """What is known of the spread of a restart in other trainings."""
+        return prior_of(self.measurement, self.statistic)
+
+    def difference(
+        self, margin: float = 0.0, level: float = ONE_SIDED, distance: Distance | None = None, beyond: float = 0.0
+    ) -> Difference:
+        """Return how much worse the statistic is, the same units paired, or over restarts.
+
+        Args:
+            margin: the worsening that is allowed, for the p values.
+            level: of each bound, one-sided.
+            distance: how bad a value is; that of the statistic by default.
+            beyond: standard deviation of the difference of two trainings, beyond what paired items show.
+
+        Raises:
+            UndefinedError: the statistic is not made of units, or these, or so few restarts, say nothing of others.
+        """
+        distance = distance or _vectorised(self.about.distance)
+        if self.restarts is not None:
+            return self._over_restarts(*self.restarts, distance, margin, level)
+        then, now = defined(self.then), defined(self.now)
+        if now.over in REPETITIONS:
+            difference = _repetitions(then, now, distance, margin, level)
+        else:
+            difference = compare_items(then, now, distance, margin, level, FLOAT_NOISE)
+        if not beyond or not difference.moved:
+            return difference
+        widened = with_retraining(difference, beyond, math.inf, margin, level)
+        p, p_better = max(widened.p, difference.p), max(widened.p_better, difference.p_better)
+        return replace(widened, p=p, p_better=p_better)  # more is uncertain, so that no p becomes smaller
+
+    def _over_restarts(
+        self, then: FloatArray, now: FloatArray, distance: Distance, margin: float, level: float
+    ) -> Difference:
+        """Return the worsening with bounds for other restarts, and for other items where both sides have several.
+
+        One checkpoint is judged by the prediction bound of the restarts on the other side. Several are judged by the
+        crossed variance of restarts and items if each restart has sums of the same items that give its value, and else
+        by the values of the restarts.
+        """
+        prior, root = self.prior, self.about.root
+        if min(len(then), len(now)) == 1:
+            return self._on_these_cases(compare_with_restarts(then, now, distance, margin, level, prior, root))
+        if len(then) == len(now) and np.abs(now - then).max() <= FLOAT_NOISE:
+            then = now = np.full(len(now), now.mean())  # the same seeds, unchanged
+            return self._on_these_cases(compare_restarts(then, now, distance, margin, level))
+        try:
+            assert self.source is not None  # whose restarts they are
+            earlier, later = (
+                _sums_of_values(side, self.statistic, values)
+                for side, values in ((self.source, then), (self.measurement, now))
+            )
+            return compare_crossed(earlier, later, distance, margin, level, prior)
+        except UndefinedError as error:
+            difference = compare_restarts(then, now, distance, margin, level, prior=prior, root=root)
+            method = f"{difference.method}, on these items: {self._why_not_crossed(error)}"
+            return self._on_these_cases(replace(difference, method=method))
+
+    def _on_these_cases(self, difference: Difference) -> Difference:
+        """Say that bounds over restarts cover no other cases, where both sides were measured on a sample of the
+        same.
+        """
+        if not self.measurement.sampled(self.statistic):
+            return difference
+        return replace(difference, over=f"{difference.over}, on these {self.measurement.n:,} cases")
+
+    def _why_not_crossed(self, error: UndefinedError) -> str:
+        try:
+            sums_of_restarts(self.measurement.item_sums, self.statistic, 1)
+        except UndefinedError as own:
+            return str(own)
+        return _NOT_STORED if str(error).startswith("no sums of ") else str(error)
+
+    def worst_cluster(self, tests: int, beyond: float) -> WorstCluster | None:
+        """Return the declared cluster that became worse by the most standard errors; ``None`` where none did by more
+        than chance explains.
+
+        Each cluster is compared by its own units, or by its own values over restarts, at the level of the gate shared
+        by the clusters. What retraining gives beyond units grows as their standard error does, with the root of one
+        over their number.
+
+        Args:
+            tests: number of comparisons that the bounds hold for together.
+            beyond: as in :meth:`difference`.
+        """
+        try:
+            now = self._sums_of_each(self.measurement, self.now, 1)
+            clusters = now[0].units_by_cluster()
+            if not clusters or self.source is None:
+                return None
+            then = self._sums_of_each(self.source, self.then, 0)
+        except UndefinedError:
+            return None
+        level = Correction(tests * len(clusters)).level
+        found = []
+        for name, names in clusters.items():
+            wider = math.sqrt(len(now[0].labels) / len(names))
+            own_then, own_now = ([sums.only(names) for sums in side] for side in (then, now))
+            try:
+                difference = self._compare_alone(own_then, own_now, beyond * wider, level)
+            except UndefinedError:  # too few of its units, or none of them on the other side
+                continue
+            if difference.low > FLOAT_NOISE and math.isfinite(difference.low):
+                errors = t_quantile(level, math.inf) * difference.value / (difference.value - difference.low)
+                found.append(WorstCluster(name, difference.value, difference.low, errors, len(clusters)))
+        return max(found, key=lambda one: one.standardised, default=None)
+
+    def _sums_of_each(self, source: ItemSource, known: KnownSums | None, side: int) -> list[ItemSums]:
+        """Return the sums of each restart, or of the only checkpoint, which are known."""
+        count = 1 if self.restarts is None else len(self.restarts[side])
+        return [defined(known)] if count == 1 else sums_of_restarts(source.item_sums, self.statistic, count)
+
+    def _compare_alone(self, then: list[ItemSums], now: list[ItemSums], beyond: float, level: float) -> Difference:
+        """Compare the units of one cluster, whose spread over retraining is ``beyond``, or is known from restarts."""
+        distance = _vectorised(self.about.distance)
+        if self.restarts is None:
+            difference = compare_items(then[0], now[0], distance, 0.0, level, FLOAT_NOISE)
+            return with_retraining(difference, beyond, math.inf, 0.0, level)
+        compare = compare_with_restarts if min(len(then), len(now)) == 1 else compare_restarts
+        before, after = ([sums.total for sums in side] for side in (then, now))
+        return compare(before, after, distance, 0.0, level, root=self.about.root)
+
+    def describe_spread(self) -> str:
+        """Return mean and standard deviation of the restarts: of then, if it has any."""
+        assert self.restarts is not None
+        then, now = self.restarts
+        values = then if len(then) > 1 else now
+        return (
+            f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation"
+            f" {values.std(ddof=1):.3g}"
+        )
+
+    def describe_restarts(self, name: str, level: float) -> str:
+        """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a
+        level. ``name`` is what then is called.
+        """
+        assert self.restarts is not None
+        then, now = self.restarts
+        values, whose = (then, name) if len(then) > 1 else (now, "measurement of now")
+        text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
+        if min(len(then), len(now)) > 1:
+            return text
+        low, high = prediction_bounds(values, level, self.prior, self.about.root)
+        alone = float(min(then, now, key=len)[0])
+        where = "inside" if low <= alone <= high else "below" if alone < low else "above"
+        return (
+            f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in"
+            f" {100 * (2 * level - 1):.3g} % of the cases, and this one lies {where}"
+        )
+
+    def more_restarts(self, difference: Difference, margin: float, level: float) -> str:
+        """Return how many restarts would decide, by one-sided bounds of a level."""
+        assert self.restarts is not None
+        if min(map(len, self.restarts)) > 1:
+            return "more restarts on both sides, or a suite with more items"
+        values = max(self.restarts, key=len)
+        enough = restarts_to_decide(values, difference.value, margin, level, self.prior)
+        others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
+        if enough is None or not len(values) < enough <= _MOST_ADVISED:
+            return others
+        return f"a baseline of {enough} restarts, or {others}"
+
+
+def _sums_of_values(source: ItemSource, statistic: str, values: FloatArray) -> list[ItemSums]:
+    """Return the sums of each restart, which give its value.
+
+    Raises:
+        UndefinedError: there are none, or they give another value.
+    """
+    sums = sums_of_restarts(source.item_sums, statistic, len(values))
+    totals = np.array([one.total for one in sums])
+    if not np.allclose(totals, values, rtol=FLOAT_NOISE, atol=FLOAT_NOISE):
+        raise UndefinedError("the value of a restart is not that of its items")
+    return sums
+
+
+def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:
+    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by
+    seed.
+    """
+    pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
+    if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
+        pairs[1] = pairs[0]
+    difference = compare_restarts(pairs[0], pairs[1], distance, margin, level, paired=True)
+    return replace(difference, over=now.over)
+
+
+def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
+    """A statistic's distance is arithmetic and works on arrays as on numbers."""
+    return distance  # type: ignore[return-value]
+
+
 def find_regression(
     measurement: Measurement, statistic: str, reference: Reference, allowed: Allowed | None = None
 ) -> Judgement:
@@ -150,7 +429,7 @@ def find_regression(
     ``regressed`` where the lower bound is above it, else ``too_few``. ``unchanged``: every item is equal. The bounds
     hold for all comparisons of ``reference.correction`` together. A statistic that is not made of items is compared
     with a margin only, by its values, where all cases were scored both times. ``not_comparable``: chance raises the
-    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.difference.why_chance_moved`).
+    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.agreement.why_chance_moved`).
     """
     new, margin = measurement.values[statistic], 0.0 if allowed is None else allowed.amount
     direction = "away" if reference.same else measurement.statistics[statistic].direction
@@ -443,7 +722,7 @@ def _decided_by_values(
         settled, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"
     elif n < n_total and abs(worse) > FLOAT_NOISE:
         why = f"{why}, and {n:,} of {n_total:,} cases decide nothing without them"
-        settled, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
+        settled, over = f"all {n_total:,} cases (no limit), in a new baseline", SUITE_CASES
     elif why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= margin + FLOAT_NOISE:
         why = f"{why}, so that the difference has no bounds for other items"
         settled = "the entry with its items: restore it from version control, or run with --bias-update"
@@ -459,7 +738,7 @@ def _decided_by_values(
     elif code == BETTER and not reference.accept:
         code = WITHIN
     part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
-    over = f"{WHOLE_SUITE}, {part}" if n < n_total else measurement.of_all_cases(pair.statistic)
+    over = f"{SUITE_CASES}, {part}" if n < n_total else measurement.of_all_cases(pair.statistic)
     return code, f", on the suite's own cases, {part}, and no other items: {why}", over, ""
 
 
@@ -559,6 +838,26 @@ def _moved_most(difference: Difference) -> tuple[Movement | None, list[str]]:
         )
     )
     return Movement(difference.what.removeprefix("restarts and "), difference.items, difference.moved, moves), names
+
+
+def straight_distance(about: Statistic, before: float) -> Callable[[FloatArray], FloatArray]:
+    """Return the distance from neutral as a straight line: beyond neutral it goes on below 0, where the other way is
+    worse, too.
+
+    A value that moves from one side of neutral to the other has changed, though it may be as far from neutral as
+    before.
+
+    Args:
+        about: the statistic.
+        before: the value that others are compared with, whose side counts as worse where either side does.
+
+    >>> effect = Statistic("away", 0.0, "effect size")
+    >>> moved = straight_distance(effect, 0.2)
+    >>> moved(0.3), moved(-0.2), effect.distance(-0.2)
+    (0.3, -0.2, 0.2)
+    """
+    falling = about.direction == "lower" or (about.direction == "away" and before < about.neutral)
+    return lambda value: about.neutral - value if falling else value - about.neutral
 
 
 def code_of_change(difference: Difference, margin: float) -> str:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.difference import MUST_AGREE, comparable_settings
+from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
 from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with_note
 from pytest_genderbias.measurement.measurement import Measurement

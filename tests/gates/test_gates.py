@@ -23,10 +23,10 @@ from pytest_genderbias import (
     measure,
 )
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
-from pytest_genderbias.gates import baseline, comparison, difference, item_file
+from pytest_genderbias.gates import baseline, comparison, item_file, regression
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
 from pytest_genderbias.gates.policy import Allowed
@@ -50,7 +50,7 @@ def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
-    monkeypatch.setattr(difference, "prior_of", lambda measurement, statistic: None)
+    monkeypatch.setattr(regression, "prior_of", lambda measurement, statistic: None)
 
 
 scope: dict[str, Any] = {}
@@ -319,7 +319,7 @@ def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measure
         judge_limit(found, Limit(at_least=0.4), generalise=True)
     for pair in ((found, found), (whole, found), (found, whole)):
         with pytest.raises(GateError, match="scored only until other gates were decided; compare measurements without"):
-            judge_no_worse(*pair, margin=0.0)
+            judge_against(*pair, margin=0.0)
     each = [*(measure(wide, Scatter(base), cache=None, limit=64) for base in (0.70, 0.71)), found]
     with pytest.raises(GateError, match="scored only until"):
         judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.4))

@@ -9,18 +9,18 @@ from typing import cast
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.difference import different
-from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL, WHOLE_SUITE
+from pytest_genderbias.gates.agreement import different
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
 from pytest_genderbias.gates.regression import without_number
 from pytest_genderbias.gates.verdicts import DESTROYED, LEVEL, NO_VALUE, NOT_COMPARABLE, TASK_LOST
 from pytest_genderbias.measurement.ability import why_less_able
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums, sums_or_reason
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums
 from pytest_genderbias.statistics.inference.paired import Distance
-from pytest_genderbias.statistics.inference.sides import SideValues
+from pytest_genderbias.statistics.inference.sides import SideValues, sums_or_reason
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
@@ -117,7 +117,7 @@ class MeasuredRun:
         about, first = self.after.statistics[statistic], self.measured[AFTER][0][0]
         part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(statistic) else ""
         return SideValues(
-            values, sums, cast(Distance, about.distance), about.neutral, WHOLE_SUITE, self.restarts, part, LEVEL
+            values, sums, cast(Distance, about.distance), about.neutral, SUITE_CASES, self.restarts, part, LEVEL
         )
 
     def interval(self, side: str, statistic: str) -> Interval | None:
@@ -152,7 +152,7 @@ def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
                 side: [[figures[name].item_sums for figures in group] for group in models]
                 for side, models in performances.items()
             }
-            figures = SideValues(values, sums, _upwards, 0.0, WHOLE_SUITE, case.restarts, level=LEVEL)
+            figures = SideValues(values, sums, _upwards, 0.0, SUITE_CASES, case.restarts, level=LEVEL)
             return figures, first[name].direction == "higher", ""
     if name not in others or case.after.statistics[name].direction == "away":
         of_recipe = (

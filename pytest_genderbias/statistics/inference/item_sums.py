@@ -5,7 +5,7 @@ model.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -235,26 +235,6 @@ class ItemSums:
             arrays["labels"], arrays["sums"], **about, columns=columns, templates=arrays.get("templates"),
             clusters=arrays.get("clusters"),
         )  # fmt: skip
-
-
-#: Sums, or why there are none.
-KnownSums: TypeAlias = ItemSums | UndefinedError
-
-
-def sums_or_reason(item_sums: Callable[[str], ItemSums], statistic: str) -> KnownSums:
-    """Return the sums of a statistic, or the reason why there are none."""
-    try:
-        return item_sums(statistic)
-    except UndefinedError as error:
-        return error
-
-
-def defined(sums: KnownSums | None) -> ItemSums:
-    """Return sums; raise the reason why there are none."""
-    if isinstance(sums, UndefinedError):
-        raise UndefinedError(str(sums))
-    assert sums is not None, "the caller knows that something is known of the units"
-    return sums
 
 
 def add_rows(rows: NDArray[_Number], codes: NDArray[np.intp]) -> NDArray[_Number]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, KnownSums, defined
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.paired import Difference, Distance
 from pytest_genderbias.statistics.inference.reduction import (
     Reduction,
@@ -21,6 +21,25 @@ from pytest_genderbias.statistics.inference.reduction import (
     solve_bound,
 )
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+#: The sums of one model, or why there are none.
+KnownSums = ItemSums | UndefinedError
+
+
+def sums_or_reason(item_sums: Callable[[str], ItemSums], statistic: str) -> KnownSums:
+    """Return the sums of a statistic, or the reason why there are none."""
+    try:
+        return item_sums(statistic)
+    except UndefinedError as error:
+        return error
+
+
+def defined(sums: KnownSums | None) -> ItemSums:
+    """Return sums; raise the reason why there are none."""
+    if isinstance(sums, UndefinedError):
+        raise UndefinedError(str(sums))
+    assert sums is not None, "the caller knows that something is known of the units"
+    return sums
 
 
 @dataclass(frozen=True)
