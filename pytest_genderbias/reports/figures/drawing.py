@@ -32,7 +32,8 @@ PALETTE = {
     "fourth": ("#8b4f9f", "#d6a6e6"),
 }
 _HEAT = (
-    ("#00224e", "#3d6fd1"), ("#223b6e", "#5b7fb5"), ("#4b546c", "#76899f"), ("#6a6e70", "#8b9095"), ("#898a78", "#a09d8d"),
+    ("#00224e", "#3d6fd1"), ("#223b6e", "#5b7fb5"), ("#4b546c", "#76899f"), ("#6a6e70", "#8b9095"),
+    ("#898a78", "#a09d8d"),
     ("#aca473", "#b8ac78"), ("#d3c164", "#d3c165"), ("#f6e14f", "#f6e150"),
 )  # fmt: skip
 PALETTE |= {f"heat-{place}": pair for place, pair in enumerate(_HEAT)}
@@ -60,12 +61,16 @@ _KEY = 74  #: characters of a row of the legend
 _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
 _MARKERS = {"first": "o", "second": "s", "third": "^", "fourth": "D", "muted": "o", "text": "|"}
 _STYLE = {
-    "font.size": _SIZE, "axes.titlesize": _SIZE, "axes.labelsize": _SIZE, "legend.fontsize": _SIZE - 0.5, "xtick.labelsize": _SIZE - 0.5,
-    "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False, "axes.unicode_minus": False, "svg.fonttype": "none", "svg.hashsalt": "figure", "text.usetex": False,
-    "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "path.simplify": False, "axes.formatter.use_mathtext": False,
+    "font.size": _SIZE, "axes.titlesize": _SIZE, "axes.labelsize": _SIZE, "legend.fontsize": _SIZE - 0.5,
+    "xtick.labelsize": _SIZE - 0.5,
+    "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False, "axes.unicode_minus": False, "svg.fonttype": "none",
+    "svg.hashsalt": "figure", "text.usetex": False,
+    "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "path.simplify": False,
+    "axes.formatter.use_mathtext": False,
     "text.color": PALETTE["text"][0], "axes.labelcolor": PALETTE["text"][0], "xtick.color": PALETTE["muted"][0],
     "ytick.color": PALETTE["muted"][0], "xtick.labelcolor": PALETTE["text"][0], "ytick.labelcolor": PALETTE["text"][0],
-    "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8, "figure.facecolor": PALETTE["ground"][0], "axes.facecolor": "none",
+    "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8, "figure.facecolor": PALETTE["ground"][0],
+    "axes.facecolor": "none",
 }  # fmt: skip
 
 
@@ -367,5 +372,6 @@ def _heat_key(panel: Panel) -> tuple[list[Artist], str]:
 
 
 _DRAW = {
-    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells, "ranges": _ranges, "spans": _spans, "arrows": _arrows,
+    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells,
+    "ranges": _ranges, "spans": _spans, "arrows": _arrows,
 }  # fmt: skip

@@ -445,8 +445,8 @@ def over_releases(trace: Trace) -> Picture | None:
     alt = (
         f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]}"
         f" and is {shown(last.value)} on {last.date[:10]}, over {counted(len(points), 'runs')};"
-        f" {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(len(failures), 'gates') if failures else 'No gate'}"
-        " failed."
+        f" {WORSE[trace.direction]}, neutral {trace.neutral:g}. "
+        f"{counted(len(failures), 'gates') if failures else 'No gate'} failed."
     )
     caption = (
         "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst"
