@@ -1,5 +1,5 @@
-"""Find with a few short passes what the output of a network depends on: padding, other rows of a batch, later tokens and
-positions.
+"""Find with a few short passes what the output of a network depends on: padding, other rows of a batch, later tokens
+and positions.
 """
 
 from __future__ import annotations

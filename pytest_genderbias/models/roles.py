@@ -45,7 +45,8 @@ PROBABILITY = "probability"
 
 #: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
 _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
-                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining", "FNetForPreTraining"}  # fmt: skip
+                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining",
+                "FNetForPreTraining"}  # fmt: skip
 
 
 @dataclass(frozen=True)

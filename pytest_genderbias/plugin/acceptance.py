@@ -231,7 +231,8 @@ def _by_date(value: AcceptedValue) -> tuple[str, str]:
 
 def _unseen_in_words(value: AcceptedValue) -> str:
     return (
-        f"{value.statistic} {format_number(value.old, 6)} -> {format_number(value.new, 6)} is worse, and its gate did not run;"
+        f"{value.statistic} {format_number(value.old, 6)} -> {format_number(value.new, 6)} is worse, and its gate "
+        "did not run;"
         ' run all gates of the entry, or accept it with --bias-update --bias-reason="why"'
     )
 

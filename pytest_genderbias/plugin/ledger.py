@@ -218,10 +218,13 @@ class Ledger:
         if output is not None:
             collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
             output[ATTRIBUTE] = {
-                "partial": self._partial, "unclear": sorted(self._unclear), "collected": collected,
-                "order": [item.nodeid for item in self._sequence], "gate_files": sorted(map(str, collected_gate_files(self._config))),
+                "partial": self._partial,
+                "unclear": sorted(self._unclear),
+                "collected": collected,
+                "order": [item.nodeid for item in self._sequence],
+                "gate_files": sorted(map(str, collected_gate_files(self._config))),
                 "late": self._late,
-            }  # fmt: skip
+            }
             return
         self._put_in_order()
         for text in self._late:
@@ -258,8 +261,10 @@ class Ledger:
         self._measured.put_in_order(order)
         self._pictures.put_in_order(order)
         self._judged, self._unjudged, self._finished = (
-            in_order(self._judged, order), in_order(self._unjudged, order), in_order(self._finished, order),
-        )  # fmt: skip
+            in_order(self._judged, order),
+            in_order(self._unjudged, order),
+            in_order(self._finished, order),
+        )
         self._undrawn = in_order(self._undrawn, order)
 
     def _check_that_something_is_judged(self, session: pytest.Session, exitstatus: int) -> None:
@@ -284,9 +289,10 @@ class Ledger:
         """Fail a run in which no gate can fail, unless a test that measures failed for another reason."""
         can_fail = any(
             settled.outcome not in (XFAIL, CAUGHT)
-            for test, judgements in self._judged.items() if test not in self._expected_to_fail
+            for test, judgements in self._judged.items()
+            if test not in self._expected_to_fail
             for settled in judgements
-        )  # fmt: skip
+        )
         if can_fail or self._broken:
             return
         names = ", ".join(spec.name for spec in self._settings.models)
@@ -478,10 +484,9 @@ class Ledger:
         from pytest_genderbias.reports.run_report import RunSummary
 
         unjudged = list(self._unjudged.values())
-        summary = RunSummary(
-            self._measurements, self._judgements, unjudged, self._messages.lines, failed=len(self._broken),
-            next=write_gates_command(self._config),
-        )  # fmt: skip
+        found, lines = (self._measurements, self._judgements), self._messages.lines
+        again = write_gates_command(self._config)
+        summary = RunSummary(*found, unjudged, lines, failed=len(self._broken), next=again)
         if self._settings.variance:
             summary = replace(summary, variances=self._variances())
         if self._settings.compare:

@@ -74,7 +74,7 @@ class ProposedEntry:
             read_value(Mapping[str, float | None] | None, content.get("gates"), "gates of a proposed entry"),
             read_stored(Mapping[str, AcceptedValue], content.get("overlooked"), "overlooked values"),
             str(content.get("against")),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""JSON Schemas of the file of ``--bias-json`` and of gate files, made from the classes that write and read them, so that
-they are never out of date.
+"""JSON Schemas of the file of ``--bias-json`` and of gate files, made from the classes that write and read them, so
+that they are never out of date.
 
 ``genderbias schema`` prints them, and so does the documentation.
 """
@@ -31,7 +31,8 @@ Schema = dict[str, Any]
 IDENTIFIER = f"urn:pytest-genderbias:report:{run_report.SCHEMA}"
 #: Versions that parts of a report have of their own.
 _VERSIONS: dict[type, int] = {
-    Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA, LeftOut: comparison.SCHEMA,
+    Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA,
+    LeftOut: comparison.SCHEMA,
 }  # fmt: skip
 _RENAMED: dict[tuple[type, str], str] = {(RunReport, "variances"): "variance"}
 _OPEN = {(Judgement, "facts")}  #: which depend on the kind of gate
@@ -92,10 +93,13 @@ class SchemaMaker:
         }
         rules = [_of_rule(rule) for rule in getattr(kind, "rules", ())]
         return {
-            **_described(_first_sentences(kind)), "type": "object", "properties": properties,
-            "required": [name for name in properties if name in required_fields(kind)], "additionalProperties": False,
+            **_described(_first_sentences(kind)),
+            "type": "object",
+            "properties": properties,
+            "required": [name for name in properties if name in required_fields(kind)],
+            "additionalProperties": False,
             **({"allOf": rules} if rules else {}),
-        }  # fmt: skip
+        }
 
     def entry(self, kind: type, run_settings: Mapping[str, Any], gated: bool) -> Schema:
         """Return the schema of an entry with ``suite``, ``statistic`` and ``settings``.

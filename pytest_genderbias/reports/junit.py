@@ -17,8 +17,10 @@ _FIGURE = {
     "null_p_value": "null_p_value",
 }  # fmt: skip
 _JUDGED = {
-    "code": "code", "outcome": "outcome", "bound": "bound", "gate": "gate", "over": "over", "judged_low": "low", "judged_high": "high",
-    "worse_by": "difference", "p": "p", "before": "before", "after": "after", "control": "control", "reduction": "reduction",
+    "code": "code", "outcome": "outcome", "bound": "bound", "gate": "gate", "over": "over", "judged_low": "low",
+    "judged_high": "high",
+    "worse_by": "difference", "p": "p", "before": "before", "after": "after", "control": "control",
+    "reduction": "reduction",
     "settled_by": "settled_by",
 }  # fmt: skip
 _LONGEST = 1_000  #: characters of a name or a value
@@ -38,12 +40,8 @@ def add_judgement(to: Properties, start: str, settled: SettledJudgement) -> None
     """Add a verdict with the code of its reason, what its test made of it, and the figures that it rests on."""
     judgement = settled.judgement
     cells = {name: GATE_COLUMNS[column].value(settled) for name, column in _JUDGED.items()}
-    _add(
-        to,
-        start,
-        f"{judgement.suite}.{judgement.statistic}",
-        {"verdict": judgement.verdict, **dict(_known(cells.items()))},
-    )
+    properties = {"verdict": judgement.verdict, **dict(_known(cells.items()))}
+    _add(to, start, f"{judgement.suite}.{judgement.statistic}", properties)
 
 
 def _known(cells: Iterable[tuple[str, Cell]]) -> Iterator[tuple[str, Cell]]:

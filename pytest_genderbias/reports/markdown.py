@@ -176,7 +176,8 @@ def repeated_arguments(arguments: Sequence[str]) -> list[str]:
 
 # Tables.
 
-#: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`; those with texts of others are code.
+#: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`; those with texts of others are
+#: code.
 _GATES = ("subject", "model", "statistic", "value", "bound", "change", "verdict")
 _FIGURES = ("suite", "model", "statistic", "value", "interval", "neutral", "direction", "n")
 _FOREIGN = frozenset(("subject", "suite", "model", "statistic", "bound"))

@@ -174,9 +174,11 @@ def _model_run(report: RunReport, model: str) -> ModelRun:
         name = f"{settled.judgement.suite}.{settled.judgement.statistic}"
         verdicts[name] = f"{verdicts[name]}, {settled.verdict}" if name in verdicts else settled.verdict
     tags = {
-        "mlflow.source.git.commit": report.run.commit, "pytest_genderbias.version": report.run.version,
-        "pytest_genderbias.date": report.run.date, "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
-    }  # fmt: skip
+        "mlflow.source.git.commit": report.run.commit,
+        "pytest_genderbias.version": report.run.version,
+        "pytest_genderbias.date": report.run.date,
+        "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
+    }
     return ModelRun(printable(model)[:_LONGEST_NAME] or "model", metrics, _cut(params), _cut(tags))
 
 

@@ -62,9 +62,7 @@ _JUDGED = (
     ("gate", "statistic", "value", "verdict"),
 )
 _TITLES = {
-    "suite": "",
-    "gate": "",
-    "statistic": "",
+    **dict.fromkeys(("suite", "gate", "statistic"), ""),
     "change": "bounds or change",
     "moved": "bounds, change",
     "limit": "allowed",
@@ -242,17 +240,22 @@ def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
     judgement = settled.judgement
     value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
-        "suite": one_line(judgement.gate_name), "gate": one_line(judgement.name or judgement.suite),
-        "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement), "verdict": settled.verdict,
-    }  # fmt: skip
+        "suite": one_line(judgement.gate_name),
+        "gate": one_line(judgement.name or judgement.suite),
+        "statistic": one_line(judgement.statistic, 40),
+        "cases": cases_in_words(judgement),
+        "verdict": settled.verdict,
+    }
     colour = _COLOURS.get(settled.outcome, "")
     if then := _value_then(judgement):
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
     cells |= {
-        "value": value, **_change(judgement),
-        "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)),
-    }  # fmt: skip
+        "value": value,
+        **_change(judgement),
+        "allowed": one_line(judgement.bound),
+        "limit": one_line(_in_signs(judgement.bound)),
+    }
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
 
 

@@ -1,5 +1,5 @@
-"""``RunReport``: everything that a run measured and judged, as plain data, and the JSON file of it. Every file that a run
-writes is made from it.
+"""``RunReport``: everything that a run measured and judged, as plain data, and the JSON file of it. Every file that a
+run writes is made from it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The summary in the terminal at the end of a run: gates and suites in one line each, what did not run, what to do next,
-and the verdict.
+"""The summary in the terminal at the end of a run: gates and suites in one line each, what did not run, what to do
+next, and the verdict.
 """
 
 from __future__ import annotations
@@ -109,14 +109,8 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
     """Yield a line for each kind of reason, with the number of tests, and what to do."""
     key = "not run"
     if missing := [test.name for _, test in tests if test.kind == NO_DATA]:
-        yield (
-            note(
-                key,
-                f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources",
-                width,
-            ),
-            "",
-        )
+        text = f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources"
+        yield note(key, text, width), ""
         key = ""
     unfit = [model for model, test in tests if test.kind == INAPPLICABLE]
     if unfit:
@@ -128,9 +122,8 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
 def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": (
-            None
-        )
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model}"
+        f" {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": None
         for judgement in (settled.judgement for settled in judgements)
         for value in judgement.accepted
     }

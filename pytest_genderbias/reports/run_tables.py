@@ -16,7 +16,8 @@ from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
 
 COMPARED = (
-    "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
+    "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)",
+    "better",
 )  # fmt: skip
 
 
@@ -50,10 +51,10 @@ def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
     shown = "" if p is None else f"{p:.2g}"
     if comparison.p is not None and p is None:
         shown, better = f"({comparison.p:.2g})", f"({better})"
-    return (
-        comparison.suite, comparison.statistic, comparison.other, format_decimals(comparison.other_value), comparison.first,
-        format_decimals(comparison.first_value), format_decimals(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
-    )  # fmt: skip
+    one = comparison
+    other, first, worsening = map(format_decimals, (one.other_value, one.first_value, one.worsening))
+    sides = one.suite, one.statistic, one.other, other, one.first, first
+    return *sides, worsening, _bounds(one), one.over, shown, better
 
 
 def _bounds(comparison: Comparison) -> str:
@@ -96,10 +97,14 @@ def _reduced(settled: SettledJudgement) -> list[str]:
     seeds = len(facts.seeds)
     return [
         *(GATE_COLUMNS[name].text(settled, format_decimals) for name in _REDUCED),
-        "" if bounds == (None, None) else " to ".join(map(format_share, bounds)), facts.over, "; ".join(task),
-        "" if facts.superficial is None else format_share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
-        judgement.bound, settled.verdict,
-    ]  # fmt: skip
+        "" if bounds == (None, None) else " to ".join(map(format_share, bounds)),
+        facts.over,
+        "; ".join(task),
+        "" if facts.superficial is None else format_share(facts.superficial.comes_back),
+        str(seeds) if seeds > 1 else "",
+        judgement.bound,
+        settled.verdict,
+    ]
 
 
 # What a value hangs on.
@@ -117,14 +122,13 @@ VARIANCE_NOTES = (
 
 def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
     """Return the texts of the rows, one for each of ``VARIANCES``, as they are."""
-    return [
-        [
-            one.suite, one.model, one.statistic, share.source, f"{share.levels:,}",
-            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", *(f"{format_decimals(100 * part, 1)} %" for part in (share.share, share.share_of_value)),
-        ]
-        for one in variances
-        for share in one.shares
-    ]  # fmt: skip
+    rows = []
+    for one in variances:
+        for share in one.shares:
+            size = "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}"
+            shares = [f"{format_decimals(100 * part, 1)} %" for part in (share.share, share.share_of_value)]
+            rows.append([one.suite, one.model, one.statistic, share.source, f"{share.levels:,}", size, *shares])
+    return rows
 
 
 def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:

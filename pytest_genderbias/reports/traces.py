@@ -104,14 +104,8 @@ class Trace(Stored):
         """Return how much worse the last value is than the first that it can be compared with; ``None`` if there is
         none.
         """
-        first = next(
-            (
-                point
-                for point in self.points[:-1]
-                if point.comparable == self.last.comparable and point.value is not None
-            ),
-            None,
-        )
+        alike = (point for point in self.points[:-1] if point.comparable == self.last.comparable)
+        first = next((point for point in alike if point.value is not None), None)
         if first is None or first.value is None or self.last.value is None:
             return None
         return self.distance(self.last.value) - self.distance(first.value)

@@ -152,8 +152,10 @@ def score_suite(
     units = random_order(cases.n_units, digest, settings.seed)[:n]
     values = np.zeros((n, cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
     store = ScoreStore(
-        settings.cache if model.fingerprint else None, _key(cases, query, model, digest, settings), _about(label, model, cases)
-    )  # fmt: skip
+        settings.cache if model.fingerprint else None,
+        _key(cases, query, model, digest, settings),
+        _about(label, model, cases),
+    )
     with store.locked():
         if model.role.only_prompts:
             model.backend.confirm_stored(store.kept_beside, model)

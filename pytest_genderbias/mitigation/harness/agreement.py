@@ -386,9 +386,12 @@ def _row(study: AgreementStudy, intrinsic: str, extrinsic: str, head: str, resam
     left_out = (insignificant, len(study.points) - insignificant - len(pairs))
     try:
         result = agreement_of_points(
-            [point.method for point, _, _ in pairs], [x for _, x, _ in pairs], [y for _, _, y in pairs],
-            resamples=resamples, seed=seed,
-        )  # fmt: skip
+            [point.method for point, _, _ in pairs],
+            [x for _, x, _ in pairs],
+            [y for _, _, y in pairs],
+            resamples=resamples,
+            seed=seed,
+        )
     except UndefinedError as reason:
         return AgreementRow(intrinsic, extrinsic, head, None, str(reason), *left_out)
     return AgreementRow(intrinsic, extrinsic, head, result, "", *left_out)

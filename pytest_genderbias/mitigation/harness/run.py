@@ -270,13 +270,26 @@ def mitigate(
         made = _make_models(workshop, method, restarts, count, trains)
     before, after, control, seconds = zip(*made, strict=True)
     what = {
-        "method": method.settings(), "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, trains), "controls": count if control[0] else 0,
-    }  # fmt: skip
+        "method": method.settings(),
+        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": _control_in_words(method, trains),
+        "controls": count if control[0] else 0,
+    }
     return MitigationRun(
-        before, after, [models for models in control if models], restarts, recipe, trains, what, sum(seconds), workshop.folder,
-        runner, name, progress, _workshop=workshop,
-    )  # fmt: skip
+        before,
+        after,
+        [models for models in control if models],
+        restarts,
+        recipe,
+        trains,
+        what,
+        sum(seconds),
+        workshop.folder,
+        runner,
+        name,
+        progress,
+        _workshop=workshop,
+    )
 
 
 def _make_models(

@@ -39,12 +39,18 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     seeds = seeds_of(settings["seeds"])
     curves = [
         resilience(
-            {side: _pretrained(settings["model"], pretraining, seed, places) for side, pretraining in settings["sides"].items()},
-            settings["suite"], recipe, steps=settings["steps"], frozen=settings["frozen"], seed=seed, folder=places.trainings, progress=places.progress,
+            {side: _pretrained(settings["model"], how, seed, places) for side, how in settings["sides"].items()},
+            settings["suite"],
+            recipe,
+            steps=settings["steps"],
+            frozen=settings["frozen"],
+            seed=seed,
+            folder=places.trainings,
+            progress=places.progress,
             **settings.get("options", {}),
         )
         for seed in seeds
-    ]  # fmt: skip
+    ]
     return Outcome(
         _figures(curves, recipe.name), seeds, {"curves": without_paths([curve.to_dict() for curve in curves], places)}
     )

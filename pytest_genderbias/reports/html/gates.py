@@ -118,9 +118,8 @@ def make_text(number: int, settled: SettledJudgement) -> GateText:
     judgement, outcome = settled.judgement, outcome_of(settled)
     title = f"{judgement.gate_name}.{judgement.statistic} on {judgement.model}"
     history = history_in_words(judgement)
-    return GateText(
-        f"gate-{number}", outcome, _verdict(settled), title, judgement.headline, judgement.shown[1:], judgement.details, history
-    )  # fmt: skip
+    texts = judgement.headline, judgement.shown[1:], judgement.details
+    return GateText(f"gate-{number}", outcome, _verdict(settled), title, *texts, history)
 
 
 def make_broken_text(number: int, test: FinishedTest) -> GateText:

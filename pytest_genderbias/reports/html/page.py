@@ -152,11 +152,9 @@ def render_report(report: RunReport) -> str:
     environment.globals["plural"] = lambda items: "" if len(items) == 1 else "s"
     script = _packaged("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = safe(_packaged("report.css") + css())
     return environment.from_string(_packaged("report.html.jinja")).render(
-        page=make_page(report),
-        style=safe(_packaged("report.css") + css()),
-        script=safe(script),
-        script_digest=safe(digest),
+        page=make_page(report), style=style, script=safe(script), script_digest=safe(digest)
     )
 
 

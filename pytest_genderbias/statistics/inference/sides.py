@@ -169,12 +169,18 @@ class SideValues:
     ) -> SideValues:
         """Return a function of the figure, whose neutral value is 0."""
         return replace(
-            self, distance=distance, neutral=0.0, values={side: values(of_side) for side, of_side in self.values.items()},
+            self,
+            distance=distance,
+            neutral=0.0,
+            values={side: values(of_side) for side, of_side in self.values.items()},
             sums={
-                side: [[model if isinstance(model, UndefinedError) else sums(model) for model in group] for group in of_side]
+                side: [
+                    [model if isinstance(model, UndefinedError) else sums(model) for model in group]
+                    for group in of_side
+                ]
                 for side, of_side in self.sums.items()
             },
-        )  # fmt: skip
+        )
 
     def _sums_of(self, side: str) -> list[ItemSums]:
         return [defined(model) for group in self.sums[side] for model in group]

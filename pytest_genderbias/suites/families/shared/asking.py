@@ -1,8 +1,8 @@
 """The ways to ask a kind of model a question with options, and to read its answers.
 
-A way of asking is one value of an axis that crosses the families: an option is *chosen* in a chat, by its probability in
-every order of the options, or its answer is *stored* in a file. The tables ``_ASKED`` and ``_READ`` have a line for each
-way, and a family has none of them. Suites about pronouns are also *scored* (``asked_pronouns.py``).
+A way of asking is one value of an axis that crosses the families: an option is *chosen* in a chat, by its probability
+in every order of the options, or its answer is *stored* in a file. The tables ``_ASKED`` and ``_READ`` have a line for
+each way, and a family has none of them. Suites about pronouns are also *scored* (``asked_pronouns.py``).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def asked(
     role: str,
     each: int = 1,
     whole: bool = False,
-    otherwise: str = "",
+    instead: str = "",
 ) -> Question:
     """Return questions with options as a kind of model is asked them.
 
@@ -58,7 +58,7 @@ def asked(
         role: kind of the model.
         each: number of questions in a unit.
         whole: whether all are asked whatever the limit is.
-        otherwise: what to do with a model without a chat template.
+        instead: what to do with a model without a chat template.
     """
     rows = [_ASKED[role][0](*question) for question in questions]
     cases = TextCases(
@@ -67,7 +67,7 @@ def asked(
         cases_per_unit=each * max(map(len, rows), default=1),
     )
     number = max((len(options) for _, options in questions), default=len(LETTERS))
-    return Question(cases, query_for(role, number, otherwise), whole=whole)
+    return Question(cases, query_for(role, number, instead), whole=whole)
 
 
 def query_for(role: str, number: int, otherwise: str = "") -> Query:
