@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -131,6 +132,14 @@ class Measurement(Displayed):
         if question is None:
             return self.n < self.n_total
         return " of " in str(self.signature["data"].get(question, ""))  # the digest, and the size of a sample
+
+    def worsening(self, statistic: str, before: float | None) -> float | None:
+        """Return how much worse a statistic is than a value before, in its units; ``None`` if either is not finite."""
+        now = self.values.get(statistic)
+        if before is None or now is None or not (math.isfinite(before) and math.isfinite(now)):
+            return None
+        about = self.statistics[statistic]
+        return about.distance(now) - about.distance(before)
 
     def of_all_cases(self, statistic: str) -> str:
         """Return what a value on all cases is over: the cases, and the seed of random draws or a training inside."""

@@ -415,7 +415,7 @@ class Ledger:
         """Fail a run with a model whose bias grew over its suites together."""
         if not self._judgements:
             return
-        from pytest_genderbias.gates.release import growth_of
+        from pytest_genderbias.gates.comparison import growth_of
 
         for growth in growth_of(settled.judgement for settled in self._judgements):
             if growth.worse:

@@ -9,11 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import change_in_words
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
-from pytest_genderbias.gates.wording import direction_in_words
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
+from pytest_genderbias.gates.wording import change_in_words, direction_in_words
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
@@ -184,7 +183,7 @@ def change_and_bounds(judgement: Judgement, write: Write = format_number) -> tup
         return change, ""
     if interval.high - interval.low <= FLOAT_NOISE:
         over = "restart" if interval.over.startswith("restarts") else "item"
-        return change, "exact" if interval.over.startswith(WHOLE_SUITE) else f"the same in every {over}"
+        return change, "exact" if interval.over.startswith(SUITE_CASES) else f"the same in every {over}"
     low, high = (-interval.high, -interval.low) if worse < -FLOAT_NOISE else (interval.low, interval.high)
     return change, f"({format_bounds(low, high, write)})"
 

@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Column, Figure, Row, figures_of
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport

@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED
+from pytest_genderbias.gates.verdicts import FAILED, FLOAT_NOISE
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement

@@ -8,8 +8,8 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     FAILED,

@@ -20,7 +20,7 @@ from pytest_genderbias.errors import DataFileError, GateFailure
 from pytest_genderbias.gates.assertions import settle, settle_all
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_no_worse
+from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_against
 from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.gates.policy import Referee, active_referee, refereed_by
@@ -65,7 +65,7 @@ def judges(folder: Path, now: Measurement, better: Measurement) -> list[Callable
         lambda: judge_limit(now, Limit(at_least=now.value)),
         lambda: before.judge(better, margin=0.0),
         lambda: updated.judge(now, margin=0.0),
-        lambda: judge_no_worse(now, better, margin=0.0),
+        lambda: judge_against(now, better, margin=0.0),
     ]
 
 

@@ -7,8 +7,7 @@ import datetime
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.facts import read_facts
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement, SettledJudgement, read_facts
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.run_verdict import baseline_history
 

@@ -14,8 +14,7 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias.errors import BiasError, DataFileError, WriteError
-from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, SettledJudgement, SinceAnchor
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports import history

@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, SinceAnchor
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, SettledJudgement, SinceAnchor
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement

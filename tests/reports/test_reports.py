@@ -7,8 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, read_facts
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import (
+    AcceptedValue,
+    BaselineFacts,
+    Judgement,
+    LimitFacts,
+    SettledJudgement,
+    read_facts,
+)
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json

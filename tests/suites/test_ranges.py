@@ -15,7 +15,7 @@ from support.answered_suites import CASES, make_case
 from pytest_genderbias import Limit, load_suite, suite_names
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 
 DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)

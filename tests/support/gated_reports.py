@@ -7,8 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
-from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, SettledJudgement, SinceAnchor
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.measurement import Measurement

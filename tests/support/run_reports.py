@@ -7,8 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
-from pytest_genderbias.gates.facts import BaselineFacts
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, SettledJudgement
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval

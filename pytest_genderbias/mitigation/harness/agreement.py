@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads

@@ -28,7 +28,7 @@ from pytest_genderbias.gates.choice import (
     read_rule,
     why_out,
 )
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import SEEDS, MitigationRun, mitigate, mitigation_errors, seeds_of
 from pytest_genderbias.mitigation.methods.base import Method, Together

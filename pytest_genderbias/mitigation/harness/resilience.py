@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings
 from pytest_genderbias.mitigation.harness.run import MitigationRun, shown_training, suite_settings

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.gates.choice import TriedGrid
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.measurement.runner import Runner

@@ -11,12 +11,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, RETRAINED, ReductionFacts
-from pytest_genderbias.gates.judgement import Judgement, make_judgement
+from pytest_genderbias.gates.judgement import (
+    AFTER,
+    BEFORE,
+    CONTROL,
+    RETRAINED,
+    Judgement,
+    ReductionFacts,
+    make_judgement,
+)
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
+    FLOAT_NOISE,
     LEVEL,
     NO_VALUE,
     NOT_COMPARABLE,

@@ -28,7 +28,7 @@ from typing import Any
 from scipy import stats
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, ReductionFacts
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL, ReductionFacts
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_genderbias.gates.facts import AFTER, CONTROL
+from pytest_genderbias.gates.judgement import AFTER, CONTROL
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
 from pytest_genderbias.mitigation.harness.run import seeds_of

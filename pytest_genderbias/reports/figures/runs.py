@@ -10,8 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, NewHeadFacts, ReductionFacts, SinceAnchor, TaskFacts
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import (
+    AFTER,
+    BEFORE,
+    CONTROL,
+    Judgement,
+    NewHeadFacts,
+    ReductionFacts,
+    SinceAnchor,
+    TaskFacts,
+)
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance

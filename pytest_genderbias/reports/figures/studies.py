@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_genderbias.errors import UnknownNameError
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, picture_of, plot, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.suites.statistic import Statistic

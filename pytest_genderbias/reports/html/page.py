@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
+from pytest_genderbias.gates.comparison import growth_of
 from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.release import growth_of
 from pytest_genderbias.gates.verdicts import FAILED, REASONS, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.figures.drawing import css
