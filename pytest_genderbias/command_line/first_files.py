@@ -122,12 +122,9 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
     text = _HEAD.format(model=shlex.quote(_model(spec)), data=_data(data))
     for fit in fits:
         suite = fit.suite
-        text += _GATE.format(
-            title=suite.title,
-            question=suite.about.question.partition("?")[0] + "?",
-            suite=suite.name,
-            statistic=suite.main_statistic,
-        )
+        question = suite.about.question.partition("?")[0] + "?"
+        about = {"suite": suite.name, "statistic": suite.main_statistic}
+        text += _GATE.format(title=suite.title, question=question, **about)
         if fit.cases is not None and fit.cases > 10 * _SAMPLE:
             text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
         if suite.name in WEAK:

@@ -37,8 +37,7 @@ _NO_WEIGHTS = {
 }
 _TYPES: dict[str, DTypeLike] = {
     "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16",
-    "tensor(bool)": "bool",
-    "tensor(double)": "float64",
+    "tensor(bool)": "bool", "tensor(double)": "float64",
 }  # fmt: skip
 
 

@@ -395,7 +395,7 @@ class _Run(NamedTuple):
 
 
 class _Positions:
-    """Watches which rows of tables a pass of one row looks up. Consecutive ones, one a token, are its positions."""
+    """Watches which rows of tables a pass of one row looks up. Consecutive ones, one per token, are its positions."""
 
     def __init__(self, tokens: int) -> None:
         self._tokens = tokens

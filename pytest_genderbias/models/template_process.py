@@ -156,7 +156,7 @@ def _renderer() -> _Renderer:
 
 
 def serve() -> None:
-    """Answer requests, one a line, until standard input ends; nothing but answers is written to standard output."""
+    """Answer requests, one per line, until standard input ends; nothing but answers is written to standard output."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks

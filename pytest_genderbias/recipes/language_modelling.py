@@ -49,9 +49,8 @@ Around: TypeAlias = "Callable[[PreTrainedModel], AbstractContextManager[object]]
 
 _SETTINGS = {
     "per_device_train_batch_size": "batch_size", "num_train_epochs": "epochs or steps",
-    "learning_rate": "learning_rate",
-    "warmup_steps": "warmup", "train_sampling_strategy": "none: the recipe sets the order of the data",
-    "remove_unused_columns": "none",
+    "learning_rate": "learning_rate", "warmup_steps": "warmup",
+    "train_sampling_strategy": "none: the recipe sets the order of the data", "remove_unused_columns": "none",
 }  # fmt: skip
 _AT_ONCE = 1024  #: sentences that are tokenised at once
 _PART_WORDS = 200  #: words in a part of a held-out passage

@@ -31,7 +31,7 @@ _SHOWN_RUNS = 30  #: that a trace in a report goes back
 _PATIENCE = 60.0  #: seconds for other processes that write
 _LONGEST = 4_000  #: characters of a text
 
-#: Scripts that make the tables, one a version: a file of version n lacks those from n on. An entry is never changed,
+#: Scripts that make the tables, one per version: a file of version n lacks those from n on. An entry is never changed,
 #: only added.
 MIGRATIONS: tuple[str, ...] = (
     """

@@ -18,10 +18,8 @@ _FIGURE = {
 }  # fmt: skip
 _JUDGED = {
     "code": "code", "outcome": "outcome", "bound": "bound", "gate": "gate", "over": "over", "judged_low": "low",
-    "judged_high": "high",
-    "worse_by": "difference", "p": "p", "before": "before", "after": "after", "control": "control",
-    "reduction": "reduction",
-    "settled_by": "settled_by",
+    "judged_high": "high", "worse_by": "difference", "p": "p", "before": "before", "after": "after",
+    "control": "control", "reduction": "reduction", "settled_by": "settled_by",
 }  # fmt: skip
 _LONGEST = 1_000  #: characters of a name or a value
 

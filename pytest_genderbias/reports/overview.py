@@ -61,12 +61,8 @@ _JUDGED = (
     ("gate", "statistic", "value", "limit", "verdict"),
     ("gate", "statistic", "value", "verdict"),
 )
-_TITLES = {
-    **dict.fromkeys(("suite", "gate", "statistic"), ""),
-    "change": "bounds or change",
-    "moved": "bounds, change",
-    "limit": "allowed",
-}
+_TITLES = {"change": "bounds or change", "moved": "bounds, change", "limit": "allowed"}
+_TITLES |= dict.fromkeys(("suite", "gate", "statistic"), "")
 _LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
@@ -249,12 +245,8 @@ def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:
     if then := _value_then(judgement):
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
-    cells |= {
-        "value": value,
-        **_change(judgement),
-        "allowed": one_line(judgement.bound),
-        "limit": one_line(_in_signs(judgement.bound)),
-    }
+    allowed = {"allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound))}
+    cells |= {"value": value, **_change(judgement), **allowed}
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
 
 

@@ -18,7 +18,7 @@ class AskedPairs:
     Messages are made when they are asked for: a suite can have millions of pairs.
 
     Attributes:
-        pairs: cases of two segments, one a unit.
+        pairs: cases of two segments, one per unit.
         orders: number of orders of the options.
         ask: function from premise and hypothesis to the message in each order.
     """

@@ -56,8 +56,7 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     headers, [row] = reduction_rows(settled(judgement, without))
     assert dict(zip(headers, row, strict=True)) == {
         "suite": "s| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-",
-        "gone": "-",
-        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b",
+        "gone": "-", "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b",
         "verdict": "cannot judge (too few cases)",
     }  # fmt: skip
     assert reduction_rows(settled(without))[1] == []

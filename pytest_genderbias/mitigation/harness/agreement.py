@@ -385,13 +385,9 @@ def _row(study: AgreementStudy, intrinsic: str, extrinsic: str, head: str, resam
     insignificant = sum(not _is_significant(point, intrinsic) for point in study.points)
     left_out = (insignificant, len(study.points) - insignificant - len(pairs))
     try:
-        result = agreement_of_points(
-            [point.method for point, _, _ in pairs],
-            [x for _, x, _ in pairs],
-            [y for _, _, y in pairs],
-            resamples=resamples,
-            seed=seed,
-        )
+        methods = [point.method for point, _, _ in pairs]
+        x, y = [x for _, x, _ in pairs], [y for _, _, y in pairs]
+        result = agreement_of_points(methods, x, y, resamples=resamples, seed=seed)
     except UndefinedError as reason:
         return AgreementRow(intrinsic, extrinsic, head, None, str(reason), *left_out)
     return AgreementRow(intrinsic, extrinsic, head, result, "", *left_out)

@@ -70,12 +70,12 @@ def mitigation_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class MitigationRun:
-    """Models before a mitigation, after it, and of its control, one a seed.
+    """Models before a mitigation, after it, and of its control, one per seed.
 
     :func:`mitigate` returns one. You can also construct it from models that you trained yourself.
 
     Attributes:
-        before: models before, one for all seeds or one a seed.
+        before: models before, one for all seeds or one per seed.
         after: models after, in the order of the same seeds.
         control: controls of each seed, shape (seeds, controls): with random directions in place of those of the method,
             or trained without the method. Empty where ``before`` is the control: the same recipe without the method.

@@ -62,15 +62,13 @@ _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat ma
 _MARKERS = {"first": "o", "second": "s", "third": "^", "fourth": "D", "muted": "o", "text": "|"}
 _STYLE = {
     "font.size": _SIZE, "axes.titlesize": _SIZE, "axes.labelsize": _SIZE, "legend.fontsize": _SIZE - 0.5,
-    "xtick.labelsize": _SIZE - 0.5,
-    "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False, "axes.unicode_minus": False, "svg.fonttype": "none",
-    "svg.hashsalt": "figure", "text.usetex": False,
+    "xtick.labelsize": _SIZE - 0.5, "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False,
+    "axes.unicode_minus": False, "svg.fonttype": "none", "svg.hashsalt": "figure", "text.usetex": False,
     "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "path.simplify": False,
-    "axes.formatter.use_mathtext": False,
-    "text.color": PALETTE["text"][0], "axes.labelcolor": PALETTE["text"][0], "xtick.color": PALETTE["muted"][0],
-    "ytick.color": PALETTE["muted"][0], "xtick.labelcolor": PALETTE["text"][0], "ytick.labelcolor": PALETTE["text"][0],
-    "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8, "figure.facecolor": PALETTE["ground"][0],
-    "axes.facecolor": "none",
+    "axes.formatter.use_mathtext": False, "text.color": PALETTE["text"][0], "axes.labelcolor": PALETTE["text"][0],
+    "xtick.color": PALETTE["muted"][0], "ytick.color": PALETTE["muted"][0], "xtick.labelcolor": PALETTE["text"][0],
+    "ytick.labelcolor": PALETTE["text"][0], "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8,
+    "figure.facecolor": PALETTE["ground"][0], "axes.facecolor": "none",
 }  # fmt: skip
 
 

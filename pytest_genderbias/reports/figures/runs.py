@@ -41,7 +41,7 @@ def models(measurements: Sequence[Measurement], statistic: str | None = None) ->
     two values.
 
     Args:
-        measurements: of one suite, one a model.
+        measurements: of one suite, one per model.
         statistic: the main one by default.
     """
     name = measurements[0].statistic(statistic)
@@ -78,7 +78,7 @@ def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None
     """Return accuracy, or perplexity, against the bias of several models; ``None`` for fewer than two that have both.
 
     Args:
-        measurements: of one suite that measures both, one a model.
+        measurements: of one suite that measures both, one per model.
         statistic: the main one by default.
     """
     name = measurements[0].statistic(statistic)

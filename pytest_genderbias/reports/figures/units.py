@@ -43,7 +43,7 @@ def signed_bars(
     unit: str,
     shows: str = "bias",
 ) -> Picture:
-    """Return signed bars, one a unit, sorted (lu2018, figures 2 and 4).
+    """Return signed bars, one per unit, sorted (lu2018, figures 2 and 4).
 
     Args:
         measurement: what was measured.
