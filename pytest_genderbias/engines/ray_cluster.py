@@ -144,9 +144,14 @@ class Cluster:
         folder = self._folder / "ray"  # Ray lets everyone write into it, so it lies in one that nobody else can enter
         try:
             ray.init(
-                address="local", num_cpus=self.cpus, include_dashboard=False, log_to_driver=False, logging_level="error",
-                object_store_memory=_OBJECT_STORE, _temp_dir=str(folder),
-            )  # fmt: skip
+                address="local",
+                num_cpus=self.cpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="error",
+                object_store_memory=_OBJECT_STORE,
+                _temp_dir=str(folder),
+            )
         except Exception as error:  # Ray raises errors of many kinds
             raise ExecutorError(
                 f"a local Ray cluster cannot be started ({_in_short(error)}); score without bias_executor, or name a"

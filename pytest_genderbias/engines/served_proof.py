@@ -553,9 +553,11 @@ _CONTENT: dict[str, Check] = {
 
 
 #: Checks that rows of a measurement take, too, whatever their texts are.
-OF_ROWS: dict[str, Check] = {name: check for name, check in (_FORM | _CONTENT).items() if name in (
-    "values", "token ids", "most likely tokens", "distinct values"
-)}  # fmt: skip
+OF_ROWS: dict[str, Check] = {
+    name: check
+    for name, check in (_FORM | _CONTENT).items()
+    if name in ("values", "token ids", "most likely tokens", "distinct values")
+}
 
 
 def most_moved(mean_noise: float) -> float:

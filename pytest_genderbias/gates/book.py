@@ -20,7 +20,6 @@ from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -28,7 +27,7 @@ from pytest_genderbias.gates.item_file import (
     load_checked,
     pack_measured,
 )
-from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.judgement import AcceptedValue, Seen
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.margin import share_of
+from pytest_genderbias.gates.policy import share_of
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.numbers import format_mean, format_share

@@ -1,10 +1,12 @@
-"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none.
+"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none; and the
+level of bounds, corrected for the number of comparisons that they hold for together.
 
 This module imports nothing heavy, so that the policy of a run can be set without numpy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -73,6 +75,8 @@ EARLIER_VERDICTS: Mapping[str, str] = MappingProxyType({
 
 LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
 ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
+#: Batches and threads cause differences up to this size. They say nothing about a model.
+FLOAT_NOISE = 1e-6
 
 #: Outcomes of a judgement.
 FAILED, PASSED = "failed", "passed"
@@ -113,3 +117,38 @@ class Unjudged:
     kind: str
     name: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How many comparisons the bounds of a worsening hold for together, and what they are, in the plural."""
+
+    tests: int = 1
+    what: str = "comparisons"
+
+    @property
+    def level(self) -> float:
+        """Level of a one-sided bound that holds for all comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
+
+        >>> Correction().level, Correction(5).level
+        (0.975, 0.995)
+        """
+        return min(1 - (1 - ONE_SIDED) / self.tests, math.nextafter(1.0, 0.0))
+
+
+def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
+    """Return how many comparisons bounds hold for together: one rule for every comparison.
+
+    Args:
+        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known``
+            comparisons.
+        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the
+            flags or a test name.
+        what: what these comparisons are, in the plural.
+
+    >>> correction_for("model", 7, "statistics"), correction_for("none", 7, "statistics")
+    (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
+    """
+    if isinstance(correct_for, int):
+        return Correction(correct_for, "comparisons (bias_correct_for)")
+    return Correction() if correct_for == "none" else Correction(max(1, known), what)

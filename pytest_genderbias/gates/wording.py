@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
-from pytest_genderbias.text.numbers import apart, approximate, format_p
+from pytest_genderbias.text.numbers import THREE_DIGITS, Write, apart, approximate, format_p
 
 _LONGER = 4  #: times that a list of items can be longer, for advice that can be followed
 
@@ -59,6 +60,24 @@ def age_in_words(date: str, today: datetime.date) -> str:
     if days < 0:
         return ""
     return "of today" if days == 0 else f"{days:,} {'day' if days == 1 else 'days'} old"
+
+
+def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str:
+    """Return how much worse or better a value is.
+
+    >>> change_in_words(0.0123), change_in_words(-0.5), change_in_words(0.0), change_in_words(None)
+    ('0.0123 worse', '0.5 better', 'no change', 'no value')
+    """
+    if worsening is None:
+        return "no value"
+    if abs(worsening) <= FLOAT_NOISE:
+        return "no change"
+    return f"{write(abs(worsening))} {'worse' if worsening > 0 else 'better'}"
+
+
+def anchor_in_words(date: str) -> str:
+    """Return an anchor as messages name it, by its date; an earlier version stored none."""
+    return f"the anchor of {date}" if date else "the anchor that an earlier version stored"
 
 
 def direction_in_words(direction: str) -> str:

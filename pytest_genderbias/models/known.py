@@ -326,9 +326,7 @@ def _role_of(record: dict[str, Any]) -> Role:
 def _facts_of(record: dict[str, Any]) -> CheckpointFacts:
     content = record["tokenizer"]
     bare = None if content is None else BareTokenizer.of_text(content, record["unk_token"])
-    return CheckpointFacts(
-        record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare
-    )  # fmt: skip
+    return CheckpointFacts(record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare)
 
 
 def _settings_of(record: dict[str, Any]) -> CheckpointSettings:

@@ -253,9 +253,15 @@ def _read_table(path: Path, paper: str) -> Table:
     ]
     claims = [_claim(entry) for entry in take(content, "claims", LocatedList, "a table", ())]
     return Table(
-        paper, path.stem, take(content, "title", str, "a table"), tuple(columns), tuple(figures), tuple(claims),
-        tuple(plain(take(content, "differs", LocatedList, "a table", ()))), take(content, "needs", str, "a table", ""),
-    )  # fmt: skip
+        paper,
+        path.stem,
+        take(content, "title", str, "a table"),
+        tuple(columns),
+        tuple(figures),
+        tuple(claims),
+        tuple(plain(take(content, "differs", LocatedList, "a table", ()))),
+        take(content, "needs", str, "a table", ""),
+    )
 
 
 def _row(path: Path, row: str, entry: YamlValue, columns: LocatedMap) -> Iterator[PublishedFigure]:
@@ -295,6 +301,11 @@ def _claim(entry: YamlValue) -> Claim:
         raise entry.error_at("", "a claim needs one of above, below, or near with within")
     other = take(entry, relations[0], str | float, "a claim")
     return Claim(
-        take(entry, "claim", str, "a claim"), take(entry, "figure", str, "a claim"), relations[0], other,
-        take(entry, "within", float, "a claim", 0.0), take(entry, "because", str, "a claim", ""), take(entry, "absolute", bool, "a claim", False),
-    )  # fmt: skip
+        take(entry, "claim", str, "a claim"),
+        take(entry, "figure", str, "a claim"),
+        relations[0],
+        other,
+        take(entry, "within", float, "a claim", 0.0),
+        take(entry, "because", str, "a claim", ""),
+        take(entry, "absolute", bool, "a claim", False),
+    )

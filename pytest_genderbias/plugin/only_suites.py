@@ -72,8 +72,8 @@ def _expected_line(config: pytest.Config) -> str:
     )
     unknown = f", besides {expected.unknown} suites whose time is not known" if expected.unknown else ""
     return (
-        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on {_cores()}"
-        f" cores{unknown}, or less with a GPU or stored scores"
+        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on "
+        f"{_cores()} cores{unknown}, or less with a GPU or stored scores"
     )
 
 

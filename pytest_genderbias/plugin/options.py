@@ -19,7 +19,7 @@ import pytest
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
-from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.measurement.processes import process_count
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse

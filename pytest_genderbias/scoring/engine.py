@@ -134,8 +134,8 @@ def answer(
 
 
 def scored_units(cases: Cases, digest: str, limit: int | None, seed: int) -> IntArray:
-    """Return the units that a run scores: the first of a suite's random order, with at most ``limit`` cases and at least
-    one unit.
+    """Return the units that a run scores: the first of a suite's random order, at least one of them, with at most
+    ``limit`` cases.
     """
     n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
     return random_order(cases.n_units, digest, seed)[:n]

@@ -120,8 +120,10 @@ def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> li
     Example:
         Chi-square of 4 of 20 against 0 of 20 is 4.444, with p = .035; of 3 it is 3.243, with p = .072.
 
-        >>> fewest_significant([20, 20], 0.05), fewest_significant([20, 20], 0.05, "fisher"), fewest_significant([2, 2], 0.01)
-        ([4, 4], [5, 5], [None, None])
+        >>> fewest_significant([20, 20], 0.05), fewest_significant([20, 20], 0.05, "fisher")
+        ([4, 4], [5, 5])
+        >>> fewest_significant([2, 2], 0.01)
+        [None, None]
     """
     n = np.asarray(sizes, dtype=np.int64)
     fewest: list[int | None] = []

@@ -68,7 +68,8 @@ class Family(ABC, Generic[BodyT, OptionsT]):
 
     The functions are called in this order: :meth:`read` and :meth:`content` when a suite is loaded; :meth:`questions`
     once the role of the model is known, before its weights are loaded; :meth:`summarise` with the answers; then
-    :meth:`null` and :meth:`competence`. One object serves all suites of a family, so that none of them may keep anything.
+    :meth:`null` and :meth:`competence`. One object serves all suites of a family, so that none of them may keep
+    anything.
     """
 
     name: ClassVar[str]

@@ -74,7 +74,8 @@ class VerbalisedProbabilities:
     def prompt(self, premise: str, hypothesis: str) -> str:
         """Return the question about a pair.
 
-        >>> VerbalisedProbabilities("{premise} So {hypothesis}", ("yes", "maybe", "no")).prompt("He sings.", "She sings?")
+        >>> query = VerbalisedProbabilities("{premise} So {hypothesis}", ("yes", "maybe", "no"))
+        >>> query.prompt("He sings.", "She sings?")
         'He sings. So She sings?'
         """
         words = {"premise": premise, "hypothesis": hypothesis}

@@ -76,12 +76,16 @@ class Rule:
 
 
 _KEPT: Mapping[str, Callable[[Any, Any], bool]] = {
-    "minimum": operator.ge, "maximum": operator.le, "exclusiveMinimum": operator.gt, "exclusiveMaximum": operator.lt,
-    "multipleOf": lambda value, step: value % step == 0, "enum": lambda value, known: value in known,
+    "minimum": operator.ge,
+    "maximum": operator.le,
+    "exclusiveMinimum": operator.gt,
+    "exclusiveMaximum": operator.lt,
+    "multipleOf": lambda value, step: value % step == 0,
+    "enum": lambda value, known: value in known,
     "pattern": lambda value, pattern: re.search(pattern.replace("$", r"\Z"), value) is not None,
     "minLength": lambda value, least: len(value) >= least,
     "uniqueItems": lambda value, _: len(set(value)) == len(value),
-}  # fmt: skip
+}
 
 
 def at_least(least: int) -> Rule:

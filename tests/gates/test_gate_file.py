@@ -11,7 +11,7 @@ import pytest
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.gate_file import Gate, plan_gates, read_gates
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.text.located_yaml import read_yaml
 
 FILE = """

@@ -23,18 +23,16 @@ from pytest_genderbias import (
     measure,
 )
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
-from pytest_genderbias.gates import baseline, comparison, item_file
-from pytest_genderbias.gates import compared_restarts as restarts_of_gates
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, worsening
+from pytest_genderbias.gates import baseline, comparison, item_file, regression
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.sensitivity import Retraining
-from pytest_genderbias.gates.verdicts import passes
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, passes
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import restart_interval
@@ -52,7 +50,7 @@ def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
-    monkeypatch.setattr(restarts_of_gates, "prior_of", lambda measurement, statistic: None)
+    monkeypatch.setattr(regression, "prior_of", lambda measurement, statistic: None)
 
 
 scope: dict[str, Any] = {}
@@ -321,7 +319,7 @@ def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measure
         judge_limit(found, Limit(at_least=0.4), generalise=True)
     for pair in ((found, found), (whole, found), (found, whole)):
         with pytest.raises(GateError, match="scored only until other gates were decided; compare measurements without"):
-            judge_no_worse(*pair, margin=0.0)
+            judge_against(*pair, margin=0.0)
     each = [*(measure(wide, Scatter(base), cache=None, limit=64) for base in (0.70, 0.71)), found]
     with pytest.raises(GateError, match="scored only until"):
         judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.4))
@@ -500,7 +498,7 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
         )  # fmt: skip
 
     def verdict(measurement: Measurement) -> str:
-        before = Reference("baseline", 0.6, worsening(measurement, "share", 0.6), measured(then, "a"), fingerprint="a")
+        before = Reference("baseline", 0.6, measured(then, "a"), fingerprint="a")
         return find_regression(measurement, "share", before, Allowed(0.0)).code
 
     assert verdict(measured(now, "a")) == "within"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.policy import Allowed, Margin, read_margin, read_margin_of_sameness
 
 
 @pytest.mark.parametrize(

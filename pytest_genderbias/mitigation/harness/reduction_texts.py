@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.statistics.inference.intervals import Interval

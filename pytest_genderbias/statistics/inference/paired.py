@@ -600,9 +600,11 @@ def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds:
         return low, high, p, p_better
     below, above = two_way_bounds(pair.worsening, error, level)
     return (
-        min(low, below), max(high, above), max(p, two_way_p(pair.worsening - tolerance, error)),
+        min(low, below),
+        max(high, above),
+        max(p, two_way_p(pair.worsening - tolerance, error)),
         max(p_better, two_way_p(-pair.worsening - tolerance, error)),
-    )  # fmt: skip
+    )
 
 
 def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:

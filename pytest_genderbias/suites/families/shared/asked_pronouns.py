@@ -277,8 +277,8 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Reading:
-    """Answers as figures are made of them: facts and verdicts of n sentences, notes on how they were asked, and what was
-    picked where it was chosen (``None`` elsewhere).
+    """Answers as figures are made of them: facts and verdicts of n sentences, notes on how they were asked, and what
+    was picked where it was chosen (``None`` elsewhere).
     """
 
     facts: Facts
