@@ -82,7 +82,7 @@ def test_packaged_lists_load_with_their_counts(name):
     assert loaded.title
     assert loaded.source
     assert loaded.licence
-    assert loaded.language == "en"
+    assert loaded.language == (name[-2:] if name.startswith("refusals-") else "en")
 
 
 @pytest.mark.parametrize("name", PAIR_LISTS)
