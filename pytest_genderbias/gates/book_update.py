@@ -1,7 +1,8 @@
 """Updates of baseline files: what of a measurement is kept in the place of an entry, and one lock for reading, merging,
 writing and sweeping, so that runs side by side lose nothing.
 
-A lucky value is not kept, and the spread of retrainings is not lost. The lock is of the folder of a model name, and its file is removed afterwards: the folder is kept in version control.
+A lucky value is not kept, and the spread of retrainings is not lost. The lock is of the folder of a model name, and its
+file is removed afterwards: the folder is kept in version control.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it, and the figures beside
-the value and its bounds: one class for limits, baselines and reductions each.
+"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it, and the figures
+beside the value and its bounds: one class for limits, baselines and reductions each.
 """
 
 from __future__ import annotations
@@ -581,10 +581,8 @@ def make_judgement(
         scored_as: what else the cases are, as ``those of the baseline of 2026-10-22``.
     """
     value = measurement.values[statistic]
-    figures = {
-        "the difference": difference, "p": p,
-        "the lower bound": None if interval is None else interval.low, "the upper bound": None if interval is None else interval.high,
-    }  # fmt: skip
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    figures = {"the difference": difference, "p": p, "the lower bound": low, "the upper bound": high}
     if what := _not_a_number(statistic, value, code, figures):
         code, interval, movement, advice, command = NO_VALUE, None, None, "", ""
         headline, remarks = f"{headline}; {what}, and only finite numbers decide", ()
@@ -600,10 +598,26 @@ def make_judgement(
     ]
     known = [*details, *_about_value(measurement, statistic), *_records(measurement, moved)]
     return Judgement(
-        measurement.suite, measurement.model, statistic, value, interval, measurement.n, measurement.n_total, bound, code, tuple(shown),
-        tuple(replace(one, text=shortened(one.text)) if not one.is_command else one for one in known), over, settled_by, p, tests, difference,
-        null=measurement.null.get(statistic), facts=facts, movement=movement,
-    )  # fmt: skip
+        measurement.suite,
+        measurement.model,
+        statistic,
+        value,
+        interval,
+        measurement.n,
+        measurement.n_total,
+        bound,
+        code,
+        tuple(shown),
+        tuple(one if one.is_command else replace(one, text=shortened(one.text)) for one in known),
+        over,
+        settled_by,
+        p,
+        tests,
+        difference,
+        null=measurement.null.get(statistic),
+        facts=facts,
+        movement=movement,
+    )
 
 
 def _subject(code: str, suite: str, model: str) -> str:

@@ -1,5 +1,5 @@
-"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of each
-judgement.
+"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of
+each judgement.
 
 A judgement does not depend on the referee. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
 active and records the judgement with its outcome. This module does not import numpy, so that a plugin can read a margin
