@@ -152,7 +152,7 @@ def settle(judgement: Judgement) -> Judgement:
         GateFailure: the judgement fails its test.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test that asserts, and the text
-    _settle([judgement])
+    settle_all([judgement])
     return judgement
 
 
@@ -162,11 +162,6 @@ def settle_all(judgements: Iterable[Judgement]) -> None:
     Raises:
         GateFailure: the first judgement that fails.
     """
-    __tracebackhide__ = True
-    _settle(judgements)
-
-
-def _settle(judgements: Iterable[Judgement]) -> None:
     __tracebackhide__ = True
     referee = active_referee()
     settled = [(judgement, PASSED if judgement.verdict == PASS else FAILED) for judgement in judgements]

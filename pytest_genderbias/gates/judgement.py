@@ -362,6 +362,9 @@ class Judgement:
         facts: figures beside the verdict.
         movement: how many items moved since the baseline or the other model, and which moved most; ``None`` where none
             were compared.
+        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to
+            fail or caught the failure; empty until the policy of the run is applied.
+        test: id of the test that made it; empty outside a test.
     """
 
     suite: str
@@ -385,6 +388,18 @@ class Judgement:
     name: str = ""
     facts: Facts | None = None
     movement: Movement | None = None
+    outcome: str = ""
+    test: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the judgement failed its test."""
+        return self.outcome == FAILED
+
+    @property
+    def in_words(self) -> str:
+        """The verdict with its note, and with what its test made of it: ``worse (xfail)``."""
+        return with_note(self.code) + _FORGIVEN.get(self.outcome, "")
 
     @property
     def verdict(self) -> str:
@@ -433,9 +448,15 @@ class Judgement:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
         ``None``.
         """
-        content = {name: as_plain(value, finite) for name, value in vars(self).items() if name != "facts"}
-        facts = facts_to_dict(self.facts, finite)
-        return {"schema": SCHEMA, "verdict": self.verdict, **content, "text": self.text, "facts": facts}
+        content = {name: as_plain(value, finite) for name, value in vars(self).items() if name not in _WRITTEN_LAST}
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            **content,
+            "text": self.text,
+            "facts": facts_to_dict(self.facts, finite),
+            **{name: getattr(self, name) for name in ("test", "outcome", "failed")},
+        }
 
     @classmethod
     def from_dict(cls, data: object) -> Judgement:
@@ -449,7 +470,10 @@ class Judgement:
         code = read_value(str, plain.get("code", ""), "judgement.code")
         if code not in REASONS:
             raise DataFileError(f"judgement.code: expected one of {', '.join(REASONS)}, got {code!r:.80}")
-        plain.pop("verdict", None)
+        for derived in ("verdict", "failed"):
+            plain.pop(derived, None)
+        if plain.get("outcome") == "warned":  # an earlier version could warn
+            plain["outcome"] = PASSED
         facts = read_facts(plain.pop("facts", {}), "judgement.facts")
         text = read_value(str, plain.pop("text", ""), "judgement.text")
         if "details" not in plain:  # an earlier version wrote another whole text
@@ -457,55 +481,15 @@ class Judgement:
             plain |= {"shown": plain.get("shown") or [first], "details": others}
         return replace(read_value(cls, plain, "judgement"), facts=facts)
 
+    def settled(self, outcome: str, test: str = "") -> Judgement:
+        """Return the judgement with its outcome, and the id of the test that made it."""
+        return replace(self, outcome=outcome, test=test)
+
     def restated(self, code: str, headline: str, advice: str = "", command: str = "") -> Judgement:
         """Return the judgement with another reason, decision in words, and advice; its figures stay."""
         others = [paragraph for paragraph in self.shown[1:] if paragraph.label != DO and not paragraph.is_command]
         first = Paragraph("", _subject(code, self.suite, self.model) + shortened(headline))
         return replace(self, code=code, shown=(first, *others, *advice_paragraphs(advice, command)))
-
-
-@dataclass(frozen=True)
-class SettledJudgement:
-    """A judgement to which a policy was applied.
-
-    Attributes:
-        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to
-            fail or caught the failure.
-        test: id of the test that made it; empty outside a test.
-    """
-
-    judgement: Judgement
-    outcome: str
-    test: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the judgement failed its test."""
-        return self.outcome == FAILED
-
-    @property
-    def verdict(self) -> str:
-        """The verdict with its note, and with what its test made of it: ``worse (xfail)``."""
-        return with_note(self.judgement.code) + _FORGIVEN.get(self.outcome, "")
-
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return the plain JSON values of the judgement, with ``test``, ``outcome`` and ``failed`` among them."""
-        return {**self.judgement.to_dict(finite), "test": self.test, "outcome": self.outcome, "failed": self.failed}
-
-    @classmethod
-    def from_dict(cls, data: object) -> SettledJudgement:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        content = read_mapping(data, "judgement")
-        outcome, test = (read_value(str, content.pop(key, ""), f"judgement.{key}") for key in ("outcome", "test"))
-        content.pop("failed", None)
-        judgement = Judgement.from_dict(content)
-        return cls(
-            judgement, PASSED if outcome == "warned" else str(outcome), str(test)
-        )  # an earlier version could warn
 
 
 def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -518,6 +502,7 @@ def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "schema": SCHEMA, "code": EARLIER_VERDICTS.get(str(data.get("verdict")), "")}
 
 
+_WRITTEN_LAST = {"facts", "outcome", "test"}
 _FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
@@ -358,24 +358,20 @@ def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measureme
 
 
 def _add_judgement(
-    store: sqlite3.Connection,
-    run: int,
-    settled: SettledJudgement,
-    places: Sequence[tuple[Measurement, Mapping[str, int]]],
+    store: sqlite3.Connection, run: int, settled: Judgement, places: Sequence[tuple[Measurement, Mapping[str, int]]]
 ) -> None:
     cells = {name: GATE_COLUMNS[name].value(settled) for name in _JUDGEMENT}
     cells |= {
-        "verdict": with_note(settled.judgement.code),
-        "tolerance": settled.judgement.of_baseline.margin,
+        "verdict": with_note(settled.code),
+        "tolerance": settled.of_baseline.margin,
         "accepted_on": cells["accepted_on"] or "",
         "reason": cells["reason"].partition("\n")[0],
     }
     _insert(store, "judgements", run=run, figure=_judged_figure(settled, places), **cells)
 
 
-def _judged_figure(settled: SettledJudgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:
+def _judged_figure(judgement: Judgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:
     """Return the id of the statistic that was judged: of several measurements of a suite, that with the same value."""
-    judgement = settled.judgement
     of_suite = [
         (
             measurement.values[judgement.statistic] == judgement.value and measurement.n == judgement.n,

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, FLOAT_NOISE
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
@@ -102,7 +102,7 @@ class _Row:
 
 
 def overview(
-    measurements: Sequence[Measurement], judgements: Sequence[SettledJudgement], width: int, detail: int = 0
+    measurements: Sequence[Measurement], judgements: Sequence[Judgement], width: int, detail: int = 0
 ) -> Iterator[Line]:
     """Yield the lines of the overview.
 
@@ -113,8 +113,8 @@ def overview(
         detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their
             worst records, too.
     """
-    gates = [one for one in judgements if one.judgement.of_reduction is None]
-    seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
+    gates = [one for one in judgements if one.of_reduction is None]
+    seen = {(one.suite, one.model, one.statistic) for one in gates}
     shown = _largest(measurements)
     titles = {
         model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
@@ -222,27 +222,26 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
-def _gate_rows(gates: Sequence[SettledJudgement], notes: _Notes, everything: bool) -> list[_Row]:
+def _gate_rows(gates: Sequence[Judgement], notes: _Notes, everything: bool) -> list[_Row]:
     """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
     rows, passed = [], 0
-    for settled in sorted(gates, key=lambda one: (one.judgement.model, one.outcome != FAILED, one.judgement.suite)):
+    for settled in sorted(gates, key=lambda one: (one.model, one.outcome != FAILED, one.suite)):
         passed += settled.outcome != FAILED
         if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
             rows.append(_gate_row(settled, notes))
     return rows
 
 
-def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
-    judgement = settled.judgement
+def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:
     value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
         "suite": one_line(judgement.gate_name),
         "gate": one_line(judgement.name or judgement.suite),
         "statistic": one_line(judgement.statistic, 40),
         "cases": cases_in_words(judgement),
-        "verdict": settled.verdict,
+        "verdict": judgement.in_words,
     }
-    colour = _COLOURS.get(settled.outcome, "")
+    colour = _COLOURS.get(judgement.outcome, "")
     if then := _value_then(judgement):
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)

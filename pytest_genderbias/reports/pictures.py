@@ -106,7 +106,7 @@ def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
 
 def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
     about = _statistics(report.measurements)
-    judgements = [settled.judgement for settled in report.judgements]
+    judgements = report.judgements
     reductions = [judgement for judgement in judgements if judgement.of_reduction is not None]
     for same in _alike(report.measurements):
         yield partial(runs.models, same)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.fields import GATE_COLUMNS
 from pytest_genderbias.text.columns import together
@@ -76,12 +76,12 @@ _REDUCED = ("subject", "model", "statistic", "before", "after", "control", "redu
 _COSTS = ("95 % bounds", "over", "task", "comes back", "seeds", "asked", "verdict")
 
 
-def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
+def reduction_rows(judgements: Iterable[Judgement]) -> tuple[list[str], list[list[str]]]:
     """Return the headers of the table and the texts of its rows, as they are; columns that are empty everywhere are
     left out.
     """
     rows = sorted(
-        (_reduced(settled) for settled in judgements if settled.judgement.of_reduction is not None),
+        (_reduced(settled) for settled in judgements if settled.of_reduction is not None),
         key=lambda row: (row[1], row[0]),
     )
     headers = ["suite", *(GATE_COLUMNS[name].header for name in _REDUCED[1:]), *_COSTS]
@@ -89,21 +89,21 @@ def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], l
     return [headers[i] for i in shown], [[row[i] for i in shown] for row in rows]
 
 
-def _reduced(settled: SettledJudgement) -> list[str]:
-    judgement, facts = settled.judgement, settled.judgement.of_reduction
+def _reduced(judgement: Judgement) -> list[str]:
+    facts = judgement.of_reduction
     assert facts is not None  # others have no row
     bounds = facts.reduction_bounds or (None, None)
     task = [f"{name} {format_number(one.before)} to {format_number(one.after)}" for name, one in facts.budget.items()]
     seeds = len(facts.seeds)
     return [
-        *(GATE_COLUMNS[name].text(settled, format_decimals) for name in _REDUCED),
+        *(GATE_COLUMNS[name].text(judgement, format_decimals) for name in _REDUCED),
         "" if bounds == (None, None) else " to ".join(map(format_share, bounds)),
         facts.over,
         "; ".join(task),
         "" if facts.superficial is None else format_share(facts.superficial.comes_back),
         str(seeds) if seeds > 1 else "",
         judgement.bound,
-        settled.verdict,
+        judgement.in_words,
     ]
 
 
@@ -165,7 +165,7 @@ class RunTable:
 
 
 def run_tables(
-    judgements: Sequence[SettledJudgement],
+    judgements: Sequence[Judgement],
     comparisons: Sequence[Comparison] | None,
     not_compared: Sequence[LeftOut],
     variances: Sequence[ValueVariance] | None,
@@ -178,7 +178,7 @@ def run_tables(
     if reductions:
         yield RunTable("mitigations", "Mitigations", headers, reductions)
     grids: dict[str, RunTable] = {}
-    for judgement in (settled.judgement for settled in judgements):
+    for judgement in judgements:
         if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
             grid = TriedGrid.from_dict(tried)
             table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.in_words()}."])

@@ -26,7 +26,7 @@ class TracePoint:
         high: upper bound.
         n: cases that were scored.
         verdict: of its gate, the worst of several; empty without a gate.
-        outcome: ``failed`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.SettledJudgement` has it;
+        outcome: ``failed`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.Judgement` has it;
             empty without a gate.
         least: smallest value that a limit allowed; ``None`` without one, as the rest of these.
         most: largest value that a limit allowed.

@@ -19,7 +19,7 @@ from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates import baseline, comparison, regression
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, _corrected, compare_models, judge_against
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import decided_by
 from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.regression import _from_to
@@ -451,7 +451,7 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
         judged = judge_against(now, then, margin=0.0)
-        *_, (row, _) = overview([], [SettledJudgement(judged, "passed")], 300)
+        *_, (row, _) = overview([], [judged.settled("passed")], 300)
         return re.split("  +", row)[4]
 
     a, b = classified("a", 1), classified("b", 1, 0.05)
