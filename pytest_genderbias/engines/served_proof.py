@@ -552,7 +552,7 @@ _CONTENT: dict[str, Check] = {
 }
 
 
-#: Checks that rows of a measurement take, too, whatever their texts are.
+#: Checks that rows of a measurement also take, whatever their texts are.
 OF_ROWS: dict[str, Check] = {
     name: check
     for name, check in (_FORM | _CONTENT).items()

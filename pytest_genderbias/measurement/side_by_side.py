@@ -101,7 +101,7 @@ class SideBySide(Generic[T]):
         self._tell(1)
 
     def _drop_until(self, key: Hashable) -> None:
-        """Drop the pieces before one, which nobody asked for."""
+        """Drop the pieces before one, which were not asked for."""
         for earlier in list(self._begun):
             if earlier == key:
                 return

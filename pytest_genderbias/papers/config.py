@@ -36,7 +36,7 @@ class RunConfig:
         scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold
             ``{data}`` and other names in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the
             user's paths.
-        minutes: of one core that the small scale takes, as measured or expected; ``None`` if nobody stated it.
+        minutes: of one core that the small scale takes, as measured or expected; ``None`` if it is not stated.
         rows: number of rows that the small scale makes: models with all their seeds, each of another method or task.
         gpu_hours: that the paper's scale is estimated to take.
         fetch: what has to be fetched for the paper's scale.

@@ -26,7 +26,7 @@ class Proposals:
 
     Attributes:
         entries: the proposed entries by name, and by the node id of the test.
-        refused: names of entries with a worse value that nobody gave a reason for.
+        refused: names of entries with a worse value and no reason for it.
         complete: whether all tests of the file ran.
     """
 

@@ -72,7 +72,7 @@ class Trace(Stored):
             the next two.
         neutral: value of a model without bias.
         meaning: what the statistic is, in one clause.
-        points: one per run, at least one.
+        points: at least one, one per run.
     """
 
     model: str

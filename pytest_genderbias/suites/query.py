@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
-#: The same, with the checkpoints of coreference recipes: their kind has objects, too, which have no hidden states.
+#: The same, with the checkpoints of coreference recipes: their kind also has objects, which have no hidden states.
 WITH_HIDDEN_STATES = (*NETWORKS, "coreference-scorer")
 
 

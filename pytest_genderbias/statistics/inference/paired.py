@@ -323,7 +323,7 @@ def compare_aligned(
     """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as
     there.
 
-    ``crossed``: the sums of both sides by template, if the bounds should hold for other templates, too.
+    ``crossed``: the sums of both sides by template, if the bounds should also hold for other templates.
     """
     pair, labels = _Pair(then, now, distance, noise, repeats, crossed), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)

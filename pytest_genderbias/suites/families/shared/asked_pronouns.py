@@ -336,7 +336,7 @@ class Chosen:
         return asked(texts, sentences.facts, context.role, sentences.each)
 
     def read(self, answer: Answer) -> Reading:
-        """Read what was picked. Neither, or a tie, links the pronoun to nobody."""
+        """Read what was picked. Neither, or a tie, links the pronoun to no person."""
         facts, picked = question_facts(answer), picked_of(answer)
         persons = picked.picked[:, :2] == 1
         linked = np.where(persons.any(axis=1), persons.argmax(axis=1), -1)
