@@ -38,7 +38,7 @@ from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
 _MOST_BYTES = 64 * 1024 * 1024  #: of a baseline file
-_RESTORE = "restore it from version control, or mend it; deleting it would lose the reasons for accepted values"
+_RESTORE = "restore it from version control, or fix it; deleting it would lose the reasons for accepted values"
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
 

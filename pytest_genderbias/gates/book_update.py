@@ -44,7 +44,7 @@ POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of 
 
 @dataclass(frozen=True)
 class Kept:
-    """What an update stores of a measurement.
+    """The part of a measurement that an update stores.
 
     Attributes:
         measurement: the one that is stored.
@@ -64,7 +64,7 @@ class Kept:
 
     @property
     def in_words(self) -> str:
-        """What is kept of the stored values; an empty text if nothing."""
+        """Description of the stored values that are kept; "" if there are none."""
         restarts = self.measurement.restarts
         of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
         return {

@@ -28,7 +28,7 @@ _UNBROKEN = 10_000  #: columns of a line that is not cut
 
 @dataclass(frozen=True)
 class Rule:
-    """What makes a point the best.
+    """The rule that selects the best point.
 
     Attributes:
         figure: ``SUITE/STATISTIC``, or a figure of the task.
@@ -188,7 +188,7 @@ class TriedGrid(Stored):
 
     @property
     def label(self) -> str:
-        """What the mitigation is called in tables.
+        """Name of the mitigation in tables.
 
         >>> points = (TriedPoint({"dropout.hidden": 0.1}), TriedPoint({"dropout.hidden": 0.2}))
         >>> rule = Rule("s/x")

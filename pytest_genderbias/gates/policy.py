@@ -135,7 +135,7 @@ def read_margin_of_sameness(written: object) -> Margin:
 
 @dataclass(frozen=True)
 class Referee:
-    """What is done with settled judgements.
+    """Receiver of settled judgements.
 
     Attributes:
         correct_for: the comparisons that bounds hold for together (``bias_correct_for``): ``"model"``, ``"module"``,

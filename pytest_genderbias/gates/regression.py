@@ -88,7 +88,7 @@ _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few i
 
 
 class ItemSource(Protocol):
-    """What a measurement, or its stored form, knows about its units."""
+    """Information on units in a measurement, or in its stored form."""
 
     @property
     def items(self) -> Arrays:
@@ -167,7 +167,7 @@ class Reference:
 
     @property
     def in_words(self) -> str:
-        """What messages call it, with its date and age."""
+        """Its name in messages, with its date and age."""
         if not self.accept:
             return self.name
         age = age_in_words(self.date, datetime.date.today())
@@ -226,7 +226,7 @@ class Pair:
 
     @cached_property
     def prior(self) -> Prior | None:
-        """What is known of the spread of a restart in other trainings."""
+        """Known spread of a restart in other trainings."""
         return prior_of(self.measurement, self.statistic)
 
     def difference(

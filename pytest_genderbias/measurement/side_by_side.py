@@ -27,7 +27,7 @@ _LOOK_EVERY = 0.1  #: seconds between two looks at the progress of what is await
 
 @dataclass(frozen=True)
 class Piece(Generic[T]):
-    """What may be done before its turn.
+    """Work that may be done before its turn.
 
     ``key``: by which it is asked for. ``prepare``: returns the work for a thread; ``None`` if it has to wait for its
     turn. It is called in the thread of the run, which alone loads models.

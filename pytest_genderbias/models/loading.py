@@ -119,7 +119,7 @@ def _named(
 
 
 class _Kind(Protocol):
-    """What the module of a kind of model has."""
+    """Interface of the module of a kind of model."""
 
     def inspect(self, spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         """Locate a model and read its role without loading its weights."""

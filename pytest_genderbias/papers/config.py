@@ -69,7 +69,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a table says in words, as a relation of figures that runs can confirm or refute.
+    """A claim of a table, as a relation of figures that runs can confirm or refute.
 
     Attributes:
         text: the claim.
@@ -91,7 +91,7 @@ class Claim:
 
     @property
     def relation_of_figures(self) -> tuple[object, ...]:
-        """What is compared and how, without the words: equal in the tables that make the same claim."""
+        """The comparison without the words: equal in the tables that make the same claim."""
         return self.figure, self.relation, self.other, self.within, self.absolute
 
     @property

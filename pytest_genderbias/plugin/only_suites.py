@@ -47,8 +47,8 @@ def measures_only(config: pytest.Config) -> bool:
 
 @dataclass
 class _Expected:
-    """What a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose time is
-    not known.
+    """Amount that a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose
+    time is not known.
     """
 
     cases: int = 0

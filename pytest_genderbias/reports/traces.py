@@ -87,7 +87,7 @@ class Trace(Stored):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other traces of a history."""
+        """Key that distinguishes it from other traces of a history."""
         return (self.model, self.suite, self.options, self.statistic)
 
     @property

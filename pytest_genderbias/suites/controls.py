@@ -59,7 +59,7 @@ class Controls:
 
     @property
     def kind(self) -> _Kind:
-        """What is asked and how answers are read."""
+        """The question, and how answers are read."""
         kind = _KINDS[self.name]
         return replace(kind, ask=_ask_paraphrases, read=_read_pairs) if self.in_pairs else kind
 

@@ -245,8 +245,8 @@ class GeneratedTokens:
 
 @dataclass(frozen=True)
 class GeneratedReplies:
-    """What a model writes after each text: up to ``length`` tokens, sampled at ``temperature``, until it ends the text
-    by itself.
+    """Texts that a model writes after given ones: up to ``length`` tokens, sampled at ``temperature``, until it ends
+    the text by itself.
 
     A chat model is asked in its chat template, with ``message``, in which {prompt} stands for the text; the others
     continue the text. A unit has ``samples`` cases of its first text and as many of its second one, and both sides draw

@@ -56,7 +56,7 @@ class LocatedList(list[YamlValue]):
 
 
 class Rule:
-    """What a value must be beside its type: ``Annotated[int, Rule("a whole number of at least 1", minimum=1)]``.
+    """A condition on a value beside its type: ``Annotated[int, Rule("a whole number of at least 1", minimum=1)]``.
 
     Args:
         words: what the value should be, for messages.

@@ -225,7 +225,7 @@ def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: 
     with pytest.raises(BaselineError) as caught:
         Baseline(tmp_path, "m", "t.py").judge(measurement, margin=0.0)
     assert str(caught.value).startswith(f"{path}: {message}")
-    assert "restore it from version control, or mend it; deleting it would lose the reasons" in str(caught.value)
+    assert "restore it from version control, or fix it; deleting it would lose the reasons" in str(caught.value)
 
 
 def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:

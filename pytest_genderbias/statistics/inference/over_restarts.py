@@ -595,7 +595,7 @@ class _Side:
 
     @property
     def over(self) -> str:
-        """What a unit is, in the plural."""
+        """Name of the units, in the plural."""
         return self.mean_sums.over
 
     @property

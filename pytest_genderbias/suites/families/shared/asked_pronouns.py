@@ -279,7 +279,7 @@ class Reading:
 
     @property
     def chosen(self) -> Picked:
-        """What was picked."""
+        """The picked option."""
         assert self.picked is not None, "the sentences were scored"
         return self.picked
 

@@ -30,7 +30,7 @@ LETTERS = ("A", "B", "C")
 
 @dataclass(frozen=True)
 class Picked:
-    """What a model picks in n questions with K options.
+    """Picks of a model in n questions with K options.
 
     ``probabilities``: of each option, averaged over the orders, shape (n, K). ``picked``: weight of each option, shape
     (n, K); a row sums to 1, or to 0 for a stored answer that is no option. ``mass``: probability of all options
