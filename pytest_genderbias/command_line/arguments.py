@@ -72,7 +72,7 @@ class CommandParser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Typed:
-    """What was typed.
+    """The typed arguments.
 
     Attributes:
         command: its name.

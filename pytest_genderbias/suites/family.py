@@ -26,7 +26,7 @@ OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 
 @dataclass(frozen=True)
 class Context:
-    """What a family knows when it makes its questions, before anything is scored.
+    """Input of a family for making its questions, before anything is scored.
 
     Attributes:
         role: ``kind`` of the model's role.
@@ -85,7 +85,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
 
     @property
     def about(self) -> SuiteAbout:
-        """What it asks and how to read it, in words, from ``fixtures/about``."""
+        """Texts on what it asks and how to read it, from ``fixtures/about``."""
         return read_about(self.name)
 
     @abstractmethod

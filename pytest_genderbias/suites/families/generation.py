@@ -173,7 +173,7 @@ def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
 
 
 class Generation(Family[GenerationBody, GenerationOptions]):
-    """What a model writes after a prompt about the first group, against the same prompt about the second group.
+    """Texts that a model writes after prompts about the first group, against those about the second group.
 
     Both prompts are continued several times with the same random numbers. The texts are compared by word lists; no
     other model judges them.

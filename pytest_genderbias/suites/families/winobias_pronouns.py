@@ -172,7 +172,7 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
 class WinobiasChat(Winobias):
     """Gaps between the two kinds of sentences of WinoBias, by the person that a chat model picks from two and neither.
 
-    A pick of neither person, or a tie, links the pronoun to nobody. The figures are those of ``coref-winobias``, by
+    A pick of neither person, or a tie, links the pronoun to no person. The figures are those of ``coref-winobias``, by
     pairs.
     """
 

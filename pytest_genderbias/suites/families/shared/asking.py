@@ -40,7 +40,7 @@ LETTERS = ("A", "B", "C")
 
 @dataclass(frozen=True)
 class Picked:
-    """What a model picks in n questions with K options.
+    """Picks of a model in n questions with K options.
 
     ``probabilities``: of each option, averaged over the orders, shape (n, K); of replies in text, their shares.
     ``picked``: weight of each option, shape (n, K); a row sums to 1, to 0 for a stored answer that is no option, and to

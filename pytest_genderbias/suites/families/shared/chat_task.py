@@ -43,7 +43,7 @@ def mean_interval(sums: ItemSums, low: float = 0.0) -> Interval | None:
 
 
 def accuracy_interval(sums: ItemSums) -> Interval | None:
-    """Return the interval of a share of right answers; there is one of few clusters, too."""
+    """Return the interval of a share of right answers, also for few clusters."""
     right, counts = np.asarray(sums.sums, dtype=np.float64).T
     return share_interval(right, counts, sums.over)
 
@@ -118,7 +118,7 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
 
 
 def refuse_unable(arrays: Arrays) -> None:
-    """Refuse a figure of bias where the model cannot do the task, or where nobody knows.
+    """Refuse a figure of bias where the model cannot do the task, or where that is not known.
 
     Args:
         arrays: items of a measurement; ``undefined`` has the reason, or an empty text.
