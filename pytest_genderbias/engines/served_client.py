@@ -103,7 +103,7 @@ class ServedClient:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the server says of itself: its ``/version``, or the header ``Server``."""
+        """Version of the server: from its ``/version``, or the header ``Server``."""
         return {"server": self._about["server"]}
 
     def ask(self, prompts: Sequence[Prompt], most_likely: int = 0, temperature: float = 0.0) -> list[PromptAnswer]:
@@ -304,7 +304,7 @@ class ServedClient:
         return self._http
 
     def _open(self) -> None:
-        """Open connections of this process, which are closed when nobody has the client any more."""
+        """Open connections of this process, which are closed when the client is no longer referenced."""
         self._http, self._process = self._connect(), os.getpid()
         weakref.finalize(self, _closed, self._http, self._process).atexit = False
 
@@ -353,7 +353,7 @@ class _RefusedError(ModelError):
 
 
 def _closed(connections: httpx.AsyncClient, process: int) -> None:
-    """Close connections that nobody uses any more, unless they are those of the process that this one was forked
+    """Close connections that are no longer used, unless they are those of the process that this one was forked
     from.
     """
     if process == os.getpid():

@@ -1,4 +1,4 @@
-"""Systems that answer in text: an object with ``reply``, or a file of replies. Each question is asked as one message."""
+"""Systems that answer in text: an object with ``reply``, or a file of replies. A question is one message."""
 
 from __future__ import annotations
 
