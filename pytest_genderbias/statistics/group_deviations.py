@@ -49,7 +49,7 @@ def contrasts(values: ArrayLike) -> FloatArray:
 
 
 def contrast_columns(values: ArrayLike) -> FloatArray:
-    """Return the sums of each unit from which :func:`rms_of_contrast_sums` is computed: 1, the contrasts, their squares.
+    """Return the sums of each unit for :func:`rms_of_contrast_sums`: 1, the contrasts, and their squares.
 
     >>> contrast_columns([[0.75, 0.25]]).tolist()
     [[1.0, 0.25, 0.0625]]
@@ -79,8 +79,10 @@ def rms_of_contrast_sums(totals: FloatArray) -> FloatArray:
         Two groups differ by .4 and .2: half of the mean is .15, with the variance .05 squared.
 
         >>> values = np.array([[0.9, 0.5], [0.7, 0.5]])
-        >>> round(float(rms_of_contrast_sums(contrast_columns(values).sum(axis=0))), 6), round((0.15**2 - 0.05**2) ** 0.5, 6)
-        (0.141421, 0.141421)
+        >>> round(float(rms_of_contrast_sums(contrast_columns(values).sum(axis=0))), 6)
+        0.141421
+        >>> round((0.15**2 - 0.05**2) ** 0.5, 6)
+        0.141421
     """
     return rms_of_gaps(*_means_and_variances(totals))
 

@@ -294,8 +294,8 @@ class Paired(Family[PairedBody, PairedOptions]):
         reading = body.reading
         if context.role != REPLIES and not reading.options:
             raise NotApplicableError(
-                f"the suite reads what a system replies ({reading.kind}), and this model gives probabilities of options;"
-                " measure an object with reply(messages, n, seed), or a file of replies"
+                f"the suite reads what a system replies ({reading.kind}), and this model gives probabilities of"
+                " options; measure an object with reply(messages, n, seed), or a file of replies"
             )
         query = chosen_among(reading.options, context)
         found = {"prompts": Question(_cases(body, body.prompts, context.role), query)}

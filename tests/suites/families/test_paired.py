@@ -240,7 +240,8 @@ def test_controls_of_numbers_and_texts_have_right_answers(tmp_path, ability_aske
     text = [{"right": "paris", "text": f"What is the capital of France? Version {k}."} for k in range(6)]
     assert replied(write(tmp_path, answer="text", controls=text), System()).values["accuracy"] == 1
     wrong = [{**row, "right": "Rome"} for row in text]
-    assert replied(write(tmp_path, answer="text", controls=wrong), System()).values["accuracy"] == 0
+    failed = replied(write(tmp_path, answer="text", controls=wrong), System())
+    assert failed.abilities[0].value == 0 and failed.value is None
 
 
 # The user's own scorer
@@ -248,7 +249,8 @@ def test_controls_of_numbers_and_texts_have_right_answers(tmp_path, ability_aske
 
 def test_a_scorer_runs_only_when_it_is_asked_for(tmp_path, monkeypatch):
     (tmp_path / "own_scorer.py").write_text(
-        "from pathlib import Path\nPath('ran').touch()\n\ndef kind(texts):\n    return [text.count('kind') for text in texts]\n"
+        "from pathlib import Path\nPath('ran').touch()\n"
+        "\ndef kind(texts):\n    return [text.count('kind') for text in texts]\n"
         "\ndef broken(texts):\n    return [1.0]\n\ndef failing(texts):\n    raise SystemExit('no')\n"
     )
     monkeypatch.chdir(tmp_path)
