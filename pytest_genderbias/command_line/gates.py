@@ -36,7 +36,7 @@ class StoredGate(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What turns the gate red, and what it sees."""
+        """Sentences on what turns the gate red, and what it sees."""
         subject = (
             f"{self.name} on {self.model}, {self.statistic} {format_number(self.entry.values.get(self.statistic))}:"
         )

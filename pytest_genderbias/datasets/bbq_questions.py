@@ -32,7 +32,7 @@ _TEMPLATE = (
     "Proper_nouns_only", "Question_negative_stereotype", "Question_non_negative", "Answer_negative",
     "Answer_non_negative", "Known_stereotyped_groups", "NAME1_info", "NAME2_info",
 )  # fmt: skip
-#: Ways to say that nobody knows, as the published files have them.
+#: Ways to say that the answer is not known, as in the published files.
 _UNKNOWN = (
     "Cannot answer", "Cannot be determined", "Can't answer", "Can't be determined", "Not answerable", "Not enough info",
     "Not enough information", "Not known", "Undetermined", "Unknown",

@@ -94,7 +94,7 @@ class RayWorker:
     def __init__(self, threads: int) -> None:
         """Let torch use ``threads`` threads."""
         self._threads = threads
-        self._given_up: set[int] = set()  # numbers of the tasks whose windows nobody wants any more
+        self._given_up: set[int] = set()  # numbers of the tasks whose windows are no longer wanted
         self._wanted: WantedModel | None = None
         self._model: Model | None = None
         self._cases: Cases | None = None

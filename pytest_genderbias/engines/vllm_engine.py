@@ -85,7 +85,7 @@ class VllmEngine:
 
 
 def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``vllm:DIR``. DIR may be a hub id or an alias, too. ``name``: that of the user, or empty.
+    """Parse ``vllm:DIR``. DIR may also be a hub id or an alias. ``name``: that of the user, or empty.
 
     Raises:
         ModelError: it is neither.

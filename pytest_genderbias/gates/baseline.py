@@ -325,13 +325,20 @@ class Baseline:
         if items is not None and entry.settings.get("restarts"):
             then = with_kept_spread(measurement, items, entry.values)
         reference = Reference(
-            "baseline", old, items, changed, correction,
-            self._updating(measurement), entry.model.get("fingerprint"),
-            self._lost_items(name, entry, measurement), entry.date, retraining=retraining,
+            "baseline",
+            old,
+            items,
+            changed,
+            correction,
+            self._updating(measurement),
+            entry.model.get("fingerprint"),
+            self._lost_items(name, entry, measurement),
+            entry.date,
+            retraining=retraining,
             seen=_stored_sees(entry, statistic, allowed)
             or seen_by(then, statistic, correction.tests, allowed, retraining),
             checkpoints=entry.checkpoints,
-        )  # fmt: skip
+        )
         judgement = find_regression(measurement, statistic, reference, allowed)
         amount = None if allowed is None else allowed.amount
         facts = replace(judgement.of_baseline, accepted_on=entry.date, baseline=old, margin=amount, sees=reference.seen)
@@ -348,10 +355,16 @@ class Baseline:
         return self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update"
 
     def _hold_to_anchor(
-        self, judgement: Judgement, measurement: Measurement, statistic: str, name: str, anchor: BaselineEntry,
-        margin: Margin, before: Reference,
-    ) -> Judgement:  # fmt: skip
-        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the
+        self,
+        judgement: Judgement,
+        measurement: Measurement,
+        statistic: str,
+        name: str,
+        anchor: BaselineEntry,
+        margin: Margin,
+        before: Reference,
+    ) -> Judgement:
+        """Also compare with the anchor of an entry, which fails the gate where small steps add up to more than the
         margin.
         """
         old = anchor.values.get(statistic)
@@ -371,9 +384,14 @@ class Baseline:
                 ' --bias-update --bias-reason="why"'
             ) from None
         reference = replace(
-            before, name=ANCHOR, value=old, items=items, fingerprint=anchor.model.get("fingerprint"), lost="",
+            before,
+            name=ANCHOR,
+            value=old,
+            items=items,
+            fingerprint=anchor.model.get("fingerprint"),
+            lost="",
             date=anchor.date,
-        )  # fmt: skip
+        )
         anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))
         return held_to_anchor(judgement, anchored, anchor)
 
@@ -400,15 +418,20 @@ class Baseline:
         if entry.definition != (now := measurement.signature["definition"]):  # another version of this package
             facts = BaselineFacts(definition=f"{entry.definition} -> {now}")
         return make_judgement(
-            measurement, statistic, NOT_COMPARABLE, "baseline", what, advice=advice, command=self._updating(measurement), facts=facts
-        )  # fmt: skip
+            measurement,
+            statistic,
+            NOT_COMPARABLE,
+            "baseline",
+            what,
+            advice=advice,
+            command=self._updating(measurement),
+            facts=facts,
+        )
 
     def _less_able(self, measurement: Measurement, statistic: str, less: str, code: str = LESS_ABLE) -> Judgement:
         what = f"{measurement.model} is worse at its task than the baseline, so that its bias says nothing: {less}"
-        advice, command = (
-            "fix the model, or say why it is accepted:",
-            f'{self._updating(measurement)} --bias-reason="why"',
-        )
+        advice = "fix the model, or say why it is accepted:"
+        command = f'{self._updating(measurement)} --bias-reason="why"'
         return make_judgement(measurement, statistic, code, "baseline", what, advice=advice, command=command)
 
     def _counted_books(self) -> list[Path]:
@@ -572,10 +595,8 @@ class Baseline:
             f"{statistic} {' -> '.join(_in_figures(before, new))}: {worse:.3g} worse{since}, and no reason is given"
         )
         headline += f" (it is of something else, too: {reasons})" if reasons else ""
-        advice, command = (
-            "fix the model, or say why it is accepted:",
-            f'{self._updating(measurement)} --bias-reason="why"',
-        )
+        advice = "fix the model, or say why it is accepted:"
+        command = f'{self._updating(measurement)} --bias-reason="why"'
         try:
             judgement = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
@@ -713,10 +734,8 @@ def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEn
         return beside
     first, *others = anchored.shown
     against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
-    return replace(
-        anchored, shown=(first, against, *others), details=(*anchored.details, *judgement.details), accepted=judgement.accepted,
-        facts=beside.facts,
-    )  # fmt: skip
+    shown, details = (first, against, *others), (*anchored.details, *judgement.details)
+    return replace(anchored, shown=shown, details=details, accepted=judgement.accepted, facts=beside.facts)
 
 
 def fails_by_anchor(judgement: Judgement) -> bool:

@@ -1,7 +1,8 @@
 """Updates of baseline files: what of a measurement is kept in the place of an entry, and one lock for reading, merging,
 writing and sweeping, so that runs side by side lose nothing.
 
-A lucky value is not kept, and the spread of retrainings is not lost. The lock is of the folder of a model name, and its file is removed afterwards: the folder is kept in version control.
+A lucky value is not kept, and the spread of retrainings is not lost. The lock is of the folder of a model name, and its
+file is removed afterwards: the folder is kept in version control.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of 
 
 @dataclass(frozen=True)
 class Kept:
-    """What an update stores of a measurement.
+    """The part of a measurement that an update stores.
 
     Attributes:
         measurement: the one that is stored.
@@ -62,7 +63,7 @@ class Kept:
 
     @property
     def in_words(self) -> str:
-        """What is kept of the stored values; an empty text if nothing."""
+        """Description of the stored values that are kept; "" if there are none."""
         restarts = self.measurement.restarts
         of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
         return {

@@ -88,9 +88,8 @@ def judge_against(
         check_breakable(allowed, name, measurement.statistics[name], old, same)
     weights = reference.signature["model"].get("fingerprint") if same else None
     other = Reference(
-        reference.model, old, reference, correction=correction, fingerprint=weights, same=same,
-        retraining=retraining,
-    )  # fmt: skip
+        reference.model, old, reference, correction=correction, fingerprint=weights, same=same, retraining=retraining
+    )
     return replace(find_regression(measurement, name, other, allowed), name=label or "")
 
 
@@ -238,10 +237,9 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
 
 
 def _with_items(row: Comparison, difference: Difference) -> Comparison:
-    return replace(
-        row, worsening=difference.value, low=difference.low, high=difference.high, over=difference.over, items=difference.items,
-        moved=difference.moved, method=difference.method, p=min(1.0, 2 * min(difference.p, difference.p_better)),
-    )  # fmt: skip
+    same = {name: getattr(difference, name) for name in ("low", "high", "over", "items", "moved", "method")}
+    p = min(1.0, 2 * min(difference.p, difference.p_better))
+    return replace(row, worsening=difference.value, p=p, **same)
 
 
 def _without_items(row: Comparison, worse: float, other: Measurement, why: str, over_restarts: bool) -> Comparison:

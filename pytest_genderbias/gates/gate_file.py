@@ -99,7 +99,7 @@ class GateEntry:
 
 
 class Subject(NamedTuple):
-    """What an entry of the file is about: a statistic of a suite, and settings of the measurement."""
+    """Subject of an entry: a statistic of a suite, and settings of the measurement."""
 
     suite: Suite
     statistic: str

@@ -1,5 +1,5 @@
-"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it, and the figures beside
-the value and its bounds: one class for limits, baselines and reductions each.
+"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it, and the figures
+beside the value and its bounds: one class for limits, baselines and reductions each.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ Bounds = tuple[float | None, ...]
 
 @dataclass(frozen=True)
 class Seen:
-    """What a gate sees: the smallest true worsening that fails in 80 % of releases.
+    """Sensitivity of a gate: the smallest true worsening that fails in 80 % of releases.
 
     Attributes:
         size: in units of the statistic; infinite where the gate sees nothing.
@@ -110,7 +110,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Part:
-    """What a gate adds to the number of its release. All figures are in units of its statistic.
+    """Contribution of a gate to the number of its release. All figures are in units of its statistic.
 
     Attributes:
         unit: the worsening that counts as a growth of 100 %.
@@ -180,7 +180,7 @@ class LimitFacts:
 
 @dataclass(frozen=True)
 class BaselineFacts:
-    """What a gate on a baseline knows.
+    """Figures of a gate on a baseline.
 
     Attributes:
         accepted_on: when the stored value was accepted, in ISO format; empty if an earlier version stored it. ``None``
@@ -207,7 +207,7 @@ class BaselineFacts:
 
 @dataclass(frozen=True)
 class TaskFacts:
-    """What a mitigation costs: a figure of the task before, after and in the control, and how much worse it may be.
+    """Cost of a mitigation: a figure of the task before, after and in the control, and how much worse it may be.
 
     ``allowed`` and ``worse`` are shares of the value before, ``by_seed`` has the values of each side.
     """
@@ -224,8 +224,8 @@ class TaskFacts:
 
 @dataclass(frozen=True)
 class NewHeadFacts:
-    """What a new head on the frozen encoder shows of a mitigation: the share of the reduction that comes back, with its
-    bounds.
+    """Result of a new head on the frozen encoder after a mitigation: the share of the reduction that comes back, with
+    its bounds.
 
     ``retrained`` and ``before_retrained`` are the values with a new head after and before; ``compression`` that of
     gender by side, or why it is not known.
@@ -240,7 +240,7 @@ class NewHeadFacts:
 
 @dataclass(frozen=True)
 class ReductionFacts:
-    """What the judgement of a mitigation rests on.
+    """Figures behind the judgement of a mitigation.
 
     Attributes:
         by: share of the distance from neutral that should be gone.
@@ -424,17 +424,17 @@ class Judgement:
 
     @property
     def of_limit(self) -> LimitFacts:
-        """What the gate knows of its limit; without figures if it has none."""
+        """Figures of its limit; empty if it has none."""
         return self.facts if isinstance(self.facts, LimitFacts) else LimitFacts()
 
     @property
     def of_baseline(self) -> BaselineFacts:
-        """What the gate knows of its baseline; without figures if it has none."""
+        """Figures of its baseline; empty if it has none."""
         return self.facts if isinstance(self.facts, BaselineFacts) else BaselineFacts()
 
     @property
     def of_reduction(self) -> ReductionFacts | None:
-        """What is known of a mitigation; ``None`` of any other gate."""
+        """Figures of a mitigation; ``None`` for any other gate."""
         return self.facts if isinstance(self.facts, ReductionFacts) else None
 
     def __bool__(self) -> bool:
@@ -566,10 +566,8 @@ def make_judgement(
         scored_as: what else the cases are, as ``those of the baseline of 2026-10-22``.
     """
     value = measurement.values[statistic]
-    figures = {
-        "the difference": difference, "p": p,
-        "the lower bound": None if interval is None else interval.low, "the upper bound": None if interval is None else interval.high,
-    }  # fmt: skip
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    figures = {"the difference": difference, "p": p, "the lower bound": low, "the upper bound": high}
     if what := _not_a_number(statistic, value, code, figures):
         code, interval, movement, advice, command = NO_VALUE, None, None, "", ""
         headline, remarks = f"{headline}; {what}, and only finite numbers decide", ()
@@ -585,10 +583,26 @@ def make_judgement(
     ]
     known = [*details, *_about_value(measurement, statistic), *_records(measurement, moved)]
     return Judgement(
-        measurement.suite, measurement.model, statistic, value, interval, measurement.n, measurement.n_total, bound, code, tuple(shown),
-        tuple(replace(one, text=shortened(one.text)) if not one.is_command else one for one in known), over, settled_by, p, tests, difference,
-        null=measurement.null.get(statistic), facts=facts, movement=movement,
-    )  # fmt: skip
+        measurement.suite,
+        measurement.model,
+        statistic,
+        value,
+        interval,
+        measurement.n,
+        measurement.n_total,
+        bound,
+        code,
+        tuple(shown),
+        tuple(one if one.is_command else replace(one, text=shortened(one.text)) for one in known),
+        over,
+        settled_by,
+        p,
+        tests,
+        difference,
+        null=measurement.null.get(statistic),
+        facts=facts,
+        movement=movement,
+    )
 
 
 def _subject(code: str, suite: str, model: str) -> str:

@@ -340,9 +340,10 @@ def check_breakable(
     >>> share = Statistic("lower", 1.0, "a share", least=0.0, most=1.0)
     >>> check_breakable(Allowed(0.3), "share", share)
     >>> check_breakable(Allowed(0.3), "share", share, value=0.2)
+    ... # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can worsen by at most 0.2; \
-write a smaller one, or a limit
+    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can
+    worsen by at most 0.2; write a smaller one, or a limit
     """
     best, worst = about.distances
     room = worst - (best if value is None else about.distance(value))

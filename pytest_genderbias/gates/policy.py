@@ -1,5 +1,5 @@
-"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of each
-judgement.
+"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of
+each judgement.
 
 A judgement does not depend on the referee. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
 active and records the judgement with its outcome. This module does not import numpy, so that a plugin can read a margin
@@ -135,7 +135,7 @@ def read_margin_of_sameness(written: object) -> Margin:
 
 @dataclass(frozen=True)
 class Referee:
-    """What is done with settled judgements.
+    """Receiver of settled judgements.
 
     Attributes:
         correct_for: the comparisons that bounds hold for together (``bias_correct_for``): ``"model"``, ``"module"``,

@@ -88,7 +88,7 @@ _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few i
 
 
 class ItemSource(Protocol):
-    """What a measurement, or its stored form, knows about its units."""
+    """Information on units in a measurement, or in its stored form."""
 
     @property
     def items(self) -> Arrays:
@@ -167,7 +167,7 @@ class Reference:
 
     @property
     def in_words(self) -> str:
-        """What messages call it, with its date and age."""
+        """Its name in messages, with its date and age."""
         if not self.accept:
             return self.name
         age = age_in_words(self.date, datetime.date.today())
@@ -226,7 +226,7 @@ class Pair:
 
     @cached_property
     def prior(self) -> Prior | None:
-        """What is known of the spread of a restart in other trainings."""
+        """Known spread of a restart in other trainings."""
         return prior_of(self.measurement, self.statistic)
 
     def difference(
@@ -455,10 +455,17 @@ def find_regression(
         code, why, over, settled = _decided_by_values(pair, worse, allowed, reference, str(error))
         exact = None if settled else Interval(worse, worse, LEVEL, over, "")
         return judged(
-            code, bound, headline(), (Paragraph("judged", shortened(f"by its values alone{why}")),),
-            *_advice(code, reference, settled), interval=exact, over=over, settled_by=settled, difference=worse,
+            code,
+            bound,
+            headline(),
+            (Paragraph("judged", shortened(f"by its values alone{why}")),),
+            *_advice(code, reference, settled),
+            interval=exact,
+            over=over,
+            settled_by=settled,
+            difference=worse,
             scored_as=scored_as,
-        )  # fmt: skip
+        )
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
     details = [_bounds_in_words(difference, reference), *_without_templates(difference, pair, reference)]
     details += _carried_by_few(difference)
@@ -479,16 +486,26 @@ def find_regression(
         cluster = pair.worst_cluster(reference.correction.tests, reference.beyond)
         facts = BaselineFacts(release=_part(pair, reference, difference), cluster=cluster)
         details += _cluster_in_words(cluster)
-    interval = Interval(
-        difference.low, difference.high, LEVEL, difference.over, difference.method, difference.items,
-        difference.templates,
-    )  # fmt: skip
+    made = difference.over, difference.method, difference.items, difference.templates
+    interval = Interval(difference.low, difference.high, LEVEL, *made)
     return judged(
-        code, bound, headline(difference), remarks, *_advice(code, reference, settled), interval=interval,
-        over=difference.over, settled_by=settled, p=_p_of(difference, reference), tests=reference.correction.tests,
-        difference=difference.value, facts=facts, movement=movement, moved=names if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
-        details=details, scored_as=scored_as,
-    )  # fmt: skip
+        code,
+        bound,
+        headline(difference),
+        remarks,
+        *_advice(code, reference, settled),
+        interval=interval,
+        over=difference.over,
+        settled_by=settled,
+        p=_p_of(difference, reference),
+        tests=reference.correction.tests,
+        difference=difference.value,
+        facts=facts,
+        movement=movement,
+        moved=names if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
+        details=details,
+        scored_as=scored_as,
+    )
 
 
 def _part(pair: Pair, reference: Reference, difference: Difference) -> Part | None:
@@ -620,8 +637,10 @@ def _bounds_beside(low: float, high: float, correction: Correction) -> str:
     """Return the bounds of a worsening beside it, and for how many comparisons they hold together; an empty text where
     they are one.
 
-    >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(-0.1, 0.2, Correction(5, "gates")), _bounds_beside(0.1, 0.1, Correction())
-    (' (95 %: 0.1 to 0.2)', ' (95 % for all 5 gates: 0.1 better to 0.2 worse)', '')
+    >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(0.1, 0.1, Correction())
+    (' (95 %: 0.1 to 0.2)', '')
+    >>> _bounds_beside(-0.1, 0.2, Correction(5, "gates"))
+    ' (95 % for all 5 gates: 0.1 better to 0.2 worse)'
     """
     if f"{low:.3g}" == f"{high:.3g}":
         return ""
@@ -885,10 +904,9 @@ def code_of_change(difference: Difference, margin: float) -> str:
 
 def mirrored(difference: Difference) -> Difference:
     """Return the change as seen from the other model's side: better is worse."""
-    return replace(
-        difference, value=-difference.value, low=-difference.high, high=-difference.low, p=difference.p_better, p_better=difference.p,
-        changes=-difference.changes,
-    )  # fmt: skip
+    low, high, p, p_better = -difference.high, -difference.low, difference.p_better, difference.p
+    changes, value = -difference.changes, -difference.value
+    return replace(difference, value=value, low=low, high=high, p=p, p_better=p_better, changes=changes)
 
 
 def items_to_decide_sameness(difference: Difference, margin: float) -> int | None:

@@ -234,8 +234,8 @@ class Retraining:
 class _Table:
     """The trainings of one kind of model.
 
-    ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
-    where users bring the cases: the standard error falls with their number, and what a training moves does not.
+    ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured
+    on, where users bring the cases: the standard error falls with their number, and what a training moves does not.
     ``abilities`` has the standard deviation of each ability over trainings.
     """
 

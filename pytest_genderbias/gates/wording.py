@@ -35,8 +35,8 @@ def more_items(needed: int, items: int, what: str, share: float, templates: int 
         share: of the cases of the suite, those that were scored.
         templates: number of templates, which have to grow as the items do; 0 where they are taken as they are.
 
-    >>> more_items(1300, 64, "occupations", 1.0), more_items(1300, 64, "occupations", 0.01), more_items(200, 64, "occupations", 1.0)
-    ('', 'about 1,300 occupations', 'a list of about 200 occupations (now 64)')
+    >>> [more_items(n, 64, "occupations", change) for n, change in ((1300, 1.0), (1300, 0.01), (200, 1.0))]
+    ['', 'about 1,300 occupations', 'a list of about 200 occupations (now 64)']
     """
     of_both = f" ({math.ceil(templates * needed / items)} templates)" if templates else ""
     if share < 1 and needed <= items / share:
@@ -161,7 +161,8 @@ class Paragraph:
 def moved_in_words(movement: Movement) -> str:
     """Return how many items moved, and the first of those that moved most, then and now.
 
-    >>> moved_in_words(Movement("words", 9, 9, (ItemMove("nurse", 0.9, 0.75, 0.15), ItemMove("poet", None, None, 0.01))))
+    >>> moves = ItemMove("nurse", 0.9, 0.75, 0.15), ItemMove("poet", None, None, 0.01)
+    >>> moved_in_words(Movement("words", 9, 9, moves))
     'all 9 words; most: nurse 0.9 -> 0.75, poet (0.01 worse)'
     """
     number = (
@@ -204,8 +205,7 @@ def in_lines(paragraphs: Sequence[Paragraph], width: int | None = WIDTH) -> str:
         if paragraph.is_command or width is None:
             lines.append(label + paragraph.text)
             continue
-        lines += textwrap.wrap(
-            paragraph.text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label), break_long_words=False,
-            break_on_hyphens=False,
-        )  # fmt: skip
+        wrapper = textwrap.TextWrapper(max(width, 40), label, " " * len(label))
+        wrapper.break_long_words = wrapper.break_on_hyphens = False
+        lines += wrapper.wrap(paragraph.text)
     return "\n".join(lines)

@@ -106,7 +106,7 @@ class Measurement(Displayed):
 
     @property
     def unable(self) -> str:
-        """Why the model cannot do the task; empty if it can, or nobody asked."""
+        """Why the model cannot do the task; empty if it can, or was not asked."""
         reason = self.reasons.get(self.main, "") if self.value is None else ""
         _, cannot, why = reason.partition(CANNOT)
         return cannot + why

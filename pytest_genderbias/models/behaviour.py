@@ -44,7 +44,7 @@ _MOST_USUAL = (
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a network does.
+    """Behaviour of a network.
 
     ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which
     it has positions, ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of

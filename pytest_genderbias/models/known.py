@@ -133,7 +133,7 @@ class KnownModels:
         :meth:`model` hashed them.
 
         Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no
-        error: the model is loaded in the next run, too.
+        error: the model is also loaded in the next run.
         """
         files = self._files.get(spec.target) if self._covers(spec) else None
         if files is None or self._folder is None or model.fingerprint is None:

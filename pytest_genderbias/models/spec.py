@@ -362,7 +362,7 @@ def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
 
 
 def parse_checkpoint(text: str, what: str) -> ModelSpec:
-    """Parse the spec of a checkpoint that another kind of model runs or changes; an alias, too.
+    """Parse the spec of a checkpoint or an alias, that another kind of model runs or changes.
 
     Args:
         text: the spec.

@@ -69,7 +69,7 @@ class WordVectors(Backend):
         """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``.
 
         A word that the file spells with other apostrophes, hyphens or invisible characters
-        (:mod:`~pytest_genderbias.text.normal_form`) is found, too; its own spelling comes first.
+        (:mod:`~pytest_genderbias.text.normal_form`) is also found; its own spelling comes first.
         """
         for spelling in (word, normal_form(word)):
             for form in (spelling, spelling.lower()) if self.lowercased else (spelling,):

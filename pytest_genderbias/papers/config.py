@@ -36,7 +36,7 @@ class RunConfig:
         scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold
             ``{data}`` and other names in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the
             user's paths.
-        minutes: of one core that the small scale takes, as measured or expected; ``None`` if nobody stated it.
+        minutes: of one core that the small scale takes, as measured or expected; ``None`` if it is not stated.
         rows: number of rows that the small scale makes: models with all their seeds, each of another method or task.
         gpu_hours: that the paper's scale is estimated to take.
         fetch: what has to be fetched for the paper's scale.
@@ -69,7 +69,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a table says in words, as a relation of figures that runs can confirm or refute.
+    """A claim of a table, as a relation of figures that runs can confirm or refute.
 
     Attributes:
         text: the claim.
@@ -91,7 +91,7 @@ class Claim:
 
     @property
     def relation_of_figures(self) -> tuple[object, ...]:
-        """What is compared and how, without the words: equal in the tables that make the same claim."""
+        """The comparison without the words: equal in the tables that make the same claim."""
         return self.figure, self.relation, self.other, self.within, self.absolute
 
     @property

@@ -62,7 +62,7 @@ class StoredFigure:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What one run gave.
+    """Result of one run.
 
     Attributes:
         run: name of the run.

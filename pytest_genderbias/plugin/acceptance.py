@@ -22,11 +22,11 @@ _SHOWN = 3  #: tests that failed, of those that a message names
 
 @dataclass
 class Proposals:
-    """What the tests of one baseline file would store.
+    """Proposed entries of the tests of one baseline file.
 
     Attributes:
         entries: the proposed entries by name, and by the node id of the test.
-        refused: names of entries with a worse value that nobody gave a reason for.
+        refused: names of entries with a worse value and no reason for it.
         complete: whether all tests of the file ran.
     """
 
@@ -95,14 +95,14 @@ def _nothing_stored(failed: Sequence[str]) -> str:
         else "an entry is refused"
     )
     return (
-        f"nothing was stored, since {why}: an update is stored whole or not at all; mend what failed, give a"
+        f"nothing was stored, since {why}: an update is stored whole or not at all; fix what failed, give a"
         " --bias-reason for values that are worse, or select the tests to accept with -k"
     )
 
 
 @dataclass
 class _Decision:
-    """What an update does to one baseline file, by what is stored in it: called with the stored entries, perhaps again
+    """An update of one baseline file, given its stored entries: called with the stored entries, perhaps again
     under the lock.
 
     Attributes:

@@ -106,7 +106,7 @@ class Settings:
 
     @property
     def update(self) -> str:
-        """What is written to the baselines: ``"all"``, ``"new"`` entries, or ``"no"`` entries."""
+        """Entries written to the baselines: ``"all"``, ``"new"`` entries, or ``"no"`` entries."""
         return "all" if self.update_all else "new" if self.update_new else "no"
 
     @property

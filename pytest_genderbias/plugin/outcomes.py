@@ -42,7 +42,7 @@ _VERBOSE = 2  #: of this verbosity on (``-vv``), a failing test shows the whole 
 
 @dataclass
 class ItemOutcome:
-    """What one test measured, judged and would store.
+    """The measurements, judgements and proposed entries of one test.
 
     Attributes:
         gates: the margin of each statistic that the gate file of the test judges on its baseline entry; ``None`` for

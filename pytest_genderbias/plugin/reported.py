@@ -79,7 +79,7 @@ class ProposedEntry:
 
 @dataclass(frozen=True)
 class ReportedOutcome:
-    """What a test measured, judged and would store.
+    """The measurements, judgements and proposed entries of a test.
 
     Attributes:
         module: the name under which the baselines of the test are stored.

@@ -34,7 +34,7 @@ class _Crash:
 
 @dataclass(frozen=True)
 class _Explanation:
-    """What failed, in the form that reports of pytest have."""
+    """Failures in the form of pytest's reports."""
 
     reprcrash: _Crash
 

@@ -63,7 +63,7 @@ _RATES = {GIVEN: 5e-5, NEW: 1e-3}  #: learning rates by the weights
 
 @dataclass(frozen=True)
 class _Pretraining(TrainingSettings):
-    """What both recipes share: the corpus, its split, the order of the data, and the Trainer's arguments."""
+    """The common part of both recipes: the corpus, its split, the order of the data, and the Trainer's arguments."""
 
     role: ClassVar[str]
     columns: ClassVar[tuple[str, ...]] = ("text",)

@@ -31,7 +31,7 @@ _TESTS = {"effect_size": "p_value", "combined_effect_size": "word_p_value"}
 
 @dataclass(frozen=True)
 class Chance:
-    """What chance gives for a statistic.
+    """Values of a statistic by chance.
 
     Attributes:
         kind: one of the kinds above.
@@ -121,7 +121,7 @@ class Figure(NamedTuple):
 
     @property
     def about(self) -> Statistic:
-        """What it means."""
+        """Its meaning."""
         return self.measurement.statistics[self.name]
 
     @property
@@ -131,7 +131,7 @@ class Figure(NamedTuple):
 
     @property
     def null(self) -> Null | None:
-        """What chance gives, where shuffles say it."""
+        """Values by chance, where there are shuffles."""
         return self.measurement.null.get(self.name)
 
     @property

@@ -40,7 +40,7 @@ def history_page(
         runs: how many runs to go back; ``None`` for the usual number.
         model: names of models; ``None`` for all.
         suite: names of suites; ``None`` for all.
-        all: statistics beside the main ones and those with a gate, too.
+        all: also statistics beside the main ones and those with a gate.
         markdown: a table in markdown, and not a page for a terminal.
         width: columns of the terminal.
 

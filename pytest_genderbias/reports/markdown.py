@@ -1,7 +1,7 @@
 """The summary of a run as markdown, for a pull request or the summary of a job, and the annotations of GitHub Actions.
 
 The verdict stands first, then what failed, all gates, and what to type. Every foreign text stands in a code span or a
-code block, where GitHub and GitLab render no markup, and link and notify nobody.
+code block, where GitHub and GitLab render no markup, and neither link nor notify.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ _OUTCOMES = ("failed", "passed")
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What is logged of one model, as plain data.
+    """The log of one model, as plain data.
 
     Attributes:
         name: name of the model, and of its MLflow run.

@@ -218,7 +218,7 @@ class Card:
         line = content.lines.get(_KEY, 1) + len(_BREAK.findall(self.before))
         if index is not None and not (isinstance(index, list) and all(map(_is_entry, index))):
             raise DataFileError(
-                f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; mend or"
+                f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; fix or"
                 " remove it"
             )
         return content

@@ -74,7 +74,7 @@ _SAME_REASON = "no value, for the same reason"
 
 @dataclass
 class _Notes:
-    """What is said below the table, gathered while its rows are made."""
+    """Notes below the table, gathered while its rows are made."""
 
     without_interval: dict[str, list[str]] = field(default_factory=dict)  # names by reason
     no_measure: dict[str, list[str]] = field(default_factory=dict)

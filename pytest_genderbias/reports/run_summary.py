@@ -39,7 +39,7 @@ def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line
     Args:
         summary: the results.
         width: columns of the terminal.
-        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
     """
     for growth in growth_of(summary.judgements):
         yield (
@@ -178,7 +178,7 @@ def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[
     Args:
         report: of the run.
         width: columns of the terminal.
-        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
     """
     names = ", ".join(model.name for model in report.run.models)
     yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)

@@ -24,7 +24,7 @@ _UNKNOWN = ("", "unknown")
 
 @dataclass(frozen=True)
 class SelectionRow:
-    """What a group of persons has in one decision, as plain data.
+    """Selection of a group of persons in one decision, as plain data.
 
     Attributes:
         model: name of the model.

@@ -72,7 +72,7 @@ class Trace(Stored):
             the next two.
         neutral: value of a model without bias.
         meaning: what the statistic is, in one clause.
-        points: one per run, at least one.
+        points: at least one, one per run.
     """
 
     model: str
@@ -87,7 +87,7 @@ class Trace(Stored):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other traces of a history."""
+        """Key that distinguishes it from other traces of a history."""
         return (self.model, self.suite, self.options, self.statistic)
 
     @property

@@ -26,7 +26,7 @@ OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 
 @dataclass(frozen=True)
 class Context:
-    """What a family knows when it makes its questions, before anything is scored.
+    """Input of a family for making its questions, before anything is scored.
 
     Attributes:
         role: ``kind`` of the model's role.
@@ -35,6 +35,7 @@ class Context:
         beside: folder of the suite file, which relative paths in the file start from.
         seed: seed of the run.
         scores: ``probability`` for a coreference scorer whose scores are probabilities, otherwise empty.
+        samples: replies to each question, of a system that answers in text.
     """
 
     role: str
@@ -43,6 +44,7 @@ class Context:
     beside: Path = field(default_factory=Path)
     seed: int = 0
     scores: str = ""
+    samples: int = 1
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
 
     @property
     def about(self) -> SuiteAbout:
-        """What it asks and how to read it, in words, from ``fixtures/about``."""
+        """Texts on what it asks and how to read it, from ``fixtures/about``."""
         return read_about(self.name)
 
     @abstractmethod

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
-#: The same, with the checkpoints of coreference recipes: their kind has objects, too, which have no hidden states.
+#: The same, with the checkpoints of coreference recipes: their kind also has objects, which have no hidden states.
 WITH_HIDDEN_STATES = (*NETWORKS, "coreference-scorer")
 
 
@@ -100,6 +100,47 @@ class ChatAnswers:
     def width(self) -> int:
         """One number an answer."""
         return len(self.answers)
+
+
+@dataclass(frozen=True)
+class Replies:
+    """What a system answers in text to each message, ``samples`` times.
+
+    The answer has, for each case, how many replies pick each of the ``labels``, how many decline and how many are
+    unreadable (:mod:`~pytest_genderbias.text.reply_reading`); without labels, how many decline and how many characters
+    all of them have. ``content`` of the answer has the texts.
+
+    ``language``: of the refusals. ``name`` and ``digest``: of the question, by which files name its cases.
+    """
+
+    labels: tuple[str, ...]
+    samples: int
+    seed: int
+    language: str = "en"
+    name: str = ""
+    digest: str = ""
+    roles = ("text-replies",)
+    dtype = "int32"
+    window = 64  #: messages in a window; small, so that an interruption loses little
+
+    @property
+    def width(self) -> int:
+        """One column a label, and two."""
+        return len(self.labels) + 2
+
+    def id_of(self, case: int) -> str:
+        """Return the name of a case in files of questions and answers.
+
+        >>> Replies(("A", "B"), 1, 0, name="bbq-questions", digest="12ab34cd").id_of(7)
+        'bbq-questions-7-12ab34cd'
+        """
+        return f"{self.name}-{case}-{self.digest}"
+
+
+class ReplyTexts(NamedTuple):
+    """The replies to each case, in the order of the scored cases."""
+
+    texts: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -245,8 +286,8 @@ class GeneratedTokens:
 
 @dataclass(frozen=True)
 class GeneratedReplies:
-    """What a model writes after each text: up to ``length`` tokens, sampled at ``temperature``, until it ends the text
-    by itself.
+    """Texts that a model writes after given ones: up to ``length`` tokens, sampled at ``temperature``, until it ends
+    the text by itself.
 
     A chat model is asked in its chat template, with ``message``, in which {prompt} stands for the text; the others
     continue the text. A unit has ``samples`` cases of its first text and as many of its second one, and both sides draw

@@ -28,7 +28,7 @@ SHARE, SIGNED_SHARE, SIZE, ANY = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf), (-np.in
 
 @dataclass(frozen=True)
 class Statistic:
-    """What a measurement carries of a statistic: plain data.
+    """A statistic as a measurement holds it: plain data.
 
     Attributes:
         direction: the direction that is worse: ``higher``, ``lower``, or ``away`` from neutral on either side.

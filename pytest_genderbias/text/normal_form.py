@@ -89,7 +89,7 @@ _FIXED = {
 
 
 class _Table(dict[int, str]):
-    """What each character is matched as, for ``str.translate``; computed when a character first occurs."""
+    """The form in which each character is matched, for ``str.translate``; computed at its first occurrence."""
 
     def __missing__(self, code: int) -> str:
         self[code] = found = _matched_as(code)

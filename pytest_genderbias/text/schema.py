@@ -56,12 +56,12 @@ class LocatedList(list[YamlValue]):
 
 
 class Rule:
-    """What a value must be beside its type: ``Annotated[int, Rule("a whole number of at least 1", minimum=1)]``.
+    """A condition on a value beside its type: ``Annotated[int, Rule("a whole number of at least 1", minimum=1)]``.
 
     Args:
         words: what the value should be, for messages.
         test: whether a value is accepted, where no keyword says it. A JSON Schema does not see it.
-        keywords: of JSON Schema. Those of numbers and texts are tested here, too; numbers with a rule are finite.
+        keywords: of JSON Schema. Those of numbers and texts are also tested here; numbers with a rule are finite.
     """
 
     def __init__(self, words: str, test: Callable[[Any], bool] | None = None, **keywords: object) -> None:

@@ -85,8 +85,10 @@ def test_without_a_margin_a_gate_fails_where_chance_does_not_explain_the_worseni
     baseline, others = stored(tmp_path), hand_made(model="other")
     for judge in (baseline.judge, lambda now: judge_against(now, others)):
         assert [judge(now).code for now in (hand_made(), changed(0.08), hand_made(0.01))] == [
-            "unchanged", "within", "regressed",
-        ]  # fmt: skip
+            "unchanged",
+            "within",
+            "regressed",
+        ]
         assert "allowed" not in judge(hand_made(0.01)).text
     assert baseline.judge(hand_made(-0.01)).code == "better"
     assert judge_against(hand_made(-0.01), others).code == "within", "a better model makes nothing out of date"

@@ -116,9 +116,15 @@ def test_a_worsening(figure: str, allowed: Allowed | None) -> None:
         math.nan if figure == "low" else -0.2, math.nan if figure == "high" else -0.05, 0.95, "items", ""
     )
     found = make_judgement(
-        hand_made(), "share", code, "", "", interval=interval, p=math.nan if figure == "p" else 0.9,
+        hand_made(),
+        "share",
+        code,
+        "",
+        "",
+        interval=interval,
+        p=math.nan if figure == "p" else 0.9,
         difference=math.nan if figure == "value" else -0.1,
-    )  # fmt: skip
+    )
     assert fails(found)
 
 

@@ -179,8 +179,13 @@ def test_each_code_passes_or_fails(now: Measurement) -> None:
     judgement = judge_limit(now, Limit(at_least=0.1))
     judged = {code: replace(judgement, code=code) for code in REASONS}
     assert {code for code, one in judged.items() if passes(code)} == {
-        "within", "unchanged", "better", "same", "stored", "reduced",
-    }  # fmt: skip
+        "within",
+        "unchanged",
+        "better",
+        "same",
+        "stored",
+        "reduced",
+    }
     for one in judged.values():
         assert passes(one.code) == (one.verdict == "pass")
     with pytest.raises(DataFileError, match=r"^judgement\.code: expected one of within, .*, got 'of the future'"):

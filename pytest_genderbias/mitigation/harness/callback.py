@@ -72,7 +72,7 @@ class SuiteWatcher:
     Args:
         suites: names, paths or loaded suites, one or several.
         every: steps between measurements; or, as a number below 1, the share of the training between them (0.1: eleven
-            measurements, the start included); or the steps themselves. The Trainer logs the loss at these steps, too.
+            measurements, the start included); or the steps themselves. The Trainer also logs the loss at these steps.
         model: a model of the kind that is trained, for its tokenizer, role and name. By default these are the Trainer's
             ``processing_class`` and the class of the network.
         at_start: whether to measure before the first step.

@@ -215,7 +215,7 @@ def growth(
         suite: what is measured; it must apply to the models that the recipe makes.
         model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
         every: steps between measurements; or, below 1, the share of each training between them, so that sides whose
-            data differ in size are compared at the same epoch. Start and end are measured, too.
+            data differ in size are compared at the same epoch. Start and end are also measured.
         seeds: number of trainings a side, or their seeds.
         folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.

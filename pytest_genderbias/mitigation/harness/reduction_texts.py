@@ -99,7 +99,7 @@ def share_bounds_in_words(low: float, high: float, difference: Difference) -> st
 def settled_by(difference: Difference, low: float | None) -> str:
     """Return what would decide whether a difference is 0 or less, if its value stays the same.
 
-    ``low`` is the lower bound of the share that is removed: a smaller ``by`` would decide, too.
+    ``low`` is the lower bound of the share that is removed: a smaller ``by`` would also decide.
     """
     if not np.isfinite(difference.high):
         return _MORE_SEEDS if difference.over == "restarts" else "all cases of the suite (no limit)"

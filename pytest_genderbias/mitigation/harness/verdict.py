@@ -462,7 +462,7 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgeme
 
 
 def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
-    """Return the mean over seeds as one measurement, whose model is named after the method, too."""
+    """Return the mean over seeds as one measurement, whose model is also named after the method."""
     measurements = [measurement for (measurement,) in measured]
     mean = measurements[0] if len(measurements) == 1 else combine_restarts(measurements, run.seeds)
     method, recipe = run.what.get("method"), run.what.get("recipe")

@@ -328,7 +328,7 @@ def _two_partners(where: str, word: str, partner: str, known: tuple[str, str]) -
 
 
 def _plain(word: str, partner: str, where: str, error: type[BiasError]) -> str:
-    """Return a word in lower case, without a final point if its partner has one, too."""
+    """Return a word in lower case, without a final point if its partner also has one."""
     plain, other = (normal_form(text).strip().lower() for text in (word, partner))
     if plain == other:
         raise error(f"{where}: {word!r} is its own partner")

@@ -114,7 +114,7 @@ class SuiteItem(ComparedItem):
 
     @property
     def _stands_for_all(self) -> bool:
-        """Whether nobody named the suite, and ``all`` includes it."""
+        """Whether the suite was not named, and ``all`` includes it."""
         return self.config.stash[SETTINGS].selection.includes_all and self.suite in packaged.names("fixtures")
 
     @property

@@ -17,7 +17,7 @@ _COLOURS = ("second", "first", "third", "fourth", "muted")
 
 
 class Study(Protocol):
-    """What both kinds of studies have: the suite, and its statistics by name, the main one first."""
+    """Common interface of studies: the suite, and its statistics by name, the main one first."""
 
     @property
     def suite(self) -> str: ...  # noqa: D102
@@ -30,7 +30,7 @@ class Study(Protocol):
 
 
 class Growth(Study, Protocol):
-    """What is drawn of a :class:`~pytest_genderbias.mitigation.harness.growth.Growth`."""
+    """The drawn part of a :class:`~pytest_genderbias.mitigation.harness.growth.Growth`."""
 
     @property
     def seeds(self) -> Sequence[int]: ...  # noqa: D102
@@ -49,7 +49,7 @@ class Growth(Study, Protocol):
 
 
 class Resilience(Study, Protocol):
-    """What is drawn of a :class:`~pytest_genderbias.mitigation.harness.resilience.Resilience`."""
+    """The drawn part of a :class:`~pytest_genderbias.mitigation.harness.resilience.Resilience`."""
 
     @property
     def by_step(self) -> Mapping[str, object]: ...  # noqa: D102
@@ -239,7 +239,7 @@ _FURTHER = "further methods"
 
 
 class Agreement(Protocol):
-    """What is drawn of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`.
+    """The drawn part of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`.
 
     A point is a model: a ``method`` with a ``seed``, and ``is_mitigated``. A row is how two figures agree,
     ``before retraining`` or ``after retraining`` (``head``).

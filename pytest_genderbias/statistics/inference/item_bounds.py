@@ -122,7 +122,7 @@ _ALIKE = 1e-6  #: of the largest change
 
 @dataclass(frozen=True)
 class ItemEffects:
-    """What items contribute to a figure.
+    """Contributions of items to a figure.
 
     Attributes:
         value: the figure.

@@ -81,7 +81,7 @@ class _Crossed:
 
 
 class Comparable(Protocol):
-    """What a comparison needs of each side: sums by unit, and the function from their totals to the statistic.
+    """One side of a comparison: sums by unit, and the function from their totals to the statistic.
 
     Attributes are those of :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums`, with sums of shape (G,
     K).
@@ -97,7 +97,7 @@ class Comparable(Protocol):
 
     @property
     def over(self) -> str:
-        """What a unit is, in the plural."""
+        """Name of the units, in the plural."""
 
     @property
     def smooth(self) -> bool:
@@ -158,7 +158,7 @@ class Difference:
 
     @property
     def what(self) -> str:
-        """What a unit is, in the plural, without the templates."""
+        """Name of the units, in the plural, without the templates."""
         return self.units or self.over
 
 
@@ -316,7 +316,7 @@ def compare_aligned(
     """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as
     there.
 
-    ``crossed``: the sums of both sides by template, if the bounds should hold for other templates, too.
+    ``crossed``: the sums of both sides by template, if the bounds should also hold for other templates.
     """
     pair, labels = _Pair(then, now, distance, noise, repeats, crossed), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
