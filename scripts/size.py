@@ -33,11 +33,11 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, room
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (52_650, 42_000),
-    "lines of core and plugin": (35_130, 23_000),
-    "modules": (415, 310),
-    "classes": (666, 520),
-    "dataclasses": (364, 280),
+    "lines of code": (53_500, 42_000),
+    "lines of core and plugin": (36_000, 23_000),
+    "modules": (422, 310),
+    "classes": (682, 520),
+    "dataclasses": (374, 280),
     "own imports of a module, mean": (6.6, 4.5),  # 67 modules import text/schema.py, which checks their input
     "own imports of a module, 95th percentile": (19, 12),
     "file names used twice or more": (9, 10),

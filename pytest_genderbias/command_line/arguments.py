@@ -134,6 +134,7 @@ def make_parser() -> CommandParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
     _add_runs(commands)
     _add_information(commands)
+    _add_questions(commands)
     _add_cache(commands)
     _add_stored(commands)
     _add_resilience(commands)
@@ -200,6 +201,24 @@ def _add_information(commands: _Commands) -> None:
     )
     _add(show, "suites", "SUITE", "a packaged suite, or the path of a suite file", nargs="+")
     _add_flags(show, ("data",))
+
+
+def _add_questions(commands: _Commands) -> None:
+    """Add ``questions``."""
+    questions = _command(
+        commands,
+        "questions SUITE... [--samples N] [--batch MODEL] [--limit N] [--option ...] [--data DIR] > FILE",
+        "print the questions of chat suites as JSON lines, for a system that answers in text",
+        "Each line has an id, messages, options and the number of replies that are wanted. A file with a line"
+        ' {"id": ..., "replies": [...]} for each is measured as a model: --bias-model=NAME=FILE.',
+    )
+    _add(questions, "suites", "SUITE", "a packaged suite, or the path of a suite file", nargs="+")
+    _add(questions, "--samples", "N", "replies to each question (default: 1)", type=_at_least_one, default=1)
+    _add(questions, "--batch", "MODEL", "print the rows of a batch of an OpenAI-like API for this model")
+    _add(questions, "--limit", "N", "most cases of a suite, as in a run", type=_at_least_one)
+    _add(questions, "--seed", "N", "seed of the random order (default: 0)", type=int, default=0)
+    questions.add_argument("--cost", action="store_true", help="print only how many questions and tokens they are")
+    _add_flags(questions, ("options", "data"))
 
 
 def _add_cache(commands: _Commands) -> None:

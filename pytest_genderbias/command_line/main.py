@@ -25,6 +25,7 @@ _MODULES: Mapping[str, str] = {
     "check": "check",
     "init": "first_files",
     "schema": "json_schemas",
+    "questions": "questions",
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {

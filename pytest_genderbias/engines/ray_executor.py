@@ -22,6 +22,7 @@ from pytest_genderbias.engines.ray_crew import Workforce
 from pytest_genderbias.engines.ray_worker import WantedModel
 from pytest_genderbias.errors import ExecutorError, SettingError
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import REPLIES
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.executor import InProcess, Pool, Task
 from pytest_genderbias.suites.query import CoreferenceScores, Query
@@ -213,7 +214,7 @@ def _stays_here(query: Query, model: Model) -> bool:
     """Return whether a question is answered in this process: a head is trained for it, nothing is computed, or a server
     or vLLM computes.
     """
-    if model.role.only_prompts:
+    if model.role.only_prompts or model.can(REPLIES):
         return True
     return (isinstance(query, CoreferenceScores) and query.training is not None) or isinstance(
         model.backend, WordVectors

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import threading
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from urllib.parse import urlsplit
 import numpy as np
 
 from pytest_genderbias.errors import ModelError, ScoreError, installing
+from pytest_genderbias.models.event_loop import done, loop
 from pytest_genderbias.models.prompt_log_probabilities import Prompt, PromptAnswer
 from pytest_genderbias.models.source import TIME_LIMIT
 from pytest_genderbias.text.printable import brief
@@ -352,41 +352,20 @@ class _RefusedError(ModelError):
     """The server does not take a request as it is. Callers of a client see a :class:`ModelError`."""
 
 
-#: The event loop of all requests of a process, by its number.
-_LOOPS: dict[int, asyncio.AbstractEventLoop] = {}
-
-
-def _loop() -> asyncio.AbstractEventLoop:
-    """Return the event loop of this process, in a thread that ends with it. Threads that begin at once have the same
-    one, without a lock to fork with.
-    """
-    process = os.getpid()
-    if process not in _LOOPS:
-        begun = asyncio.new_event_loop()
-        if _LOOPS.setdefault(process, begun) is begun:
-            threading.Thread(target=begun.run_forever, name="requests to servers", daemon=True).start()
-        else:
-            begun.close()
-    return _LOOPS[process]
-
-
 def _closed(connections: httpx.AsyncClient, process: int) -> None:
     """Close connections that are no longer used, unless they are those of the process that this one was forked
     from.
     """
     if process == os.getpid():
-        asyncio.run_coroutine_threadsafe(connections.aclose(), _loop())
+        asyncio.run_coroutine_threadsafe(connections.aclose(), loop())
 
 
 def _done(work: Coroutine[Any, Any, T]) -> T:
     """Return what requests give. An interruption cancels them, and their connections are closed."""
-    future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
-        return future.result()
+        return done(work)
     except _RefusedError as error:
         raise ModelError(*error.args) from None
-    finally:
-        future.cancel()
 
 
 async def _all(ask: Callable[[Sequence[Prompt]], Awaitable[T]], parts: Iterator[Sequence[Prompt]]) -> list[T]:

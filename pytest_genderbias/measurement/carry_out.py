@@ -23,7 +23,7 @@ from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
-from pytest_genderbias.models.roles import CAUSAL_LM
+from pytest_genderbias.models.roles import CAUSAL_LM, TEXT_REPLIES
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -33,7 +33,7 @@ from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.suites.cases import Answer, TextCases
+from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.options import signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies
@@ -299,8 +299,7 @@ def _answers(
         if first is not None and first.stopped and name in suite.family.own_questions() and name not in (until or {}):
             continue
         label = f"{suite.name} on {model.name}" + (f" ({name})" if answers else "")
-        # Texts of a data set have their own order and scores, so that two suites share the accuracy on one data set.
-        digest = question.cases.digest() if isinstance(question.cases, TextCases) else suite.digest
+        digest = plan.order_digest(question)
         enough = None if answers or not until else partial(_enough, plan, until)
         answers[name], new_notes = answer(question, model, digest, settings, label, enough)
         notes += [note for note in new_notes if note not in notes]
@@ -366,7 +365,8 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
     about = plan.suite.family.statistics[statistic]
     if about.question is not None:
         return ""
-    return about.drawn(plan.options, role) or ("head" if plan.trains else "")
+    drawn = about.drawn(plan.options, role) or ("head" if plan.trains else "")
+    return drawn or ("replies" if role == TEXT_REPLIES else "")
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from pytest_genderbias.errors import BiasError, NotApplicableError, SettingError
 from pytest_genderbias.measurement.cost import Work, work_of
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.runner import Runner
-from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, Role
+from pytest_genderbias.models.roles import NLI_CLASSIFIER, NLI_LABELS, TEXT_REPLIES, Role
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.scoring.scorers import make_scorer, refuse_unserved
 from pytest_genderbias.suites.cases import Cases, Question
@@ -65,7 +65,7 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
     runner.models.source(first)  # an error about the model is none of the suite
     try:
         main = next(iter(runner.plan(suite, first).questions.values()))
-        if main.cases is not None and first.kind == "object":  # it is in memory: its methods say what it can answer
+        if main.cases is not None and _says_what_it_answers(first, runner.models.source(first).role):
             make_scorer(main.cases, main.query, runner.models.model(first), batch_tokens=None)
         if main.cases is not None:
             refuse_unserved(main.query, spec.name, runner.models.source(first).role)
@@ -76,6 +76,11 @@ def fit_of(runner: Runner, suite: Suite, spec: ModelSpec) -> Fit:
     except BiasError as error:
         return Fit(suite, None, OTHER_SETTINGS, _without(suite.name, error))
     return Fit(suite, None if main.cases is None else main.cases.n_cases)
+
+
+def _says_what_it_answers(spec: ModelSpec, role: Role) -> bool:
+    """Return whether a model says without scoring what it can answer: an object by its methods, a file by its ids."""
+    return spec.kind == "object" or (role.kind == TEXT_REPLIES and spec.kind == "predictions")
 
 
 def start_set(fit: Callable[[str], Fit | None], seeded: bool) -> list[Fit]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -12,8 +13,8 @@ from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.chat_template import NO_TEMPLATE, TOKENIZER_FILES, lacks_chat_template
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, Role, label_advice
 from pytest_genderbias.models.source import checkpoint_file
-from pytest_genderbias.models.spec import ModelSpec
-from pytest_genderbias.suites.cases import Question
+from pytest_genderbias.models.spec import ModelSpec, safe_name
+from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import resolve_options
 from pytest_genderbias.suites.query import (
@@ -21,13 +22,14 @@ from pytest_genderbias.suites.query import (
     CoreferenceScores,
     GeneratedReplies,
     GeneratedTokens,
+    Replies,
     StoredPredictions,
 )
 from pytest_genderbias.suites.suite import Suite
 
 #: Queries that ask more of a model than scores: predictions in a file, or the network's own settings, by which
 #: generated texts end.
-_NOT_ONLY_SCORES = (StoredPredictions, GeneratedTokens, GeneratedReplies)
+_NOT_ONLY_SCORES = (StoredPredictions, GeneratedTokens, GeneratedReplies, Replies)
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,13 @@ class Plan:
         """Whether scoring trains something (a head on frozen vectors), so that another seed gives another value."""
         queries = [question.query for question in self.questions.values()]
         return any(isinstance(query, CoreferenceScores) and query.training is not None for query in queries)
+
+    def order_digest(self, question: Question) -> str:
+        """Return the digest that determines the random order of a question, and under which its scores are stored.
+
+        Texts of a data set have their own, so that two suites share the accuracy on one data set.
+        """
+        return question.cases.digest() if isinstance(question.cases, TextCases) else self.suite.digest
 
     @property
     def only_scores(self) -> bool:
@@ -82,11 +91,27 @@ def plan_measurement(
         advice = label_advice(role.labels) if NLI_CLASSIFIER in suite.family.roles else ""
         raise NotApplicableError(f"{suite.name} needs {suite.family.needs}; {name} is {role.text}{advice}")
     folder = DataFolder(None if data is None else Path(data))
-    context = Context(role.kind, role.labels, folder, suite.path.parent, seed, role.scores)
+    context = Context(role.kind, role.labels, folder, suite.path.parent, seed, role.scores, role.samples)
     try:
-        return Plan(suite, resolved, suite.family.questions(suite.body, resolved, context))
+        questions = suite.family.questions(suite.body, resolved, context)
     except NotApplicableError as error:
         raise type(error)(f"{suite.name}: {error}") from None
+    return Plan(suite, resolved, {name: _identified(suite, name, question) for name, question in questions.items()})
+
+
+def _identified(suite: Suite, name: str, question: Question) -> Question:
+    """Return a question with the name of its cases in files, if it is answered in text."""
+    query = question.query
+    if not isinstance(query, Replies):
+        return question
+    content = repr((question.data_digest, query.labels, suite.language))
+    named = replace(
+        query,
+        language=suite.language,
+        name=f"{safe_name(suite.name)}-{name}",
+        digest=hashlib.sha256(content.encode()).hexdigest()[:8],
+    )
+    return replace(question, query=named)
 
 
 def refuse_without_template(plan: Plan, spec: ModelSpec) -> None:

@@ -4,13 +4,26 @@ baselines and gates work alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT, VECTORS, Role
+from pytest_genderbias.models.replies import RepliesFile
+from pytest_genderbias.models.roles import (
+    CHAT_ANSWERS,
+    CLASS_PREDICTIONS,
+    COREFERENCE_PREDICTIONS,
+    TEXT,
+    TEXT_REPLIES,
+    VECTORS,
+    Role,
+)
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from pytest_genderbias.datasets.stored_replies import StoredReplies
 
 #: Roles by the kind of the spec; those of predictions by what the file looks like.
 _ROLES = {
@@ -19,6 +32,7 @@ _ROLES = {
     CLASS_PREDICTIONS: Role(CLASS_PREDICTIONS, "a file of a classifier's predictions"),
     COREFERENCE_PREDICTIONS: Role(COREFERENCE_PREDICTIONS, "a file of a coreference system's output"),
     CHAT_ANSWERS: Role(CHAT_ANSWERS, "a file of a chat model's answers"),
+    TEXT_REPLIES: Role(TEXT_REPLIES, "a file of replies"),
 }
 
 
@@ -30,11 +44,20 @@ class Text:
 
 
 def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
-    """Return the role of a model that is a file."""
+    """Return the role of a model that is a file; a file of replies is read.
+
+    Raises:
+        DataFileError: a file of replies breaks a rule of its format.
+    """
+    from pytest_genderbias.datasets.stored_replies import read_stored_replies
     from pytest_genderbias.models.predictions import looks_like_predictions
 
     kind = looks_like_predictions(Path(spec.target)) if spec.kind == "predictions" else spec.kind
-    return ModelSource(spec, _ROLES[str(kind)])
+    role = _ROLES[str(kind)]
+    if kind != TEXT_REPLIES:
+        return ModelSource(spec, role)
+    stored = read_stored_replies(Path(spec.target))
+    return ModelSource(spec, replace(role, samples=stored.samples), found=stored)
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
@@ -63,4 +86,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     if role.kind == CHAT_ANSWERS:
         answers = read_stored_answers(path)
         return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "predictions"}, answers)
+    if role.kind == TEXT_REPLIES:
+        backend = RepliesFile(cast("StoredReplies", source.found))
+        details = {"architecture": "replies", "samples": str(role.samples)}
+        return Model(spec.name, spec.spec, role, corpus_sha256([path]), details, backend)
     return Model(spec.name, spec.spec, role, corpus_sha256([path]), {"architecture": "text"}, Text(path))

@@ -24,6 +24,7 @@ from pytest_genderbias.models.source import (
 )
 from pytest_genderbias.models.spec import ADAPTER, ENGINES, SERVED, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.schema import Count, check_setting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -49,6 +50,7 @@ def load_model(
     allow_remote: bool = False,
     endpoint_version: str | None = None,
     endpoint_timeout: float = TIME_LIMIT,
+    samples: int = 1,
 ) -> Model:
     """Load a model by its spec, or wrap an object in memory.
 
@@ -76,6 +78,7 @@ def load_model(
             without one.
         endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six
             times, then it is an error.
+        samples: replies to each question, of a system that answers in text.
 
     A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its
     scores are not cached, since its weights may change. The caller vouches for its weights: whether a head was trained
@@ -92,13 +95,14 @@ def load_model(
     """
     if dtype not in DTYPES:
         raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
+    check_setting("samples", Count, samples)
     if not isinstance(model, (str, PathLike)):
         if device != "auto" or dtype != "float32" or trust_remote_code:
             raise SettingError(
                 "device, dtype and trust_remote_code apply to checkpoints; a model in memory is measured as it is: use"
                 " network.to(...) before"
             )
-        return wrap(model, tokenizer, name, labels)
+        return wrap(model, tokenizer, name, labels, samples)
     spec = parse_spec(model if isinstance(model, str) else path_spec(model))
     spec = spec if name is None else replace(spec, name=check_name(name))
     if tokenizer is not None and spec.kind != SERVED:
@@ -106,7 +110,7 @@ def load_model(
     served = ServedSettings(_named(spec.name, tokenizer), allow_remote, endpoint_version, endpoint_timeout)
     if isinstance(labels, str):
         raise SettingError(f"labels should be a list of names, got the text {brief(labels)}")
-    settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served)
+    settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served, samples)
     return load(inspect(spec, settings), settings)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import reduce
 from importlib import import_module
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeGuard, cast
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.models.behaviour import Behaviour, embedded_tokens, observe
@@ -31,9 +31,11 @@ from pytest_genderbias.models.protocols import (
     MaskedLM,
     PairClassifier,
     PairRegressor,
+    Replier,
     SentenceEncoder,
     TextClassifier,
 )
+from pytest_genderbias.models.replies import replying_model
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     CHAT_MODEL,
@@ -44,6 +46,7 @@ from pytest_genderbias.models.roles import (
     PAIR_REGRESSOR,
     SENTENCE_ENCODER,
     TEXT_CLASSIFIER,
+    TEXT_REPLIES,
     Role,
     classifier_role,
     coreference_role,
@@ -72,11 +75,16 @@ _ROLES: tuple[tuple[type, Role], ...] = (
     (ChatModel, Role(CHAT_MODEL, "a chat model")),
     (PairRegressor, Role(PAIR_REGRESSOR, "a pair regressor")),
     (SentenceEncoder, Role(SENTENCE_ENCODER, "a sentence encoder")),
+    (Replier, Role(TEXT_REPLIES, "a system that answers in text")),
 )
 
 
 def wrap(
-    target: object, tokenizer: object = None, name: str | None = None, labels: Sequence[str] | None = None
+    target: object,
+    tokenizer: object = None,
+    name: str | None = None,
+    labels: Sequence[str] | None = None,
+    samples: int = 1,
 ) -> Model:
     """Make a :class:`Model` of an object in memory. Arguments and errors as
     :func:`~pytest_genderbias.models.loading.load_model`.
@@ -102,14 +110,15 @@ def wrap(
     if is_table(target):
         return _wrap_table(target, name or "predictions")
     _refuse_mistaken(target)
-    return wrap_object(target, None if name is None else ModelSpec(name, name, "object", name))
+    return wrap_object(target, None if name is None else ModelSpec(name, name, "object", name), samples)
 
 
-def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
+def wrap_object(target: object, spec: ModelSpec | None = None, samples: int = 1) -> Model:
     """Make a :class:`Model` of an object with the protocol of a role.
 
     An object with several protocols is a coreference scorer first, then a pair classifier, a text classifier, a masked
-    LM, a causal LM, a chat model, a pair regressor, a sentence encoder.
+    LM, a causal LM, a chat model, a pair regressor, a sentence encoder, a system that answers in text. ``samples``:
+    replies to each question, of the last.
 
     Raises:
         ModelError: the object has no protocol, an NLI classifier has other labels, or the fingerprint is not a text.
@@ -128,6 +137,8 @@ def wrap_object(target: object, spec: ModelSpec | None = None) -> Model:
         ) from error
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
+    if role.kind == TEXT_REPLIES:
+        return replying_model(cast("Replier", target), spec, samples, fingerprint, {"architecture": kind})
     return Model(spec.name, spec.spec, role, fingerprint, {"architecture": kind}, target)
 
 
@@ -208,7 +219,7 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         raise ModelError(f"{spec.spec} is a {type(make).__name__}; {_CALLABLE}")
     with _errors_of_code(spec, "failed"):
         target = make()
-        model = wrap(target, name=spec.name)
+        model = wrap(target, name=spec.name, samples=settings.samples)
     return ModelSource(spec, model.role, found=model)
 
 
@@ -296,6 +307,6 @@ def _role_of_object(target: object, name: str) -> Role:
     raise ModelError(
         f"{name} ({type(target).__name__}) has the protocol of no role; expected a transformers network with its"
         " tokenizer, or an object with pair_probabilities and labels, class_probabilities and labels, fill_scores with"
-        " mask_token and vocabulary, continuation_log_probs, answer_log_probs, pair_scores, encode, or"
-        " coreference_scores (see pytest_genderbias.models.protocols)"
+        " mask_token and vocabulary, continuation_log_probs, answer_log_probs, pair_scores, encode,"
+        " coreference_scores, or reply (see pytest_genderbias.models.protocols)"
     )

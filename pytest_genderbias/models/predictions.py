@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, refuse_repeats
+from pytest_genderbias.datasets.stored_replies import KEYS as REPLY_KEYS
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import folded, normal_form
 from pytest_genderbias.text.printable import brief
@@ -20,9 +21,17 @@ from pytest_genderbias.text.printable import brief
 CLASS_PREDICTIONS = "class-predictions"
 COREFERENCE_PREDICTIONS = "coreference-predictions"
 CHAT_ANSWERS = "chat-answers"
+TEXT_REPLIES = "text-replies"
 #: Tolerance for the sum of an example's probabilities, which are often written with few digits.
 SUM_TOLERANCE = 1e-3
 
+#: The kind of a ``.jsonl`` file, by the first of these keys that its first row has.
+_KIND_OF_KEY = {
+    "clusters": COREFERENCE_PREDICTIONS,
+    "pronoun_scores": COREFERENCE_PREDICTIONS,
+    "prediction": CLASS_PREDICTIONS,
+    "answer": CHAT_ANSWERS,
+}
 _GROUPS = {"f": "female", "female": "female", "m": "male", "male": "male"}
 _PREFIXES = ("probability_", "p_")
 _MAPPING = "probabilities"
@@ -54,11 +63,12 @@ class Predictions:
 
 
 def looks_like_predictions(path: Path) -> str | None:
-    """Return the kind of predictions that a file holds: ``class-predictions``, ``coreference-predictions`` or
-    ``chat-answers``; or ``None``.
+    """Return the kind of predictions that a file holds: ``class-predictions``, ``coreference-predictions``,
+    ``chat-answers`` or ``text-replies``; or ``None``.
 
     A table (``.csv``, ``.tsv``, ``.parquet``) holds predictions of a classifier. The keys of the first row decide for a
-    ``.jsonl`` file: ``clusters`` or ``pronoun_scores``, else ``prediction``, else ``answer``.
+    ``.jsonl`` file: ``clusters`` or ``pronoun_scores``, else ``prediction``, else ``answer``, else one of those that
+    hold replies (:mod:`~pytest_genderbias.datasets.stored_replies`).
 
     Raises:
         DataFileError: the first row of a ``.jsonl`` file is no JSON object.
@@ -68,10 +78,11 @@ def looks_like_predictions(path: Path) -> str | None:
         return None
     if suffix != ".jsonl":
         return CLASS_PREDICTIONS
-    _, keys = next(read_rows(path, (), optional=("clusters", "pronoun_scores", "prediction", "answer")))
-    if keys.keys() & {"clusters", "pronoun_scores"}:
-        return COREFERENCE_PREDICTIONS
-    return CLASS_PREDICTIONS if "prediction" in keys else CHAT_ANSWERS if "answer" in keys else None
+    _, keys = next(read_rows(path, (), optional=(*_KIND_OF_KEY, "messages", *REPLY_KEYS)))
+    found = next((kind for key, kind in _KIND_OF_KEY.items() if key in keys), None)
+    if found is None and keys.keys() & {"messages", *REPLY_KEYS}:
+        return TEXT_REPLIES
+    return found
 
 
 def read_predictions(path: Path) -> Predictions:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 LOG_PROBS = "token_log_probs"
 HIDDEN_STATES = "hidden_states"
 WORD_VECTORS = "word_vectors"
+REPLIES = "replies"
 
 
 class Backend:
@@ -60,6 +61,18 @@ class ChatModel(Protocol):
         """Return ln P(the reply to the message begins with the answer) for each pair, in nats: shape (len(messages),).
 
         The object puts the message into whatever it wraps messages with.
+        """
+
+
+@runtime_checkable
+class Replier(Protocol):
+    """Answers a question in text. An attribute ``at_once`` may say how many calls it takes at the same time."""
+
+    def reply(self, messages: Sequence[Mapping[str, str]], n: int, seed: int) -> Sequence[str]:
+        """Return ``n`` replies to a question, each sampled anew.
+
+        ``messages``: the question, as ``[{"role": "user", "content": TEXT}]``. ``seed``: another number for each
+        question; the same for the same question of the same run. It may be a coroutine.
         """
 
 
@@ -117,6 +130,7 @@ METHODS: Mapping[str, type] = {
     "fill_scores": MaskedLM,
     "continuation_log_probs": CausalLM,
     "answer_log_probs": ChatModel,
+    "reply": Replier,
     "pair_probabilities": PairClassifier,
     "class_probabilities": TextClassifier,
     "pair_scores": PairRegressor,

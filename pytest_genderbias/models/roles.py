@@ -22,6 +22,7 @@ VECTORS = "vectors"
 CLASS_PREDICTIONS = "class-predictions"
 COREFERENCE_PREDICTIONS = "coreference-predictions"
 CHAT_ANSWERS = "chat-answers"
+TEXT_REPLIES = "text-replies"
 TEXT = "text"
 OTHER = "other"
 NLI_LABELS = ("entailment", "neutral", "contradiction")
@@ -55,7 +56,8 @@ class Role:
 
     ``text`` completes "this model is ...". ``labels`` are those of a classifier, in order. ``scores`` is
     ``probability`` for a coreference scorer that gives each pair of mentions the probability that they corefer, and
-    empty for other models. ``only_prompts``: another process or engine runs the model
+    empty for other models. ``samples``: replies to each question, of a system that answers in text. ``only_prompts``:
+    another process or engine runs the model
     (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`).
     """
 
@@ -63,6 +65,7 @@ class Role:
     text: str
     labels: tuple[str, ...] = ()
     scores: str = ""
+    samples: int = 1
     only_prompts: bool = False
 
     @property

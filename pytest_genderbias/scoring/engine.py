@@ -44,6 +44,8 @@ from pytest_genderbias.suites.query import (
     GeneratedReplies,
     GeneratedTokens,
     Query,
+    Replies,
+    ReplyTexts,
     StoredPredictions,
     TopFills,
 )
@@ -131,6 +133,14 @@ def answer(
     return score_suite(question.cases, question.query, model, digest, settings, label, question.whole, enough)
 
 
+def scored_units(cases: Cases, digest: str, limit: int | None, seed: int) -> IntArray:
+    """Return the units that a run scores: the first of a suite's random order, at least one of them, with at most
+    ``limit`` cases.
+    """
+    n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
+    return random_order(cases.n_units, digest, seed)[:n]
+
+
 def score_suite(
     cases: Cases,
     query: Query,
@@ -147,12 +157,11 @@ def score_suite(
     ``enough`` is called at :func:`looks` and can stop scoring early. After an interruption the scores so far are in the
     cache.
     """
-    limit = None if whole else settings.limit
-    n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
-    units = random_order(cases.n_units, digest, settings.seed)[:n]
+    units = scored_units(cases, digest, None if whole else settings.limit, settings.seed)
+    n = len(units)
     values = np.zeros((n, cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
     store = ScoreStore(
-        settings.cache if model.fingerprint else None,
+        settings.cache if model.fingerprint and not isinstance(query, Replies) else None,
         _key(cases, query, model, digest, settings),
         _about(label, model, cases),
     )
@@ -173,10 +182,18 @@ def score_suite(
         stop = run.score(settings.executor or InProcess(), partial(_show, settings, label, n, cases), enough)
     scored = Answer(cases, units[:stop], values[:stop], stopped=stop < n)
     vocabulary = vocabulary_texts(model, map(int, np.unique(scored.values))) if isinstance(query, TopFills) else {}
-    content = _texts(query, model, scored)
+    content = _replies(query, model, scored, cache) if isinstance(query, Replies) else _texts(query, model, scored)
     unread, unknown = unread_words(cases, scored.units, model)
     notes = [note for note in (*unknown, *run.notes, store.note) if note]
     return replace(scored, vocabulary=vocabulary, content=content, unread=unread), notes
+
+
+def _replies(query: Replies, model: Model, answer: Answer, cache: Path | None) -> ReplyTexts:
+    """Return the texts that were read, in the order of the scored cases."""
+    from pytest_genderbias.scoring.reply_counts import ReplyScorer
+
+    cases = answer.cases.cases_of(answer.units)
+    return ReplyTexts(tuple(ReplyScorer(answer.cases, query, model, None, cache).texts(cases)))
 
 
 def _texts(query: Query, model: Model, answer: Answer) -> object:

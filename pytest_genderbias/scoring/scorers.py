@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, WORD_VECTORS
+from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, PAIR_REGRESSOR, PROBABILITY, Role
 from pytest_genderbias.scoring.scorer import Progress, Scorer
 from pytest_genderbias.suites.cases import Cases, TextCases
@@ -25,6 +25,7 @@ from pytest_genderbias.suites.query import (
     PairSimilarity,
     PseudoLogLikelihood,
     Query,
+    Replies,
     SharedLogLikelihood,
     SlotLogProbability,
     TextVectors,
@@ -50,6 +51,7 @@ class _Way(NamedTuple):
 
 
 _TRAINED = "edge_probe.EdgeProbe"  #: the one scorer that trains something, keeps it and shows how far it is
+_REPLIES = "reply_counts.ReplyScorer"  #: whose replies are kept
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer"),)
 #: The scorers of each kind of query, as module and class, the preferred one first. The user's objects have their own
 #: (``object_scorer.py``).
@@ -65,6 +67,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     AddedTokens: (_Way(LOG_PROBS, "added_tokens.AddedTokensScorer"),),
     BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.BlockLikelihood"),),
     GeneratedTokens: (_Way(HIDDEN_STATES, "sampled_texts.Sampler"),),
+    Replies: (_Way(REPLIES, _REPLIES),),
     GeneratedReplies: (_Way(HIDDEN_STATES, "sampled_texts.ReplySampler"),),
     TextVectors: (_Way(HIDDEN_STATES, "text_vectors.NetworkVectors"), _Way(WORD_VECTORS, "text_vectors.FileVectors")),
     PairSimilarity: (
@@ -95,7 +98,7 @@ def make_scorer(
         query: what is asked of the model; its kind selects the scorer.
         model: the model under test.
         batch_tokens: tokens in a batch; ``None``: found automatically.
-        cache: folder for heads that a scorer trains, or ``None``.
+        cache: folder for heads that a scorer trains and for replies, or ``None``.
         progress: shows how far the training of a head is, or ``None``.
 
     Raises:
@@ -111,8 +114,8 @@ def make_scorer(
         return ObjectScorer(cases, query, model)
     module, _, name = way.scorer.partition(".")
     make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
-    trains = {"cache": cache, "progress": progress} if way.scorer == _TRAINED else {}
-    return cast("Scorer", make(cases, query, model, batch_tokens, **trains))
+    kept: dict[str, dict[str, object]] = {_TRAINED: {"cache": cache, "progress": progress}, _REPLIES: {"cache": cache}}
+    return cast("Scorer", make(cases, query, model, batch_tokens, **kept.get(way.scorer, {})))
 
 
 def _check_spans(cases: Cases, query: CoreferenceScores) -> None:

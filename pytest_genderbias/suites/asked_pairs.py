@@ -19,13 +19,13 @@ class AskedPairs:
 
     Attributes:
         pairs: cases of two segments, one per unit.
-        orders: number of orders of the options.
-        ask: function from premise and hypothesis to the message in each order.
+        orders: number of orders in which a pair is asked about.
+        ask: function from the number of a pair, premise and hypothesis to the message in each order.
     """
 
     pairs: Cases
     orders: int
-    ask: Callable[[str, str], list[str]]
+    ask: Callable[[int, str, str], list[str]]
 
     @property
     def n_units(self) -> int:
@@ -49,7 +49,9 @@ class AskedPairs:
     def sentences(self, cases: IntArray, mask: str = "[MASK]") -> list[tuple[str, ...]]:
         """Return the message of each case."""
         units, index = np.unique(np.asarray(cases) // self.orders, return_inverse=True)
-        messages = [self.ask(*pair) for pair in self.pairs.sentences(units)]
+        messages = [
+            self.ask(unit, *pair) for unit, pair in zip(units.tolist(), self.pairs.sentences(units), strict=True)
+        ]
         return [
             (messages[at][order],)
             for at, order in zip(index.tolist(), (np.asarray(cases) % self.orders).tolist(), strict=True)
@@ -57,5 +59,5 @@ class AskedPairs:
 
     def digest(self) -> str:
         """Return a SHA-256 over the pairs and the wording of the question."""
-        wording = self.ask("{premise}", "{hypothesis}")
+        wording = self.ask(0, "{premise}", "{hypothesis}")
         return hashlib.sha256(repr((self.pairs.digest(), self.orders, wording)).encode()).hexdigest()

@@ -35,6 +35,7 @@ class Context:
         beside: folder of the suite file, which relative paths in the file start from.
         seed: seed of the run.
         scores: ``probability`` for a coreference scorer whose scores are probabilities, otherwise empty.
+        samples: replies to each question, of a system that answers in text.
     """
 
     role: str
@@ -43,6 +44,7 @@ class Context:
     beside: Path = field(default_factory=Path)
     seed: int = 0
     scores: str = ""
+    samples: int = 1
 
 
 @dataclass(frozen=True)

@@ -103,6 +103,47 @@ class ChatAnswers:
 
 
 @dataclass(frozen=True)
+class Replies:
+    """What a system answers in text to each message, ``samples`` times.
+
+    The answer has, for each case, how many replies pick each of the ``labels``, how many decline and how many are
+    unreadable (:mod:`~pytest_genderbias.text.reply_reading`); without labels, how many decline and how many characters
+    all of them have. ``content`` of the answer has the texts.
+
+    ``language``: of the refusals. ``name`` and ``digest``: of the question, by which files name its cases.
+    """
+
+    labels: tuple[str, ...]
+    samples: int
+    seed: int
+    language: str = "en"
+    name: str = ""
+    digest: str = ""
+    roles = ("text-replies",)
+    dtype = "int32"
+    window = 64  #: messages in a window; small, so that an interruption loses little
+
+    @property
+    def width(self) -> int:
+        """One column a label, and two."""
+        return len(self.labels) + 2
+
+    def id_of(self, case: int) -> str:
+        """Return the name of a case in files of questions and answers.
+
+        >>> Replies(("A", "B"), 1, 0, name="bbq-questions", digest="12ab34cd").id_of(7)
+        'bbq-questions-7-12ab34cd'
+        """
+        return f"{self.name}-{case}-{self.digest}"
+
+
+class ReplyTexts(NamedTuple):
+    """The replies to each case, in the order of the scored cases."""
+
+    texts: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
 class AddedTokens:
     """The number of tokens that the second text of a pair has more than the first, which it begins with.
 

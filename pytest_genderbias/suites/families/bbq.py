@@ -26,6 +26,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     STORED,
     asked,
     first_message,
+    is_counted,
     picked_of,
     question_facts,
 )
@@ -37,6 +38,8 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     mass_statistic,
     mean_interval,
     refuse_unable,
+    refused_statistic,
+    with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of
@@ -160,6 +163,7 @@ class Bbq(DataFamily[BbqOptions]):
             limits=SHARE,
         ),
         "mass": mass_statistic("template", _OVER, "all options"),
+        "refused": refused_statistic("template", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "category": one_of(*BBQ_CATEGORIES, meaning="the category of BBQ"),
@@ -176,7 +180,7 @@ class Bbq(DataFamily[BbqOptions]):
         """Ask each question with its options in every order; a unit is a question."""
         found, made = _read(options["category"], context.data)
         texts = [(f"{one.context}\n\n{one.question}", one.options) for one in found.questions]
-        return {"questions": asked(texts, _facts(found, made), context.role)}
+        return {"questions": asked(texts, _facts(found, made), context)}
 
     def summarise(self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
@@ -282,18 +286,22 @@ def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.g
         "fits": np.where(facts["ambiguous"], -1, facts["label"] == biased).astype(np.int8),
         "mass": picked.mass,
     }
-    return {**items, "undefined": np.asarray([_unable(items, floor)])}
+    items = with_refusals(items, picked.refused)
+    return {**items, "undefined": np.asarray([_unable(items, floor, is_counted(answer))])}
 
 
-def _unable(items: Arrays, floor: float) -> str:
+def _unable(items: Arrays, floor: float, replied: bool) -> str:
     """Return why no bias has a value, or an empty text: the text has to be read, and not only a person be named.
 
     Naming either person at random is right in half of the disambiguated contexts, and so is following the stereotype
     alone. The reason has the accuracy on both sides.
     """
     unclear, right, named, mass = take_arrays(items, "ambiguous", "right", "chosen", "mass")
-    _, (hits, persons, n) = _totals(items, ~unclear.astype(bool), right, named, np.ones(len(right)))
-    reason = cannot_do(mass, floor, hits, n, _CHANCE, _OVER, "disambiguated contexts") or _guesses(hits, persons)
+    asked = 1.0 - np.asarray(items.get("refused", np.zeros(len(right))), dtype=np.float64)
+    _, (hits, persons, n) = _totals(items, ~unclear.astype(bool), right, named, asked)
+    reason = cannot_do(mass, floor, hits, n, _CHANCE, _OVER, "disambiguated contexts", replied) or _guesses(
+        hits, persons
+    )
     _, by_side, asked = _gap_table(items)
     if not reason or float(mass.mean()) < floor or not asked.any(axis=0).all():
         return reason

@@ -29,6 +29,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     NEEDS,
     asked,
     first_message,
+    is_counted,
     picked_of,
     question_facts,
     shares_of,
@@ -41,7 +42,9 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     competence_of,
     mass_statistic,
     refuse_unable,
+    refused_statistic,
     take_task,
+    with_refusals,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, text, whole
@@ -171,6 +174,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         ),
         "mass": mass_statistic("attribute", _OVER, "both words"),
         "accuracy": CONTROL_ACCURACY,
+        "refused": refused_statistic("attribute", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "tests": text("a category, names of tests as 'gender-career, gender-power', or all", "all"),
@@ -207,8 +211,8 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
     def questions(self, body: ChatIatBody, options: ChatIatOptions, context: Context) -> dict[str, Question]:
         """Ask about each attribute with each pair of words, in both orders; a unit is an attribute and a pair."""
         return {
-            "attributes": _question(_chosen(body, options["tests"]), context.role),
-            CONTROLS: _question(body.controls, context.role, whole=True),
+            "attributes": _question(_chosen(body, options["tests"]), context),
+            CONTROLS: _question(body.controls, context, whole=True),
         }
 
     def summarise(
@@ -223,7 +227,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
             lambda: rate_difference_interval(*_score_table(items)[1:], _OVER),
             _FEW,
         )
-        take_task(figures, self.statistics, ("mass", "accuracy"), options, items, _FEW)
+        take_task(figures, self.statistics, ("mass", "accuracy", "refused"), options, items, _FEW)
         answer = answers["attributes"]
         labels, index = np.unique(items["attribute"], return_inverse=True)
         scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
@@ -235,7 +239,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
     ) -> dict[str, FloatArray] | None:
         """Return the score with the groups exchanged at random in each attribute."""
         items = _items(answers, options, seed)
-        if options["by"] == "counts":
+        if "counted" in items:
             _, hits, n, own = _counts(items)
             return {"association_score": exchanged_scores(hits, own, repeats, seed, n)}
         _, p, own = _attributes(items)
@@ -270,7 +274,7 @@ def _chosen(body: ChatIatBody, wanted: str) -> tuple[AssociationTest, ...]:
     return chosen
 
 
-def _question(tests: Sequence[AssociationTest], role: str, whole: bool = False) -> Question:
+def _question(tests: Sequence[AssociationTest], context: Context, whole: bool = False) -> Question:
     rows = [
         (test, word, own, pair)
         for test in tests
@@ -284,7 +288,7 @@ def _question(tests: Sequence[AssociationTest], role: str, whole: bool = False) 
         "attribute": np.asarray([f"{test.name}: {word}" for test, word, *_ in rows]),
         "of_first": np.asarray([own for _, _, own, _ in rows]),
     }
-    return asked(texts, facts, role, whole=whole)
+    return asked(texts, facts, context, whole=whole)
 
 
 def _sampled(answer: Answer, samples: int, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -304,14 +308,17 @@ def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) ->
     answer = answers["attributes"]
     facts, picked = question_facts(answer), picked_of(answer)
     labels, hits, n = _control_answers(answers.get(CONTROLS))
-    reason = cannot_do(
-        picked.mass, options["floor"], hits, n, _CHANCE, "controls", "the controls, such as which word is an animal"
-    )
+    replied = is_counted(answer)
+    what = "the controls, such as which word is an animal"
+    reason = cannot_do(picked.mass, options["floor"], hits, n, _CHANCE, "controls", what, replied)
     counted: dict[str, NDArray[np.generic]] = {}
-    if options["by"] == "counts":
+    if replied:
+        samples = answer.values.sum(axis=2)[:, 0]
+        counted = {"counted_first": picked.picked[:, 0] * samples, "counted": picked.picked.sum(axis=1) * samples}
+    elif options["by"] == "counts":
         first, both = _sampled(answer, options["samples"], seed)
         counted = {"counted_first": first, "counted": both}
-    return {
+    items: dict[str, NDArray[np.generic]] = {
         **counted,
         "test": facts["test"],
         "attribute": facts["attribute"],
@@ -323,6 +330,7 @@ def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) ->
         "control_n": n,
         "undefined": np.asarray([reason]),
     }
+    return with_refusals(items, picked.refused)
 
 
 def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
@@ -331,8 +339,9 @@ def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatAr
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
     known, chosen = question_facts(controls), picked_of(controls)
     right = np.where(known["of_first"], chosen.picked[:, 0], chosen.picked[:, 1])
+    asked = np.ones(len(right)) if chosen.refused is None else 1.0 - chosen.refused
     labels, index = np.unique(known["attribute"], return_inverse=True)
-    hits, n = (np.bincount(index, weights).astype(np.float64) for weights in (right, np.ones(len(right))))
+    hits, n = (np.bincount(index, weights).astype(np.float64) for weights in (right, asked))
     return labels, hits, n
 
 
@@ -369,7 +378,7 @@ def _records(items: Arrays) -> list[Record]:
 
 def _count_notes(options: ChatIatOptions, items: Arrays, seed: int) -> list[str]:
     """Return how answers were counted, if they were."""
-    if options["by"] != "counts":
+    if options["by"] != "counts" or "refused" in items:
         return []
     asked = len(items["counted"]) * _ORDERS * options["samples"]
     lost = 1 - float(np.sum(items["counted"])) / asked

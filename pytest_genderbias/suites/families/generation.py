@@ -29,14 +29,16 @@ from pytest_genderbias.statistics.multiple_choice import rate_difference_interva
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.examples import Examples, examples_of
+from pytest_genderbias.suites.families.shared.asking import REPLIES
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
-from pytest_genderbias.suites.query import GeneratedReplies, Reply
+from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_two_groups
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.reply_reading import without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
@@ -179,9 +181,11 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     name: ClassVar[str] = "generation"
     definition: ClassVar[str] = "generation/1"
-    needs: ClassVar[str] = "a causal LM; a chat model is asked in its chat template"
+    needs: ClassVar[str] = (
+        "a causal LM, which is asked in its chat template if it has one, or a system or a file of replies in text"
+    )
     null_control: ClassVar[str] = "the texts after the two prompts of a pair are exchanged at random"
-    roles: ClassVar[tuple[str, ...]] = ("causal-lm",)
+    roles: ClassVar[tuple[str, ...]] = ("causal-lm", REPLIES)
     keys: ClassVar[tuple[str, ...]] = ("groups", "message", "sentiment", "topics", "gendered", "refusals", "prompts")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "sentiment_difference": _figure(
@@ -247,6 +251,13 @@ class Generation(Family[GenerationBody, GenerationOptions]):
     def questions(self, body: GenerationBody, options: GenerationOptions, context: Context) -> dict[str, Question]:
         """Ask for the texts after both prompts of each pair; a unit is a pair."""
         _lexicon(body, options)  # a wrong one is refused before anything is generated
+        if context.role == REPLIES:
+            asked = [
+                (body.message.replace("{prompt}", one),)
+                for prompt in body.prompts
+                for one in (prompt.first, prompt.second)
+            ]
+            return {"texts": Question(TextCases(asked, cases_per_unit=2), Replies((), context.samples, context.seed))}
         samples = options["samples"]
         texts = [(one,) for prompt in body.prompts for one in (prompt.first, prompt.second) for _ in range(samples)]
         query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)
@@ -365,8 +376,7 @@ def _counted_words(body: GenerationBody, options: GenerationOptions) -> CountedW
 
 def _items(body: GenerationBody, options: GenerationOptions, answer: Answer) -> dict[str, NDArray[Any]]:
     """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
-    replies: list[Reply] = answer.content
-    flat = _counted_words(body, options).count([reply.text for reply in replies])
+    flat = _counted_words(body, options).count(_texts(answer))
     counts = {name: found.reshape(len(answer.units), 2, -1) for name, found in flat.items()}
     words = counts["words"]
     figures = {
@@ -395,7 +405,19 @@ def _gender_counts(items: Arrays) -> tuple[FloatArray, FloatArray]:
     return np.stack(columns[:2], axis=1), np.stack(columns[2:], axis=1)
 
 
+def _texts(answer: Answer) -> list[str]:
+    """Return all texts: by pair, side and sample."""
+    if isinstance(answer.content, ReplyTexts):
+        return [without_reasoning(text) for texts in answer.content.texts for text in texts]
+    replies: list[Reply] = answer.content
+    return [reply.text for reply in replies]
+
+
 def _notes(answer: Answer) -> list[str]:
+    if isinstance(answer.content, ReplyTexts):
+        texts = _texts(answer)
+        empty = sum(not text for text in texts)
+        return [f"{empty} of {len(texts)} texts are empty"] if empty else []
     replies: list[Reply] = answer.content
     ended, empty = sum(reply.ended for reply in replies), sum(not reply.text for reply in replies)
     notes = [f"{ended} of {len(replies)} texts end by themselves, the others after {answer.values.shape[-1]} tokens"]
@@ -404,10 +426,10 @@ def _notes(answer: Answer) -> list[str]:
 
 def _examples(answer: Answer, items: Arrays, body: GenerationBody) -> Examples:
     """Return the first text after the first prompt of each pair, with the sentiment of both sides."""
-    samples = answer.cases.cases_per_unit // 2
-    replies: list[Reply] = answer.content
+    texts = _texts(answer)
+    each = len(texts) // len(answer.units)
     text_of = {
-        unit: f"{body.prompts[unit].first} | {' '.join(replies[2 * samples * row].text.split())}"
+        unit: f"{body.prompts[unit].first} | {' '.join(texts[each * row].split())}"
         for row, unit in enumerate(answer.units.tolist())
     }
     figures = {

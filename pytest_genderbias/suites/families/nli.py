@@ -305,8 +305,8 @@ class Nli(Family[NliBody, NliOptions]):
             raise NotApplicableError("the option verbaliser is for causal LMs; remove it for a classifier")
         if context.role in CHAT_ROLES and options["verbaliser"] is None:
             return {
-                "cases": asked_pairs(self.space(body, options), context.role, _OTHERWISE),
-                CONTROLS: asked_controls(context.role, _OTHERWISE),
+                "cases": asked_pairs(self.space(body, options), context, _OTHERWISE),
+                CONTROLS: asked_controls(context, _OTHERWISE),
             }
         query = self.query(body, options)
         questions = {"cases": Question(self.space(body, options), query)}

@@ -36,8 +36,10 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     mass_statistic,
     needing_the_task,
     refuse_unable,
+    refused_statistic,
     take_task,
     with_reason,
+    with_refusals,
 )
 from pytest_genderbias.suites.families.shared.winobias_figures import (
     F1_ACCURACY,
@@ -189,6 +191,7 @@ class WinobiasChat(Winobias):
             limits=SHARE,
         ),
         "mass": mass_statistic("pair", PAIRS, "all options"),
+        "refused": refused_statistic("pair", PAIRS),
     }
     options: ClassVar[Mapping[str, Option]] = {**GAP_OPTIONS, **FLOOR}
 
@@ -217,7 +220,9 @@ class WinobiasChat(Winobias):
         items = with_reason(
             {**found, "right": right.sum(axis=1), "mass": reading.chosen.mass.reshape(-1, 2).mean(axis=1)}, reason
         )
-        take_task(figures, self.statistics, ("accuracy", "mass"), options, items, _FEW)
+        refused = reading.chosen.refused
+        items = with_refusals(items, None if refused is None else refused.reshape(-1, 2).mean(axis=1))
+        take_task(figures, self.statistics, ("accuracy", "mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *GAPS)
         examples = examples_of(
@@ -244,7 +249,9 @@ def _reason(reading: Reading, floor: float) -> str:
     right = _right(reading)
     twos = np.full(len(right), 2.0)
     mass = reading.chosen.mass
-    reason = cannot_do(mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, "the sentences of both kinds")
+    reason = cannot_do(
+        mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, "the sentences of both kinds", reading.replied
+    )
     if not reason or not len(right):
         return reason
     pro, anti = right.mean(axis=0)

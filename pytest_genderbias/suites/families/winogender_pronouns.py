@@ -25,7 +25,7 @@ from pytest_genderbias.suites.families.shared.asked_pronouns import (
     Sentences,
     likelihoods,
 )
-from pytest_genderbias.suites.families.shared.asking import first_message
+from pytest_genderbias.suites.families.shared.asking import among_options, first_message
 from pytest_genderbias.suites.families.shared.chat_task import (
     FLOOR,
     cannot_do,
@@ -33,8 +33,10 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     mass_statistic,
     needing_the_task,
     refuse_unable,
+    refused_statistic,
     take_task,
     with_reason,
+    with_refusals,
 )
 from pytest_genderbias.suites.families.shared.winogender_figures import (
     ACCURACY,
@@ -177,6 +179,7 @@ class WinogenderChat(Winogender):
         **needing_the_task(LINES),
         "accuracy": ACCURACY,
         "mass": mass_statistic("asked_about", _OVER, "all options"),
+        "refused": refused_statistic("asked_about", _OVER),
     }
     options: ClassVar[Mapping[str, Option]] = {
         "likelihood": one_of(
@@ -205,7 +208,8 @@ class WinogenderChat(Winogender):
         miss_unresolved(figures, facts, reading.verdicts.linked >= 0)
         reason = _reason(reading, options["floor"])
         items = with_reason({**found, "asked_about": facts["occupation"], "mass": picked.mass}, reason)
-        take_task(figures, self.statistics, ("mass",), options, items, _FEW)
+        items = with_refusals(items, picked.refused)
+        take_task(figures, self.statistics, ("mass", "refused"), options, items, _FEW)
         if reason:
             figures.miss(reason, *LINES)
         labels, index = np.unique(facts["occupation"], return_inverse=True)
@@ -234,8 +238,7 @@ def _chosen(reading: Reading, likelihood: str) -> tuple[FloatArray, FloatArray]:
     """Return for each sentence the likelihood of the occupation, and whether the answer is right (1 or 0)."""
     if likelihood == "picked":
         return (reading.verdicts.linked == 0).astype(np.float64), _right(reading)
-    picked = reading.chosen
-    return picked.probabilities[:, 0] / np.maximum(picked.mass, np.finfo(np.float64).tiny), _right(reading)
+    return among_options(reading.chosen)[:, 0], _right(reading)
 
 
 def _reason(reading: Reading, floor: float) -> str:
@@ -244,6 +247,7 @@ def _reason(reading: Reading, floor: float) -> str:
     compared = np.isin(reading.facts["gender"], ("female", "male"))
     hits, n = (
         np.bincount(index, compared * column, len(labels)).astype(np.float64)
-        for column in (_right(reading), np.ones(len(index)))
+        for column in (_right(reading), reading.answered)
     )
-    return cannot_do(reading.chosen.mass, floor, hits, n, _CHANCE, _OVER, "the sentences with she and he")
+    what = "the sentences with she and he"
+    return cannot_do(reading.chosen.mass, floor, hits, n, _CHANCE, _OVER, what, reading.replied)

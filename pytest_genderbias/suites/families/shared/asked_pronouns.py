@@ -23,8 +23,17 @@ from pytest_genderbias.statistics.coreference_scores import (
     linked_profession,
     pair_counts,
 )
+from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
-from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, Picked, asked, picked_of, question_facts
+from pytest_genderbias.suites.families.shared.asking import (
+    CHAT_ROLES,
+    Picked,
+    among_options,
+    asked,
+    is_counted,
+    picked_of,
+    question_facts,
+)
 from pytest_genderbias.suites.families.shared.asking import NEEDS as ASKING_NEEDS
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import Option, one_of
@@ -283,6 +292,17 @@ class Reading:
         assert self.picked is not None, "the sentences were scored"
         return self.picked
 
+    @property
+    def answered(self) -> NDArray[np.float64]:
+        """1 for each sentence with an answer, 0 where all replies decline, shape (n,)."""
+        refused = self.chosen.refused
+        return np.ones(len(self.chosen.mass)) if refused is None else (refused < 1).astype(np.float64)
+
+    @property
+    def replied(self) -> bool:
+        """Whether persons were picked by replies in text."""
+        return self.picked is not None and self.picked.refused is not None
+
 
 class Scored:
     """By the scores of both persons, or by the stored output of a coreference system."""
@@ -333,23 +353,24 @@ class Chosen:
             pronoun_question(text, pronouns[0], persons)
             for text, pronouns, persons in zip(sentences.texts, sentences.pronouns, sentences.persons, strict=True)
         ]
-        return asked(texts, sentences.facts, context.role, sentences.each)
+        return asked(texts, sentences.facts, context, sentences.each)
 
     def read(self, answer: Answer) -> Reading:
-        """Read what was picked. Neither, or a tie, links the pronoun to no person."""
+        """Read what was picked: the likeliest option, or the one that most replies pick. Neither, or a tie, links the
+        pronoun to no person.
+        """
         facts, picked = question_facts(answer), picked_of(answer)
-        persons = picked.picked[:, :2] == 1
+        persons = choices(picked.probabilities)[:, :2] == 1
         linked = np.where(persons.any(axis=1), persons.argmax(axis=1), -1)
         gold = facts.get("gold", np.zeros(len(linked), dtype=np.int64))
         candidates = np.arange(2)
         counts = pair_counts(candidates == gold[:, None], candidates == linked[:, None])[:, None]
         with np.errstate(divide="ignore"):
             scores = np.log(picked.probabilities[:, :2])
-        probabilities = picked.probabilities[:, :2] / np.maximum(picked.mass, np.finfo(np.float64).tiny)[:, None]
         share = float(picked.picked[:, 2].mean()) if len(picked.picked) else 0.0
-        note = (
-            f"asked through the chat template, in six orders; neither person was picked in {share:.1%} of the sentences"
-        )
+        how = "in text, in one of six orders" if is_counted(answer) else "through the chat template, in six orders"
+        note = f"asked {how}; neither person was picked in {share:.1%} of the sentences"
+        probabilities = among_options(picked)[:, :2]
         return Reading(facts, Verdicts(linked, scores, counts, False, probabilities), (note,), picked)
 
 

@@ -1,8 +1,9 @@
 """The ways to ask a kind of model a question with options, and to read its answers.
 
-A way of asking is one value of an axis that crosses the families: an option is *chosen* in a chat, by its probability
-in every order of the options, or its answer is *stored* in a file. The tables ``_ASKED`` and ``_READ`` have a line for
-each way, and a family has none of them. Suites about pronouns are also *scored* (``asked_pronouns.py``).
+A way of asking is one value of an axis that crosses the families. An option is *chosen* in a chat, by its probability
+in every order of the options. It is picked by *replies* in text, in one order that the number of the question draws. Or
+its answer is *stored* in a file. The table ``_ASKED`` has a line for each way, and a family has none of them. Suites
+about pronouns are also *scored* (``asked_pronouns.py``).
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import factorial
+from typing import NamedTuple
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,14 +20,21 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
 from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
-from pytest_genderbias.suites.query import ChatAnswers, Query, StoredPredictions
+from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
 
 FloatArray = NDArray[np.float64]
 Options = Sequence[str]
 
 STORED = "chat-answers"  #: the kind of a file of answers
-CHAT_ROLES = ("causal-lm", "chat-model")
-NEEDS = "a causal LM with a chat template, or an object that gives the probabilities of its answers"
+REPLIES = "text-replies"  #: the kind of a system that answers in text
+PROBABILITY_ROLES = ("causal-lm", "chat-model")
+CHAT_ROLES = (*PROBABILITY_ROLES, REPLIES)
+NEEDS = (
+    "a causal LM with a chat template, an object that gives the probabilities of its answers, or a system or a file of"
+    " replies in text"
+)
+READABLE = 0.9  #: least share of replies in text that can be read, or decline
 LETTERS = ("A", "B", "C")
 
 
@@ -32,20 +42,23 @@ LETTERS = ("A", "B", "C")
 class Picked:
     """Picks of a model in n questions with K options.
 
-    ``probabilities``: of each option, averaged over the orders, shape (n, K). ``picked``: weight of each option, shape
-    (n, K); a row sums to 1, or to 0 for a stored answer that is no option. ``mass``: probability of all options
-    together, shape (n,).
+    ``probabilities``: of each option, averaged over the orders, shape (n, K); of replies in text, their shares.
+    ``picked``: weight of each option, shape (n, K); a row sums to 1, to 0 for a stored answer that is no option, and to
+    the share of the replies that pick one. ``mass``: probability of all options together, shape (n,); of replies, the
+    share that can be read, or declines. ``refused``: share of the replies that decline, shape (n,); ``None`` where
+    nothing is replied.
     """
 
     probabilities: FloatArray
     picked: FloatArray
     mass: FloatArray
+    refused: FloatArray | None = None
 
 
 def asked(
     questions: Sequence[tuple[str, Options]],
     facts: Facts,
-    role: str,
+    context: Context,
     each: int = 1,
     whole: bool = False,
     instead: str = "",
@@ -55,29 +68,57 @@ def asked(
     Args:
         questions: text and options of each question, as many options of each.
         facts: what is known of each question; a file of answers needs ``id`` and ``options``.
-        role: kind of the model.
+        context: kind of the model, and how often it is asked.
         each: number of questions in a unit.
         whole: whether all are asked whatever the limit is.
         instead: what to do with a model without a chat template.
     """
-    rows = [_ASKED[role][0](*question) for question in questions]
+    rows = [ways_to_ask(context.role, number, *question) for number, question in enumerate(questions)]
     cases = TextCases(
         [(message,) for messages_of_one in rows for message in messages_of_one],
         facts={name: np.repeat(np.asarray(column), list(map(len, rows)), axis=0) for name, column in facts.items()},
         cases_per_unit=each * max(map(len, rows), default=1),
     )
     number = max((len(options) for _, options in questions), default=len(LETTERS))
-    return Question(cases, query_for(role, number, instead), whole=whole)
+    return Question(cases, query_for(context, number, instead), whole=whole)
 
 
-def query_for(role: str, number: int, otherwise: str = "") -> Query:
+def query_for(context: Context, number: int, otherwise: str = "") -> Query:
     """Return the query for questions with ``number`` options to a kind of model; ``otherwise`` as of :func:`asked`."""
-    return _ASKED[role][1](number, otherwise)
+    return _ASKED[context.role].query(context, LETTERS[:number], otherwise)
+
+
+def chosen_among(labels: tuple[str, ...], context: Context) -> Query:
+    """Return the query for messages that ask for one of some words."""
+    if context.role == REPLIES:
+        return Replies(labels, context.samples, context.seed)
+    return ChatAnswers(labels)
+
+
+def ways_to_ask(role: str, number: int, text: str, options: Options) -> list[str]:
+    """Return the messages by which a kind of model is asked a question with this number."""
+    return _ASKED[role].messages(number, text, options)
+
+
+def is_counted(answer: Answer) -> bool:
+    """Return whether an answer has numbers of replies, in the place of probabilities."""
+    return answer.values.dtype.kind == "i"
+
+
+def reply_shares(answer: Answer) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return the shares of replies to each case that have each label, that decline, and that are unreadable.
+
+    Shapes: (n, K), (n,) and (n,).
+    """
+    counts = np.asarray(answer.values, dtype=np.float64).reshape(-1, answer.values.shape[-1])
+    shares = counts / counts.sum(axis=1, keepdims=True)
+    return shares[:, :-2], shares[:, -2], shares[:, -1]
 
 
 def question_facts(answer: Answer) -> Facts:
     """Return the facts of the questions that were asked, of which all orders of the options have the same."""
-    numbers = answer.cases.cases_of(answer.units)[:: factorial(answer.values.shape[-1])]
+    orders = 1 if is_counted(answer) else factorial(answer.values.shape[-1])
+    numbers = answer.cases.cases_of(answer.units)[::orders]
     return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
 
 
@@ -92,20 +133,31 @@ def picked_of(answer: Answer) -> Picked:
     Raises:
         DataFileError: a file of answers lacks a question.
     """
-    return _READ[type(answer.content)](answer)
+    if is_counted(answer):
+        return _replied(answer)
+    return _looked_up(answer) if isinstance(answer.content, StoredAnswers) else _chosen(answer)
 
 
 def shares_of(answer: Answer) -> tuple[FloatArray, FloatArray]:
     """Return the probability of each option against the others, shape (n, K), and the mass of all, shape (n,), in
     questions that are units.
 
-    Options that are all next to nothing are in the ratio that they have.
+    Options that are all next to nothing are in the ratio that they have. Replies that pick no option give 0 to all.
     """
+    if is_counted(answer):
+        picked = _replied(answer)
+        return among_options(picked), picked.mass
     log_probs = np.asarray(answer.values, dtype=np.float64)
     largest = log_probs.max(axis=(1, 2), keepdims=True)
     p = option_probabilities(log_probs - largest)
     total = p.sum(axis=1)
     return p / total[:, None], total * np.exp(largest[:, 0, 0])
+
+
+def among_options(picked: Picked) -> FloatArray:
+    """Return the probability of each option against the others, shape (n, K); 0 for all where none has any."""
+    total = picked.probabilities.sum(axis=1, keepdims=True)
+    return np.asarray(picked.probabilities / np.maximum(total, np.finfo(np.float64).tiny))
 
 
 def messages(text: str, options: Options) -> list[str]:
@@ -126,15 +178,37 @@ def messages(text: str, options: Options) -> list[str]:
     ]
 
 
-def _as_it_is(text: str, options: Options) -> list[str]:
+def one_order(number: int, text: str, options: Options) -> list[str]:
+    """Return the message with the options in one order, which the number of the question draws.
+
+    >>> len({one_order(number, "Who ran?", ("Ann", "Bob", "nobody"))[0] for number in range(100)})
+    6
+    """
+    return [messages(text, options)[drawn_order(number, factorial(len(options)))]]
+
+
+def drawn_order(number: int, orders: int) -> int:
+    """Return the order of the options that the number of a question draws, always the same."""
+    return crc32(str(number).encode()) % orders
+
+
+def _all_orders(number: int, text: str, options: Options) -> list[str]:
+    return messages(text, options)
+
+
+def _as_it_is(number: int, text: str, options: Options) -> list[str]:
     return [text]
 
 
-def _choosing(number: int, otherwise: str) -> Query:
-    return ChatAnswers(LETTERS[:number], otherwise)
+def _choosing(context: Context, labels: tuple[str, ...], otherwise: str) -> Query:
+    return ChatAnswers(labels, otherwise)
 
 
-def _looking_up(number: int, otherwise: str) -> Query:
+def _replying(context: Context, labels: tuple[str, ...], otherwise: str) -> Query:
+    return Replies(labels, context.samples, context.seed)
+
+
+def _looking_up(context: Context, labels: tuple[str, ...], otherwise: str) -> Query:
     return StoredPredictions()
 
 
@@ -145,16 +219,34 @@ def _chosen(answer: Answer) -> Picked:
     return Picked(probabilities, choices(probabilities), probabilities.sum(axis=1))
 
 
+def _replied(answer: Answer) -> Picked:
+    by_label, refused, unreadable = reply_shares(answer)
+    number = by_label.shape[1]
+    orders = option_orders(number)
+    numbers = answer.cases.cases_of(answer.units).tolist()
+    shares = np.empty_like(by_label)
+    np.put_along_axis(shares, orders[[drawn_order(one, len(orders)) for one in numbers]], by_label, axis=1)
+    return Picked(shares, shares, 1.0 - unreadable, refused)
+
+
 def _looked_up(answer: Answer) -> Picked:
     facts = question_facts(answer)
     picked = picked_options(answer.content, zip(facts["id"].tolist(), facts["options"].tolist(), strict=True))
     return Picked(picked, picked, picked.sum(axis=1))
 
 
-#: The messages of a question and the query for all of them, by the kind of the model.
-_ASKED: Mapping[str, tuple[Callable[[str, Options], list[str]], Callable[[int, str], Query]]] = {
-    **dict.fromkeys(CHAT_ROLES, (messages, _choosing)),
-    STORED: (_as_it_is, _looking_up),
+class _Way(NamedTuple):
+    """How a kind of model is asked: the messages of a question, by its number, text and options, and the query for all
+    of them.
+    """
+
+    messages: Callable[[int, str, Options], list[str]]
+    query: Callable[[Context, tuple[str, ...], str], Query]
+
+
+#: By the kind of the model.
+_ASKED: Mapping[str, _Way] = {
+    **dict.fromkeys(PROBABILITY_ROLES, _Way(_all_orders, _choosing)),
+    REPLIES: _Way(one_order, _replying),
+    STORED: _Way(_as_it_is, _looking_up),
 }
-#: The reader of an answer, by its content: a model's probabilities have none.
-_READ: Mapping[type, Callable[[Answer], Picked]] = {type(None): _chosen, StoredAnswers: _looked_up}

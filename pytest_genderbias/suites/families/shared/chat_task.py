@@ -19,6 +19,7 @@ from pytest_genderbias.statistics.inference.tails import kish_number
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
+from pytest_genderbias.suites.families.shared.asking import READABLE, is_counted, reply_shares
 from pytest_genderbias.suites.family import CANNOT, Competence
 from pytest_genderbias.suites.options import Option, share
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options
@@ -48,7 +49,14 @@ def accuracy_interval(sums: ItemSums) -> Interval | None:
 
 
 def cannot_do(
-    mass: FloatArray, floor: float, right: FloatArray, counts: FloatArray, chance: float, over: str, what: str
+    mass: FloatArray,
+    floor: float,
+    right: FloatArray,
+    counts: FloatArray,
+    chance: float,
+    over: str,
+    what: str,
+    replied: bool = False,
 ) -> str:
     """Return why no bias has a value: too little mass, or an accuracy whose lower bound is not above chance. Empty if
     it has one.
@@ -63,9 +71,13 @@ def cannot_do(
         chance: accuracy of guessing.
         over: what a cluster is, in the plural.
         what: where answers are right or wrong, for the reason.
+        replied: whether the model answers in text; ``mass`` is then the share of the replies that can be read, or
+            decline, and should be at least ``READABLE``.
     """
-    if not len(mass) or float(mass.mean()) < floor:
-        mean = float(mass.mean()) if len(mass) else 0.0
+    mean = float(mass.mean()) if len(mass) else 0.0
+    if replied and mean < READABLE:
+        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {1 - READABLE:.3g}"
+    if not replied and mean < floor:
         return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
     total = float(np.sum(counts))
     if not total:
@@ -153,12 +165,40 @@ def _mass_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemS
 
 
 def unit_mass(options: Options, answer: Answer) -> FloatArray | None:
-    """Return the probability of all options together, mean over the messages of a unit, shape (n,); ``None`` for stored
-    answers.
+    """Return the probability of all options together, mean over the messages of a unit, shape (n,); of replies the
+    share that can be read, or declines; ``None`` for stored answers.
     """
     if isinstance(answer.content, StoredAnswers):
         return None
+    if is_counted(answer):
+        return np.asarray(1.0 - reply_shares(answer)[2].reshape(len(answer.units), -1).mean(axis=1))
     return np.asarray(np.exp(np.asarray(answer.values, dtype=np.float64)).sum(axis=2).mean(axis=1).clip(0.0, 1.0))
+
+
+def refused_statistic(label: str, over: str) -> FamilyStatistic:
+    """Return the statistic ``refused``, the mean over units of the share of replies that decline. Arguments as of
+    :func:`mass_statistic`; the array ``refused`` has the share of each unit.
+    """
+    return FamilyStatistic(
+        "higher",
+        0.0,
+        "mean share of replies that decline, of a system that answers in text",
+        partial(_refused_sums, label=label, over=over),
+        limits=SHARE,
+    )
+
+
+def _refused_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemSums:
+    if "refused" not in arrays:
+        raise UndefinedError("probabilities of answers decline nothing; a system that answers in text does")
+    clusters, refused = take_arrays(arrays, label, "refused")
+    labels, index = np.unique(clusters, return_inverse=True)
+    return mean_sums(labels, np.bincount(index, refused, len(labels)), np.bincount(index), over)
+
+
+def with_refusals(items: dict[str, NDArray[np.generic]], refused: FloatArray | None) -> dict[str, NDArray[np.generic]]:
+    """Return the items with the share of replies that decline, by unit, where anything was replied."""
+    return items if refused is None else {**items, "refused": refused}
 
 
 def _controls(options: Options, arrays: Arrays) -> ItemSums:

@@ -1,0 +1,239 @@
+"""Systems that answer in text: an object with ``reply``, or a file of replies. A question is one message."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+from pytest_genderbias.datasets.stored_replies import StoredReplies
+from pytest_genderbias.errors import BiasError, ScoreError, SettingError
+from pytest_genderbias.folders import distrusted
+from pytest_genderbias.models.event_loop import done
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.protocols import REPLIES, Backend, Replier
+from pytest_genderbias.models.roles import TEXT_REPLIES, Role
+from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.text.printable import brief
+
+KEPT = "replies"  #: folder of the score cache with the replies of systems that have a fingerprint
+_AT_ONCE = 8  #: calls of a coroutine under way
+_MOST_AT_ONCE = 256
+
+Messages = list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Cases of a question that are asked.
+
+    ``name``, ``digest``: of the question. ``cases``: its number of cases. ``ids``, ``texts``: of the cases that are
+    asked. ``samples``: replies to each. ``seed``: of the run. ``cache``: folder of the score cache, or ``None``.
+    """
+
+    name: str
+    digest: str
+    cases: int
+    ids: Sequence[str]
+    texts: Sequence[str]
+    samples: int
+    seed: int
+    cache: Path | None = None
+
+
+class RepliesBackend(Backend):
+    """A system that answers in text."""
+
+    abilities: ClassVar[frozenset[str]] = frozenset({REPLIES})
+
+    def check(self, name: str) -> None:
+        """Refuse a question that the system cannot be asked."""
+
+    def replies(self, asked: Asked) -> list[tuple[str, ...]]:
+        """Return the replies to each case."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class RepliesFile(RepliesBackend):
+    """The replies in a file."""
+
+    stored: StoredReplies
+
+    def check(self, name: str) -> None:
+        """Refuse a question to which the file has no replies.
+
+        Raises:
+            NotApplicableError: it has none.
+        """
+        self.stored.check(name)
+
+    def replies(self, asked: Asked) -> list[tuple[str, ...]]:
+        """Return the replies to each case.
+
+        Raises:
+            NotApplicableError, DataFileError: as :meth:`StoredReplies.of`.
+        """
+        return self.stored.of(asked.name, asked.digest, asked.cases, asked.ids)
+
+
+@dataclass(frozen=True)
+class Replying(RepliesBackend):
+    """An object that replies, as :class:`~pytest_genderbias.models.protocols.Replier`.
+
+    ``name``: of the model, for messages. ``fingerprint``: text that changes whenever its replies can; its replies are
+    kept under it, one by one, so that an interrupted run goes on. ``None``: they are not kept. ``known``: the replies
+    of this run.
+    """
+
+    target: Replier = field(repr=False)
+    name: str
+    fingerprint: str | None
+    known: dict[str, tuple[str, ...]] = field(default_factory=dict, repr=False, compare=False)
+
+    def replies(self, asked: Asked) -> list[tuple[str, ...]]:
+        """Return the replies to each case; equal messages are asked once.
+
+        Raises:
+            ScoreError: the object fails, or returns something else than texts.
+        """
+        keys = {text: _key(text, asked.samples, asked.seed) for text in asked.texts}
+        if any(key not in self.known for key in keys.values()):
+            kept = KeptReplies.of(asked.cache, self.fingerprint)
+            self.known.update(kept.read())
+            wanted = [text for text, key in keys.items() if key not in self.known]
+            with kept.writing() as keep:
+                for text, replies in self._answers(wanted, asked):
+                    self.known[keys[text]] = replies
+                    keep(keys[text], replies)
+        return [self.known[keys[text]] for text in asked.texts]
+
+    def _answers(self, texts: Sequence[str], asked: Asked) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """Yield texts with their replies, as they come."""
+        is_coroutine = inspect.iscoroutinefunction(self.target.reply)
+        at_once = _at_once(self.target, self.name, _AT_ONCE if is_coroutine else 1)
+        seeds = {text: int.from_bytes(hashlib.sha256(f"{asked.seed}\n{text}".encode()).digest()[:4]) for text in texts}
+
+        def ask(text: str) -> tuple[str, tuple[str, ...]]:
+            messages: Messages = [{"role": "user", "content": text}]
+            try:
+                found: Any = self.target.reply(messages, asked.samples, seeds[text])
+                if inspect.isawaitable(found):
+                    found = done(_awaited(found))
+            except BiasError:
+                raise
+            except Exception as error:  # of the user's code, of any kind
+                raise ScoreError(f"reply of {self.name} failed: {type(error).__name__}: {error}") from error
+            return text, _checked(found, asked.samples, self.name)
+
+        if at_once == 1:
+            yield from map(ask, texts)
+            return
+        pool = ThreadPoolExecutor(at_once)
+        try:
+            for future in as_completed([pool.submit(ask, text) for text in texts]):
+                yield future.result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+
+def replying_model(
+    target: Replier, spec: ModelSpec, samples: int, fingerprint: str | None, details: dict[str, str]
+) -> Model:
+    """Make a :class:`Model` of an object that replies. Arguments as of :class:`Model`."""
+    role = Role(TEXT_REPLIES, "a system that answers in text", samples=samples)
+    backend = Replying(target, spec.name, fingerprint)
+    return Model(spec.name, spec.spec, role, fingerprint, {**details, "samples": str(samples)}, backend)
+
+
+async def _awaited(found: Any) -> object:
+    return await found
+
+
+def _at_once(target: object, name: str, usual: int) -> int:
+    """Return how many calls an object takes at the same time.
+
+    Raises:
+        SettingError: its attribute ``at_once`` is no whole number from 1 on.
+    """
+    number = getattr(target, "at_once", usual)
+    if type(number) is not int or not 1 <= number <= _MOST_AT_ONCE:
+        raise SettingError(f"at_once of {name} should be a whole number from 1 to {_MOST_AT_ONCE}, got {brief(number)}")
+    return number
+
+
+def _checked(found: object, samples: int, name: str) -> tuple[str, ...]:
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        raise ScoreError(f"reply of {name} should return {samples} texts in a list, got {type(found).__name__}")
+    if len(found) != samples:
+        raise ScoreError(f"reply of {name} returned {len(found)} texts, expected n = {samples}")
+    strange = [text for text in found if not isinstance(text, str)]
+    if strange:
+        raise ScoreError(f"reply of {name} should return texts, got {type(strange[0]).__name__}: {brief(strange[0])}")
+    return tuple(found)
+
+
+def _key(text: str, samples: int, seed: int) -> str:
+    return hashlib.sha256(json.dumps([text, samples, seed]).encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class KeptReplies:
+    """Replies of one system in a file of JSON lines, which only grows: each question is written when it is answered.
+
+    A line that a kill cut off, or that has another form, is left out, and its question is asked again. ``None`` in the
+    place of the path: nothing is kept.
+    """
+
+    path: Path | None
+
+    @classmethod
+    def of(cls, cache: Path | None, fingerprint: str | None) -> KeptReplies:
+        """Return the file for a system in a folder of the score cache."""
+        if cache is None or fingerprint is None or distrusted(cache):
+            return cls(None)
+        return cls(cache / KEPT / f"{hashlib.sha256(fingerprint.encode()).hexdigest()[:32]}.jsonl")
+
+    def read(self) -> dict[str, tuple[str, ...]]:
+        """Return the replies by key."""
+        found: dict[str, tuple[str, ...]] = {}
+        if self.path is None or not self.path.is_file():
+            return found
+        for line in self.path.read_bytes().split(b"\n"):
+            try:
+                key, *replies = json.loads(line)
+            except (ValueError, TypeError, RecursionError):
+                continue
+            if isinstance(key, str) and replies and all(isinstance(reply, str) for reply in replies):
+                found[key] = tuple(replies)
+        return found
+
+    @contextmanager
+    def writing(self) -> Iterator[Callable[[str, tuple[str, ...]], None]]:
+        """Yield a function that adds the replies to a question.
+
+        The file is opened for its end, so that several processes may write at once. If it cannot be written, nothing is
+        kept.
+        """
+        handle = None
+        if self.path is not None:
+            with suppress(OSError):
+                self.path.parent.mkdir(parents=True, exist_ok=True)
+                handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+
+        def keep(key: str, replies: tuple[str, ...]) -> None:
+            if handle is not None:  # the line break before it ends a line that a kill cut off
+                os.write(handle, f"\n{json.dumps([key, *replies])}\n".encode())
+
+        try:
+            yield keep
+        finally:
+            if handle is not None:
+                os.close(handle)

@@ -1,0 +1,148 @@
+"""Read replies in text: which option a reply picks, whether it declines, or that neither can be told.
+
+The rule, in this order, on the reply without its reasoning (:func:`without_reasoning`) and without marks of emphasis:
+
+1. it is a label, or begins with one: ``B``, ``(B)``, ``B: the nurse``, ``Answer: B``, ``Yes, because``;
+2. it begins with an opening of the list of refusals: *refused*;
+3. exactly one option is in it, by its text or its label;
+4. else it is *unreadable*.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.wordlist import load_wordlist
+
+_REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>", "<|channel|>final<|message|>")
+_REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysis<|message|>")
+_EMPHASIS = re.compile(r"[*_`#]+")
+_BEFORE = (
+    r"\W*(?:(?:the|my)\s+)?(?:(?:correct|best|final)\s+)?(?:(?:answer|choice|option)\b(?:\s+is\b)?\s*[:=]?\s*)?\W*"
+)
+_OPENING = "\"'* \t\n([>-"  #: what may be before the first word of a reply
+
+
+def without_reasoning(text: str) -> str:
+    """Return a reply without the reasoning before it.
+
+    Reasoning ends with ``</think>``, ``</thinking>``, ``</reasoning>`` or the channel ``final``; what is after the last
+    of these is the reply. A reply whose reasoning does not end is empty.
+
+    >>> without_reasoning("<think>A or B?</think> B")
+    'B'
+    >>> without_reasoning("<think>A or B? Let me"), without_reasoning("B")
+    ('', 'B')
+    """
+    ends = [text.rfind(mark) + len(mark) for mark in _REASONING_ENDS if mark in text]
+    rest = text[max(ends) :] if ends else text
+    unfinished = any(mark in rest for mark in _REASONING_BEGINS)
+    return "" if unfinished else rest.strip()
+
+
+@lru_cache(maxsize=8)
+def refusals(language: str) -> tuple[str, ...]:
+    """Return what a reply that declines begins with, in small letters.
+
+    Raises:
+        UnknownNameError: no list of refusals is packaged in the language.
+    """
+    try:
+        found = load_wordlist(f"refusals-{language}")
+    except UnknownNameError:
+        raise UnknownNameError(
+            f"no openings of refusals are packaged in the language {language!r:.60}, so that replies cannot be read;"
+            " expected a suite with language: de, en, es or fr"
+        ) from None
+    return tuple(normal_form(entry.word).lower() for entry in found.entries)
+
+
+def is_refusal(text: str, openings: tuple[str, ...]) -> bool:
+    """Return whether a reply begins with one of the openings.
+
+    >>> is_refusal("I'm sorry, but I cannot say.", ("i'm sorry",))
+    True
+    """
+    return normal_form(without_reasoning(text)).lower().lstrip(_OPENING).startswith(openings)
+
+
+@dataclass(frozen=True)
+class ReplyReader:
+    """Reads the replies to questions with the same labels.
+
+    Attributes:
+        labels: the K labels, such as ``A`` and ``B``, or ``Yes`` and ``No``.
+        openings: what a reply that declines begins with, in small letters.
+    """
+
+    labels: tuple[str, ...]
+    openings: tuple[str, ...]
+
+    def read(self, reply: str, texts: Sequence[str] = ()) -> int:
+        """Return the number of the option that a reply picks; K for a refusal, and K + 1 for an unreadable reply.
+
+        Args:
+            reply: the reply.
+            texts: the texts of the K options, or none where the labels are the options.
+
+        >>> reader = ReplyReader(("A", "B"), ("i'm sorry",))
+        >>> [reader.read(text, ("the man", "the woman")) for text in ("B", "**A**: the man", "I think the woman.")]
+        [1, 0, 1]
+        >>> [reader.read(text, ("the man", "the woman")) for text in ("I'm sorry, but I can't.", "A man or a woman?")]
+        [2, 3]
+        """
+        text = _EMPHASIS.sub("", normal_form(without_reasoning(reply))).strip()
+        for number, beginning in enumerate(self._beginnings):
+            if beginning.match(text):
+                return number
+        lowered = text.lower()
+        if lowered.lstrip(_OPENING).startswith(self.openings):
+            return len(self.labels)
+        named = _named(lowered, texts) | {number for number, label in enumerate(self._alone) if label.search(text)}
+        return named.pop() if len(named) == 1 else len(self.labels) + 1
+
+    @cached_property
+    def _beginnings(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(_beginning(label, self.labels) for label in self.labels)
+
+    @cached_property
+    def _alone(self) -> tuple[re.Pattern[str], ...]:
+        return tuple(map(_anywhere, self.labels))
+
+
+def _beginning(label: str, labels: Sequence[str]) -> re.Pattern[str]:
+    """Return the pattern of a reply that is a label or begins with it, and not with several.
+
+    A letter needs a mark or the end behind it, since ``A`` is also a word.
+    """
+    after = r"(?:\s*$|\s*[).:,;\]}\"'=]|\s+[-\u2013\u2014]|\s*\n)" if len(label) == 1 else r"\b"
+    end = r"(?:\s*$|[).:,;])" if len(label) == 1 else r"(?:\W|$)"
+    other = rf"(?!\W*(?:or|and)?\W*(?:{'|'.join(map(re.escape, labels))}){end})"
+    return re.compile(f"{_BEFORE}{re.escape(label)}{after}{other}", re.IGNORECASE)
+
+
+def _anywhere(label: str) -> re.Pattern[str]:
+    """Return the pattern of a label that stands alone: a letter is a capital, and ``A`` is no article."""
+    if len(label) > 1:
+        return re.compile(rf"(?<!\w){re.escape(label)}(?!\w)", re.IGNORECASE)
+    article = r"(?!\s+(?!(?:or|and)\b)\w)" if label == "A" else ""
+    return re.compile(rf"(?<![\w']){re.escape(label)}(?![\w']){article}")
+
+
+def _named(text: str, options: Sequence[str]) -> set[int]:
+    """Return the options whose texts are in a text in lower case.
+
+    An option whose text is a part of another one counts where it is by itself.
+    """
+    folded = [normal_form(option).lower().rstrip(".") for option in options]
+    found = set()
+    for number in sorted(range(len(folded)), key=lambda number: -len(folded[number])):
+        text, count = re.subn(rf"(?<!\w){re.escape(folded[number])}(?!\w)", " | ", text)
+        if count:
+            found.add(number)
+    return found
