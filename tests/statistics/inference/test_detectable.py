@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.restarts_coverage import prior_of, seen_items_row, seen_row
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.detectable import (
     red_from,
@@ -17,9 +18,7 @@ from pytest_genderbias.statistics.inference.detectable import (
     seen_over_restarts,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.inference.moderated import Prior
-from pytest_genderbias.statistics.inference.over_restarts import compare_with_restarts, prediction_bounds
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, prediction_bounds
 
 SEEDS = st.integers(0, 2**32 - 1)
 
