@@ -36,12 +36,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.regression import straight_distance
 from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.options import WIDE
 
 TRAININGS = 30

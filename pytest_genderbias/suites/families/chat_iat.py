@@ -11,7 +11,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.implicit_association import (
     association_score,
     counted_score,
@@ -19,7 +19,6 @@ from pytest_genderbias.statistics.implicit_association import (
     sampled_counts,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question

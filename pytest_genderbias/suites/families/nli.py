@@ -16,9 +16,8 @@ from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.least_share import share_interval
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
     ENTAILMENT,

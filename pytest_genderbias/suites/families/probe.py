@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, ColumnOptions, read_texts

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.contexts import draw_contexts
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics.association import (
     association,
     ceat,
@@ -26,7 +26,6 @@ from pytest_genderbias.statistics.association import (
 )
 from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
