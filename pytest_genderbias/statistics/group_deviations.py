@@ -7,10 +7,12 @@ variances, which the units show; what is left is unbiased (:mod:`~pytest_genderb
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.student import t_quantile
@@ -105,6 +107,30 @@ def unit_gaps_of_contrasts(
     largest = float(np.abs(z).max(initial=0.0))
     unit = 2.0 ** (np.ceil(np.log2(largest)) + 1) if largest > 0 else 1.0
     return UnitGaps(means, (z - means) * wider / np.sqrt(max(n * (n - 1), 1)), float(unit))
+
+
+def group_rms(values: ArrayLike) -> float:
+    """Return :func:`rms_of_contrast_sums` of the values of each unit and group, shape (n, K).
+
+    Raises:
+        UndefinedError: there are fewer than two units.
+    """
+    value = float(rms_of_contrast_sums(contrast_columns(values).sum(axis=0)))
+    if np.isnan(value):
+        raise UndefinedError("one prompt does not show what chance does; at least two are needed")
+    return value
+
+
+def group_rms_interval(values: ArrayLike, over: str) -> Interval | None:
+    """Return the interval of :func:`group_rms` for other units of the same kind, ``over`` what these are; ``None``
+    where no two units differ.
+    """
+    from pytest_genderbias.statistics.inference.gap_bounds import gap_interval  # which loads scipy
+
+    columns = contrast_columns(values)
+    gaps = unit_gaps_of_contrasts(columns)
+    found = gap_interval(gaps.gaps, gaps.variances, over, unit=gaps.unit)
+    return None if found is None else replace(found, items=len(columns))
 
 
 def largest_difference(values: ArrayLike) -> float:

@@ -23,7 +23,7 @@ _HOMES = {
     "nli": ("nli", "Nli"),
     "lm-occupation": ("lm_occupation", "LmOccupation"),
     "pairs-pll": ("pairs_pll", "PairsPll"),
-    "paired": ("paired", "Paired"),
+    "paired": ("own_prompts", "Paired"),
     "probe": ("probe", "Probe"),
     "pronoun-occupation": ("pronoun_occupation", "PronounOccupation"),
     "sts": ("sts", "Sts"),

@@ -16,18 +16,15 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
+from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError, UndefinedError
 from pytest_genderbias.statistics.group_deviations import (
     against_reference,
     exchanged_groups,
+    group_rms,
+    group_rms_interval,
     largest_difference,
-    rms_of_contrast_sums,
 )
-from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
@@ -309,13 +306,17 @@ class Paired(Family[PairedBody, PairedOptions]):
         items = _items(body, options, answers, data)
         figures = SummaryBuilder(self.statistics)
         for name, (rms, difference, _, limits) in _VALUES.items():
-            bounds = limits if np.isfinite(limits).all() else None
-            figures.take(rms, partial(_rms, items, name), partial(_rms_interval, items, name), _FEW)
-            sums = partial(_difference_sums, options, items, name)
+            values, bounds = partial(_by_group, items, name), limits if np.isfinite(limits).all() else None
+            figures.take(
+                rms,
+                lambda values=values: group_rms(values()[1]),  # type: ignore[misc]
+                lambda values=values: group_rms_interval(values()[1], _OVER),  # type: ignore[misc]
+                _FEW,
+            )
             figures.take(
                 difference,
-                lambda sums=sums: float(sums().total),  # type: ignore[misc]
-                lambda sums=sums, bounds=bounds: _mean_interval(sums(), bounds),  # type: ignore[misc]
+                partial(_difference, items, name),
+                lambda values=values, bounds=bounds: against_reference(values()[1], _OVER, bounds)[0][1],  # type: ignore[misc]
                 _FEW,
             )
         figures.take(
@@ -330,14 +331,13 @@ class Paired(Family[PairedBody, PairedOptions]):
                 "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"
             )
         answer = answers["prompts"]
-        values = _ratio(*_pooled(body, _read(body, options, answer, {}), "score"))
         asked, index = np.unique(_numbers(answer), return_inverse=True)
         examples = examples_of(
             [body.prompts[number].text for number in asked.tolist()],
             index,
             answer.units,
             partial(first_message, answer),
-            {group: values[:, place] for place, group in enumerate(body.groups)},
+            {group: np.asarray(items[f"score_{k}"], np.float64)[index] for k, group in enumerate(body.groups)},
         )
         return figures.summary(_records(body, items), items, _notes(body, items), data, examples=examples)
 
@@ -361,25 +361,8 @@ class Paired(Family[PairedBody, PairedOptions]):
         return competence_of(summary, "accuracy", self.statistics["accuracy"], chance, CONTROLS)
 
 
-def _rms(items: Arrays, name: str) -> float:
-    value = float(rms_of_contrast_sums(_rms_sums({}, items, name).sums.sum(axis=0)))
-    if np.isnan(value):
-        raise UndefinedError("one prompt does not show what chance does; at least two are needed")
-    return value
-
-
-def _rms_interval(items: Arrays, name: str) -> Interval | None:
-    """Return the interval of a root mean square, for other prompts of the same kind."""
-    sums = _rms_sums({}, items, name)
-    gaps = sums.unit_gaps()
-    assert gaps is not None  # of the combiner contrast_rms
-    found = gap_interval(gaps.gaps, gaps.variances, _OVER, unit=gaps.unit)
-    return None if found is None else replace(found, items=len(sums.labels))
-
-
-def _mean_interval(sums: ItemSums, bounds: tuple[float, float] | None) -> Interval | None:
-    totals, counts = np.asarray(sums.sums, dtype=np.float64).T
-    return clustered_mean_interval(totals, counts, _OVER, bounds=bounds)
+def _difference(items: Arrays, name: str) -> float:
+    return float(_difference_sums({}, items, name).total)
 
 
 # Suite files
@@ -562,8 +545,8 @@ def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[i
     mass = p.sum(axis=-1)
     among = p / np.maximum(mass, np.finfo(np.float64).tiny)[..., None]
     mean, one, nothing = among.mean(axis=2), np.ones((n, persons)), np.zeros((n, persons))
-    picked = choices(mean.reshape(-1, number))
-    hits = picked[np.arange(len(picked)), right].reshape(n, persons)
+    best = (mean == mean.max(axis=-1, keepdims=True)).reshape(-1, number)
+    hits = (best[np.arange(len(best)), right] / best.sum(axis=1)).reshape(n, persons)
     return _Read(mean[..., reading.favourable], one, nothing, mass.mean(axis=2), hits, nothing, one)
 
 
