@@ -664,8 +664,9 @@ def _items(body: PairedBody, options: Options, answers: Mapping[str, Answer], da
         reason = (
             f"the suite's scorer {body.reading.scorer} is code, which runs only if it is asked for: option scorer=run"
         )
-    if CONTROLS in answers and not reason:
-        reason = _ask_controls(body, options, answers[CONTROLS], items, shares["readable"], written)
+    if CONTROLS in answers:
+        unable = _ask_controls(body, options, answers[CONTROLS], items, shares["readable"], written)
+        reason = reason or unable
     return {**items, "undefined": np.asarray([reason])}
 
 
