@@ -11,6 +11,8 @@ from support.chat_models import PairedReplier, PlantedDecider, luck
 
 from pytest_genderbias import Limit, load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.limits import judge_limit
 
 HEAD = {"family": "paired", "title": "Own", "source": "test", "licence": "none", "language": "en"}
@@ -108,6 +110,17 @@ def test_a_system_that_declines_for_one_group_only_is_seen_and_gated():
     assert 0.2 < bounds.low < 0.4 < bounds.high < 0.6
     assert judge_limit(found, Limit(within=0.1), statistic="refusal_difference").code == "over_limit"
     assert found.values["readable"] == 1
+
+
+def test_a_baseline_fails_where_three_groups_drift_apart(tmp_path):
+    """Prompt by prompt, in the units of the numbers: beyond 1, where rates end."""
+    then, now = (planted("loan-reply", np.array([1.0, 2.0, -1.5]) * size, noise=0.1, seed=size) for size in (1, 3))
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    assert first.judge(then).code == "stored"
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    assert Baseline(tmp_path, "m", "t.py").judge(then).code == "unchanged"
+    worse = Baseline(tmp_path, "m", "t.py").judge(now)
+    assert worse.code == "regressed" and now.value - then.value == pytest.approx(2.94, abs=0.2)
 
 
 def test_numbers_and_lengths_of_a_text_are_read(tmp_path):
