@@ -19,10 +19,12 @@ from pytest_genderbias.measurement.ability import TASK, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.measurement.reply_questions import reply_questions
 from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
+from pytest_genderbias.models.replies import RepliesBackend
 from pytest_genderbias.models.roles import CAUSAL_LM, TEXT_REPLIES
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
@@ -69,6 +71,10 @@ def ask(
     """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`; ``doubt``: what
     :func:`label_warning` gave.
     """
+    if isinstance(model.backend, RepliesBackend):
+        questions = reply_questions(plan, settings.limit, settings.seed)
+        messages = (question.message for question in questions)
+        model.backend.expect(messages, model.role.samples, settings.seed, settings.cache)
     return Asked(plan, model, doubt, *_answers(plan, model, settings, until))
 
 

@@ -37,7 +37,7 @@ _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  #: 
 _KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
 #: Flags that a run needs again, and keys of the ini file that its command line set.
 _CONDITIONS = ("--bias-data", "--bias-dtype", "--bias-device", "--bias-labels")
-_KEPT_KEYS = ("bias_tokenizer", "bias_endpoint_version", "bias_endpoint_timeout", "bias_trust_remote_code", "bias_allow_remote")  # fmt: skip
+_KEPT_KEYS = ("bias_tokenizer", "bias_endpoint_version", "bias_endpoint_timeout", "bias_samples", "bias_system_prompt", "bias_temperature", "bias_max_requests", "bias_max_tokens", "bias_trust_remote_code", "bias_allow_remote")  # fmt: skip
 _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
 # Each passes on the model that it was written from: its limit is the measured value and a margin.
 # That is no statement on what is fair: read each gate, then move its limit or remove it.
