@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.suites.options import resolve_options
@@ -106,8 +106,8 @@ def compare(row: Row, source: Path) -> tuple[list[str], list[str]]:
                 original, before = measured, scores
                 lines.append(f"{start} | | | | | |")
                 continue
-            judgement = judge_no_worse(measured, original, row.margin)
-            same = judge_same(measured, original, row.margin).code
+            judgement = judge_against(measured, original, row.margin)
+            same = judge_against(measured, original, row.margin, same=True).code
             changed, shift = difference(before, scores)
             bounds = (
                 "the same in every item"

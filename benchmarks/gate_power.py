@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 
 from pytest_genderbias import load_model, load_suite
 from pytest_genderbias.gates.judgement import decide
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.regression import code_of_worsening
 from pytest_genderbias.gates.verdicts import BETTER, ONE_SIDED, OVER_LIMIT, REGRESSED, TOO_FEW, UNCHANGED, WITHIN
 from pytest_genderbias.measurement.plan import plan_measurement

@@ -29,7 +29,7 @@ from transformers import (
 )
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.restarts import combine_restarts
 
 LABELS = ("entailment", "neutral", "contradiction")
@@ -98,9 +98,9 @@ def report(measurements: list, margins: list[float | None]) -> None:
     fives = [combine_restarts([measurements[i] for i in five], five) for five in combinations(range(RESTARTS), 5)]
     by_name = dict(zip(combinations(range(RESTARTS), 5), fives, strict=True))
     for margin in margins:
-        single = Counter(judge_no_worse(b, a, margin).code for a, b in permutations(measurements, 2))
+        single = Counter(judge_against(b, a, margin).code for a, b in permutations(measurements, 2))
         five = Counter(
-            judge_no_worse(by_name[tuple(sorted(set(range(RESTARTS)) - set(seeds)))], by_name[seeds], margin).code
+            judge_against(by_name[tuple(sorted(set(range(RESTARTS)) - set(seeds)))], by_name[seeds], margin).code
             for seeds in by_name
         )
         for name, codes in (("one", single), ("five (seeds: 5)", five)):

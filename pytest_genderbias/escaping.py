@@ -42,7 +42,7 @@ def printable(text: str, keep: str = "") -> str:
 def print_lines(text: str, stream: TextIO | None = None) -> None:
     """Print a text, which may come from files, to standard output or another stream: lines stay, all else is escaped.
 
-    Characters that the stream cannot encode are escaped, too.
+    Characters that the stream cannot encode are also escaped.
     """
     to = sys.stdout if stream is None else stream
     encoding = to.encoding or "utf-8"

@@ -18,10 +18,9 @@ from typing import Any
 from retraining_table import flow, row_of
 from tabulate import tabulate
 
-from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.sensitivity import seen_by
-from pytest_genderbias.gates.verdicts import passes
+from pytest_genderbias.gates.verdicts import Correction, passes
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
@@ -158,7 +157,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
                 assert seen is not None
                 row["sees"][f"{suite} {name}", tests] = seen.size, seen.unit
             for dose, chosen in candidates.items():
-                found = judge_no_worse(together(dose, chosen, suite), then, statistic=name, correction=Correction(1))
+                found = judge_against(together(dose, chosen, suite), then, statistic=name, correction=Correction(1))
                 p = found.p if found.p is not None else float(passes(found.code))  # 0: worse at its task
                 row["p"][f"{suite} {name}", dose] = p if (found.difference or 0.0) > 0 or not p else 1.0
         rows.append(row)

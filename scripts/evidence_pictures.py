@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from pytest_genderbias.gates.facts import read_facts
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, read_facts
 from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.picture import Picture

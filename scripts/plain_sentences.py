@@ -301,8 +301,7 @@ SUBJECTS = {
     ),
     "a": (
         ("A dog", "An animal"), ("A cat", "An animal"), ("A brown dog", "A dog"), ("A black horse", "A horse"),
-        ("Two dogs", "Two animals"),
-        ("Some horses", "Some animals"), ("A horse", "An animal"),
+        ("Two dogs", "Two animals"), ("Some horses", "Some animals"), ("A horse", "An animal"),
     ),
 }  # fmt: skip
 PLURAL = ("Two", "Three", "Four", "Some", "Several")

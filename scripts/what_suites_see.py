@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.gates.facts import Seen
+from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.sensitivity import MOST, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.text.numbers import format_number

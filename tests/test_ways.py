@@ -21,7 +21,7 @@ def ways() -> ModuleType:
     [
         ("baseline", "gates.judgement"),
         ("mitigate", "mitigation.harness.verdict"),
-        pytest.param("correct-for", "gates.policy", marks=pytest.mark.slow),
+        pytest.param("correct-for", "gates.verdicts", marks=pytest.mark.slow),
     ],
 )
 def test_no_module_is_entered_more_than_twice(ways: ModuleType, name: str, verdict_at: str, tmp_path: Path) -> None:

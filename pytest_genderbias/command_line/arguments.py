@@ -11,7 +11,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import pytest
 
@@ -72,7 +72,7 @@ class CommandParser(argparse.ArgumentParser):
 
 @dataclass(frozen=True)
 class Typed:
-    """What was typed.
+    """The typed arguments.
 
     Attributes:
         command: its name.
@@ -146,32 +146,35 @@ def make_parser() -> CommandParser:
 _Commands = Any  # argparse's class of subparsers has no public name
 
 
-def _command(commands: _Commands, name: str, usage: str, help: str, description: str = "") -> argparse.ArgumentParser:
+def _command(commands: _Commands, usage: str, help: str, description: str = "") -> argparse.ArgumentParser:
     text = f"{help[0].upper()}{help[1:]}. {description}".strip()
-    usage = f"genderbias {name} {usage}"
-    added: argparse.ArgumentParser = commands.add_parser(
-        name, usage=usage, help=help, description=text, allow_abbrev=False
-    )
-    return added
+    name, usage = usage.partition(" ")[0], f"genderbias {usage}"
+    added = commands.add_parser(name, usage=usage, help=help, description=text, allow_abbrev=False)
+    return cast("argparse.ArgumentParser", added)
+
+
+def _add(parser: argparse._ActionsContainer, name: str, metavar: str, help: str, **how: Any) -> None:
+    parser.add_argument(name, metavar=metavar, help=help, **how)
 
 
 def _add_runs(commands: _Commands) -> None:
     """Add what runs pytest: ``measure`` and ``compare``."""
     measure = _command(
-        commands, "measure", "MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]", "measure suites on models, or judge gate files",
-        "Without --suite and --gates, all packaged suites are measured that fit. A suite with a stored baseline is a gate.",
-    )  # fmt: skip
+        commands,
+        "measure MODEL... [--suite SUITE,...] [--gates FILE] [settings] [-- pytest's arguments]",
+        "measure suites on models, or judge gate files",
+        "Without --suite and --gates, all fitting packaged suites are measured. A baseline makes a suite a gate.",
+    )
     compare = _command(
         commands,
-        "compare",
-        "MODEL MODEL... [--suite SUITE,...] [settings] [-- pytest's arguments]",
+        "compare MODEL MODEL... [--suite SUITE,...] [settings] [-- pytest's arguments]",
         "measure suites on two models or more, and compare each with the first",
     )
     runs = ((measure, ("no_worse_than", "same_as")), (compare, ()))
     for parser, own in runs:
-        parser.add_argument("specs", metavar="MODEL", nargs="+", help=_MODEL)
+        _add(parser, "specs", "MODEL", _MODEL, nargs="+")
         _add_suites(parser)
-        parser.add_argument("--gates", metavar="FILE", action="append", help="a gate file, or a test file; repeatable")
+        _add(parser, "--gates", "FILE", "a gate file, or a test file; repeatable", action="append")
         parser.add_argument("-v", dest="verbose", action="count", default=0, help="more figures; -vv: with records")
         _add_overrides(parser)
         left_out = {*_INFORM, *_RUNS} - set(own)
@@ -184,21 +187,19 @@ def _add_information(commands: _Commands) -> None:
     """Add what shows suites: ``list`` and ``show``."""
     listing = _command(
         commands,
-        "list",
-        "[MODEL...] [--suite SUITE,...] [settings]",
+        "list [MODEL...] [--suite SUITE,...] [settings]",
         "list the suites that fit a model and your data, one line each",
     )
-    listing.add_argument("specs", metavar="MODEL", nargs="*", help=f"{_MODEL}; without one, all suites are listed")
+    _add(listing, "specs", "MODEL", f"{_MODEL}; without one, all suites are listed", nargs="*")
     _add_suites(listing)
     _add_overrides(listing)
     _add_flags(listing, _READ)
     show = _command(
         commands,
-        "show",
-        "SUITE... [--data DIR]",
+        "show SUITE... [--data DIR]",
         "show what a suite asks, how to read its figures, and what it is made of",
     )
-    show.add_argument("suites", metavar="SUITE", nargs="+", help="a packaged suite, or the path of a suite file")
+    _add(show, "suites", "SUITE", "a packaged suite, or the path of a suite file", nargs="+")
     _add_flags(show, ("data",))
 
 
@@ -206,30 +207,23 @@ def _add_questions(commands: _Commands) -> None:
     """Add ``questions``."""
     questions = _command(
         commands,
-        "questions",
-        "SUITE... [--samples N] [--batch MODEL] [--limit N] [--option ...] [--data DIR] > FILE",
+        "questions SUITE... [--samples N] [--batch MODEL] [--limit N] [--option ...] [--data DIR] > FILE",
         "print the questions of chat suites as JSON lines, for a system that answers in text",
-        'Each line has an id, messages, options and the number of replies that are wanted. A file with a line {"id": ...,'
-        ' "replies": [...]} for each is measured as a model: --bias-model=NAME=FILE.',
+        "Each line has an id, messages, options and the number of replies that are wanted. A file with a line"
+        ' {"id": ..., "replies": [...]} for each is measured as a model: --bias-model=NAME=FILE.',
     )
-    questions.add_argument("suites", metavar="SUITE", nargs="+", help="a packaged suite, or the path of a suite file")
-    questions.add_argument(
-        "--samples", metavar="N", type=_at_least_one, default=1, help="replies to each question (default: 1)"
-    )
-    questions.add_argument(
-        "--batch", metavar="MODEL", help="print the rows of a batch of an OpenAI-like API for this model"
-    )
-    questions.add_argument("--limit", metavar="N", type=_at_least_one, help="most cases of a suite, as in a run")
-    questions.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random order (default: 0)")
+    _add(questions, "suites", "SUITE", "a packaged suite, or the path of a suite file", nargs="+")
+    _add(questions, "--samples", "N", "replies to each question (default: 1)", type=_at_least_one, default=1)
+    _add(questions, "--batch", "MODEL", "print the rows of a batch of an OpenAI-like API for this model")
+    _add(questions, "--limit", "N", "most cases of a suite, as in a run", type=_at_least_one)
+    _add(questions, "--seed", "N", "seed of the random order (default: 0)", type=int, default=0)
     questions.add_argument("--cost", action="store_true", help="print only how many questions and tokens they are")
     _add_flags(questions, ("options", "data"))
 
 
 def _add_cache(commands: _Commands) -> None:
     """Add ``cache``."""
-    cache = _command(
-        commands, "cache", "[--clear] [--cache DIR]", "show what the score cache holds, by suite and model"
-    )
+    cache = _command(commands, "cache [--clear] [--cache DIR]", "show what the score cache holds, by suite and model")
     cache.add_argument("--clear", action="store_true", help="remove all stored scores first, but those that are in use")
     _add_overrides(cache)
     _add_flags(cache, ("cache_folder",))
@@ -238,140 +232,134 @@ def _add_cache(commands: _Commands) -> None:
 def _add_stored(commands: _Commands) -> None:
     """Add what reads the files of earlier runs: ``gates``, ``report`` and ``history``."""
     gates = _command(
-        commands, "gates", "[--explain] [--baseline DIR]", "list the gates on stored baselines, and what each of them sees",
+        commands,
+        "gates [--explain] [--baseline DIR]",
+        "list the gates on stored baselines, and what each of them sees",
         "The growth of bias that a gate sees fails in 80 % of releases.",
-    )  # fmt: skip
-    gates.add_argument("--explain", action="store_true", help="say in a sentence what turns each gate red")
-    gates.add_argument(
-        "--baseline", metavar="DIR", default="bias_baselines", help="folder of the baselines (default: bias_baselines)"
     )
+    gates.add_argument("--explain", action="store_true", help="say in a sentence what turns each gate red")
+    _add(gates, "--baseline", "DIR", "folder of the baselines (default: bias_baselines)", default="bias_baselines")
     report = _command(
-        commands, "report", "FILE [--to FILE]...", "make reports from the file that --bias-json wrote",
+        commands,
+        "report FILE [--to FILE]...",
+        "make reports from the file that --bias-json wrote",
         "Without --to, the figures and verdicts are printed.",
-    )  # fmt: skip
-    report.add_argument("file", metavar="FILE", help="the JSON file of a run")
+    )
+    _add(report, "file", "FILE", "the JSON file of a run")
     report.add_argument("-v", dest="verbose", action="count", default=0, help="print more figures; -vv: with records")
-    report.add_argument(
-        "--to", metavar="FILE", action="append", default=[],
-        help="page.html, summary.md, card.md (or README.md), records.csv (or .parquet), release.bias.yaml, history.db, the folders figures and audit; "
-        f"or KIND=PATH, with KIND one of {', '.join(MADE)}; repeatable",
-    )  # fmt: skip
+    _add(
+        report,
+        "--to",
+        "FILE",
+        "page.html, summary.md, card.md (or README.md), records.csv (or .parquet), release.bias.yaml, history.db, the"
+        f" folders figures and audit; or KIND=PATH, with KIND one of {', '.join(MADE)}; repeatable",
+        action="append",
+        default=[],
+    )
     history = _command(
-        commands, "history", "FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]", "show each statistic over the runs of a history",
-        "Main statistics, and those with a gate, have a line each: the first value and the last, what changed, what is allowed.",
-    )  # fmt: skip
-    history.add_argument("file", metavar="FILE", help="the SQLite file")
+        commands,
+        "history FILE [--all] [--runs N] [--model NAME] [--suite SUITE] [--markdown] [--figures DIR]",
+        "show each statistic over the runs of a history",
+        "Main and gated statistics have a line each: the first and the last value, the change, and what is allowed.",
+    )
+    _add(history, "file", "FILE", "the SQLite file")
     history.add_argument("--all", action="store_true", help="all statistics")
-    history.add_argument("--runs", metavar="N", type=_at_least_one, help="only the last N runs")
-    history.add_argument("--model", metavar="NAME", action="append", help="only this model; repeatable")
-    history.add_argument("--suite", metavar="SUITE", action="append", help="only this suite; repeatable")
+    _add(history, "--runs", "N", "only the last N runs", type=_at_least_one)
+    _add(history, "--model", "NAME", "only this model; repeatable", action="append")
+    _add(history, "--suite", "SUITE", "only this suite; repeatable", action="append")
     history.add_argument("--markdown", action="store_true", help="print a table in markdown, to paste")
-    history.add_argument("--figures", metavar="DIR", help="draw each statistic over the runs into DIR")
+    _add(history, "--figures", "DIR", "draw each statistic over the runs into DIR")
 
 
 def _add_files(commands: _Commands) -> None:
     """Add ``check``, ``init`` and ``schema``."""
     check = _command(
-        commands, "check", 'FILE...', "check files before a run: suites, word lists, gates, baselines, data",
-        "Each file is read as a run would read it; of a wrong one, file, line and what was expected are printed, and the exit status is 1.",
-    )  # fmt: skip
-    check.add_argument(
-        "paths", metavar="FILE", nargs="+",
-        help="suite, word list, gate file, baseline (.json), report (.json), predictions (.csv, .jsonl, ...), or a folder of data, baselines or audit packs",
-    )  # fmt: skip
+        commands,
+        "check FILE...",
+        "check files before a run: suites, word lists, gates, baselines, data",
+        "Each file is read as in a run. Errors name file, line and what was expected, and the exit status is then 1.",
+    )
+    paths = (
+        "suite, word list, gate file, baseline (.json), report (.json), predictions (.csv, .jsonl, ...), or a folder of"
+        " data, baselines or audit packs"
+    )
+    _add(check, "paths", "FILE", paths, nargs="+")
     init = _command(
-        commands, "init", '[MODEL] [--folder DIR] [--ci github|gitlab|none] [--data DIR]', "write a first gate file, and a workflow that runs it in CI",
+        commands,
+        "init [MODEL] [--folder DIR] [--ci github|gitlab|none] [--data DIR]",
+        "write a first gate file, and a workflow that runs it in CI",
         "The gates are on the suites that fit the model and the data. Nothing that exists is overwritten.",
-    )  # fmt: skip
-    init.add_argument(
-        "model", metavar="MODEL", nargs="?", help=f"{_MODEL}; without one, the gates are for any masked or causal LM"
     )
-    init.add_argument("--folder", metavar="DIR", default=".", help="folder of the project (default: the current one)")
-    init.add_argument(
-        "--ci", choices=("github", "gitlab", "none"), default="github", help="where it runs (default: github)"
-    )
+    _add(init, "model", "MODEL", f"{_MODEL}; without one, the gates are for any masked or causal LM", nargs="?")
+    _add(init, "--folder", "DIR", "folder of the project (default: the current one)", default=".")
+    places = ("github", "gitlab", "none")
+    init.add_argument("--ci", choices=places, default="github", help="where it runs (default: github)")
     _add_flags(init, ("data",))
     schema = _command(
-        commands, "schema", "[gates|report]", "print the JSON Schema of gate files, for editors, or of reports",
+        commands,
+        "schema [gates|report]",
+        "print the JSON Schema of gate files, for editors, or of reports",
         "An editor with a YAML language server completes and checks gate files by it.",
-    )  # fmt: skip
+    )
     schema.add_argument("of", choices=("gates", "report"), nargs="?", default="gates", help="(default: gates)")
 
 
 def _add_papers(commands: _Commands) -> None:
     """Add ``paper``."""
     paper = _command(
-        commands, "paper", "[PAPER [TABLE]] [--data DIR --runs DIR] [--scale small|paper] [--check] [settings]", "show the tables of the five papers, and make their runs",
-        "Without a paper, the papers are listed; without a table, its tables with their verdicts. With --runs, runs without a result are made first, each stored when it is "
-        "done, so that an interrupted table goes on where it stopped.",
-    )  # fmt: skip
-    paper.add_argument(
-        "paper", metavar="PAPER", nargs="?", help="webster2020, dev2019, orgad2022, lu2018 or bordia2019"
+        commands,
+        "paper [PAPER [TABLE]] [--data DIR --runs DIR] [--scale small|paper] [--check] [settings]",
+        "show the tables of the five papers, and make their runs",
+        "Without a paper, the papers are listed; without a table, its tables with their verdicts. With --runs, runs"
+        " without a result are made first. Each is stored when it is done, so an interrupted table resumes.",
     )
-    paper.add_argument("table", metavar="TABLE", nargs="?", help="table-2, figure-1, ...: as the paper numbers them")
-    paper.add_argument("--data", metavar="DIR", help="folder of the data sets, and of models/ for the small scale")
-    paper.add_argument(
-        "--runs", metavar="DIR", help="folder that keeps the trained models; makes the runs without a result"
-    )
-    paper.add_argument(
-        "--place",
-        metavar="NAME=PATH",
-        action="append",
-        default=[],
-        help="a path that runs name, as glove=FILE; repeatable",
-    )
-    paper.add_argument(
+    _add(paper, "paper", "PAPER", "webster2020, dev2019, orgad2022, lu2018 or bordia2019", nargs="?")
+    _add(paper, "table", "TABLE", "table-2, figure-1, ...: as the paper numbers them", nargs="?")
+    _add(paper, "--data", "DIR", "folder of the data sets, and of models/ for the small scale")
+    _add(paper, "--runs", "DIR", "folder that keeps the trained models; makes the runs without a result")
+    _add(paper, "--place", "NAME=PATH", "a path that runs name, as glove=FILE; repeatable", action="append", default=[])
+    _add(
+        paper,
         "--results",
-        metavar="DIR",
-        help=(
-            "folder of the results (default: results/ in that of --runs; without --runs, the results of the small runs"
-            " that come with the package)"
-        ),
+        "DIR",
+        "folder of the results (default: results/ in that of --runs; without --runs, the results of the small runs"
+        " that come with the package)",
     )
-    paper.add_argument("--only", metavar="RUN,...", help="only these runs")
-    paper.add_argument(
-        "--scale",
-        choices=("small", "paper"),
-        default="small",
-        help="sizes for two cores, or the paper's (default: small)",
-    )
-    paper.add_argument(
-        "--check",
-        action="store_true",
-        help="check the paper's scale on small stand-ins, a step of each run, and store nothing",
-    )
-    paper.add_argument("--page", metavar="FILE", help="write the page of all papers from the results, in markdown")
+    _add(paper, "--only", "RUN,...", "only these runs")
+    scale = "sizes for two cores, or the paper's (default: small)"
+    paper.add_argument("--scale", choices=("small", "paper"), default="small", help=scale)
+    check = "check the paper's scale on small stand-ins, a step of each run, and store nothing"
+    paper.add_argument("--check", action="store_true", help=check)
+    _add(paper, "--page", "FILE", "write the page of all papers from the results, in markdown")
 
 
 def _add_resilience(commands: _Commands) -> None:
     """Add ``resilience``."""
     command = _command(
-        commands, "resilience", "MODEL... --suite SUITE --recipe RECIPE [--steps N,...] [--frozen PART,...] [--runs DIR] [settings]", "tune models for a task, and measure bias by steps and by the part that was frozen",
-        "A model whose bias was mitigated should keep its distance from the others while it learns the task. With --runs, what was trained is kept, and an interrupted training goes on.",
-    )  # fmt: skip
-    command.add_argument("specs", metavar="MODEL", nargs="+", help=_MODEL)
-    command.add_argument(
-        "--suite", metavar="SUITE", required=True, help="a packaged suite, or the path of a suite file"
+        commands,
+        "resilience MODEL... --suite SUITE --recipe RECIPE [--steps N,...] [--frozen PART,...] [--runs DIR] [settings]",
+        "tune models for a task, and measure bias by steps and by the part that was frozen",
+        "A mitigated model should keep its distance from the others while it learns the task. With --runs, trained"
+        " models are kept, and an interrupted training resumes.",
     )
-    command.add_argument(
-        "--statistic", metavar="NAME", help="statistic of the table (default: the main one of the suite)"
+    _add(command, "specs", "MODEL", _MODEL, nargs="+")
+    _add(command, "--suite", "SUITE", "a packaged suite, or the path of a suite file", required=True)
+    _add(command, "--statistic", "NAME", "statistic of the table (default: the main one of the suite)")
+    recipe = "recipe of the task: its name, or a mapping as in a gate file: '{name: similarity, epochs: 1}'"
+    _add(command, "--recipe", "RECIPE", recipe, required=True)
+    steps = "steps that are measured beside the end; 0: with a frozen encoder (default: 0,10,100,1000)"
+    _add(command, "--steps", "N,...", steps, type=_steps, default=(0, 10, 100, 1000))
+    _add(command, "--max-steps", "N", "steps of each training (default: as the recipe sets it)", type=_at_least_one)
+    frozen = (
+        "parts to freeze, one training each: nothing, embeddings, encoder, or numbers of first layers; or all (default:"
+        " nothing,embeddings,encoder)"
     )
-    command.add_argument(
-        "--recipe", metavar="RECIPE", required=True, help="name of the task's recipe, or a mapping with settings, as in a gate file: '{name: similarity, epochs: 1}'"
-    )  # fmt: skip
-    command.add_argument(
-        "--steps", metavar="N,...", type=_steps, default=(0, 10, 100, 1000), help="steps that are measured beside the end; 0: with a frozen encoder (default: 0,10,100,1000)"
-    )  # fmt: skip
-    command.add_argument("--max-steps", metavar="N", type=_at_least_one, help="steps of each training (default: as the recipe sets it)")  # fmt: skip
-    command.add_argument(
-        "--frozen", metavar="PART,...", default="nothing,embeddings,encoder",
-        help="parts to freeze, one training each: nothing, embeddings, encoder, or numbers of first layers; or all (default: nothing,embeddings,encoder)",
-    )  # fmt: skip
-    command.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the trainings (default: 0)")
-    command.add_argument("--data", metavar="DIR", help="folder of the data sets")
-    command.add_argument("--limit", metavar="N", type=_at_least_one, help="most cases that are scored at each step")
-    command.add_argument("--runs", metavar="DIR", help="folder that keeps what is trained")
-    command.add_argument("--json", metavar="FILE", help="write all figures as JSON")
+    _add(command, "--frozen", "PART,...", frozen, default="nothing,embeddings,encoder")
+    _add(command, "--seed", "N", "seed of the trainings (default: 0)", type=int, default=0)
+    _add(command, "--data", "DIR", "folder of the data sets")
+    _add(command, "--limit", "N", "most cases that are scored at each step", type=_at_least_one)
+    _add(command, "--runs", "DIR", "folder that keeps what is trained")
+    _add(command, "--json", "FILE", "write all figures as JSON")
 
 
 def _steps(text: str) -> tuple[int, ...]:
@@ -390,12 +378,12 @@ def _at_least_one(text: str) -> int:
 def _add_suites(parser: argparse.ArgumentParser) -> None:
     help = "suites: packaged names, paths of suite files (ending in .yaml), or 'all'; repeatable"
     for option, text in (("--suite", help), ("--bias-suite", argparse.SUPPRESS)):
-        parser.add_argument(option, dest="suites", metavar="SUITE,...", action="append", help=text)
+        _add(parser, option, "SUITE,...", text, dest="suites", action="append")
 
 
 def _add_overrides(parser: argparse.ArgumentParser) -> None:
     help = "a key of the ini file for this run, as bias_sees=30%%; repeatable"
-    parser.add_argument("-o", dest="overrides", metavar="KEY=VALUE", action="append", default=[], help=help)
+    _add(parser, "-o", "KEY=VALUE", help, dest="overrides", action="append", default=[])
 
 
 def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
@@ -408,7 +396,7 @@ def _add_flags(parser: argparse.ArgumentParser, names: Iterable[str]) -> None:
                 group.add_argument(option, dest=_dest(name), action="store_true", default=None, help=help)
             else:
                 action = "append" if flag.repeatable else "store"
-                group.add_argument(option, dest=_dest(name), action=action, metavar=flag.metavar, help=help)
+                _add(group, option, flag.metavar, help, dest=_dest(name), action=action)
 
 
 def _dest(field: str) -> str:

@@ -67,10 +67,7 @@ def describe_data(folder: Path) -> Iterator[str]:
     yield columns([("data set", "splits", "read by"), *rows], _WIDTH)
     if missing := [name for name in DATA_SETS if name not in there]:
         yield paragraph(
-            f"not there: {', '.join(missing)} (docs/reference/data.md says where they are published)",
-            _WIDTH,
-            "    ",
-            "  ",
+            f"not there: {', '.join(missing)} (docs/reference/data.md says where to get them)", _WIDTH, "    ", "  "
         )
 
 

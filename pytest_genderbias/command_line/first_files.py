@@ -24,7 +24,8 @@ _RESTARTS, _OF_CAUSAL = "seeds: 3", "items: wide, seeds: 3"  #: settings of the 
 
 _HEAD = """\
 # Gates on a release: `pytest --bias-model={model}{data}` runs each of them as a test.
-# They compare with the baseline in bias_baselines/, which belongs into version control with this file. To accept what the model has now:
+# They compare with the baseline in bias_baselines/, which belongs into version control with this file.
+# To accept the model's current values:
 #   pytest --bias-model={model}{data} --bias-update-new
 gates:
 """
@@ -79,7 +80,7 @@ jobs:
           else
             gh api --method POST "$COMMENTS" -F body=@bias.md --silent
           fi
-"""
+"""  # noqa: E501 - commands of a workflow, each on one line
 _GITLAB = """\
 # Include it in .gitlab-ci.yml:
 #   include: {local: .gitlab/bias.yml}
@@ -121,10 +122,9 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
     text = _HEAD.format(model=shlex.quote(_model(spec)), data=_data(data))
     for fit in fits:
         suite = fit.suite
-        text += _GATE.format(
-            title=suite.title, question=suite.about.question.partition("?")[0] + "?", suite=suite.name,
-            statistic=suite.main_statistic,
-        )  # fmt: skip
+        question = suite.about.question.partition("?")[0] + "?"
+        about = {"suite": suite.name, "statistic": suite.main_statistic}
+        text += _GATE.format(title=suite.title, question=question, **about)
         if fit.cases is not None and fit.cases > 10 * _SAMPLE:
             text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
         if suite.name in WEAK:

@@ -36,7 +36,7 @@ class StoredGate(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What turns the gate red, and what it sees."""
+        """Sentences on what turns the gate red, and what it sees."""
         subject = (
             f"{self.name} on {self.model}, {self.statistic} {format_number(self.entry.values.get(self.statistic))}:"
         )
@@ -83,7 +83,6 @@ def stored_gates(folder: Path) -> Iterator[StoredGate]:
 
 def _row(gate: StoredGate) -> tuple[str, ...]:
     seen = gate.entry.sees.get(gate.statistic)
-    return (
-        gate.name, gate.statistic, gate.model, format_number(gate.entry.values.get(gate.statistic)),
-        "none" if gate.margin is None else f"{gate.margin:.3g}", "not known" if seen is None else seen.in_words,
-    )  # fmt: skip
+    value, margin = gate.entry.values.get(gate.statistic), "none" if gate.margin is None else f"{gate.margin:.3g}"
+    sees = "not known" if seen is None else seen.in_words
+    return gate.name, gate.statistic, gate.model, format_number(value), margin, sees

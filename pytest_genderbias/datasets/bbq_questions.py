@@ -23,15 +23,16 @@ _MOST_FILLS = 10**12  #: of which they are drawn
 
 _OPTIONS = ("ans0", "ans1", "ans2")
 _COLUMNS = (
-    "example_id", "question_index", "question_polarity", "context_condition", "answer_info", "additional_metadata", "context", "question",
+    "example_id", "question_index", "question_polarity", "context_condition", "answer_info", "additional_metadata",
+    "context", "question",
     *_OPTIONS, "label",
 )  # fmt: skip
 _TEMPLATE = (
-    "Q_id", "Subcategory", "Ambiguous_Context", "Disambiguating_Context", "Names", "Lexical_diversity", "Proper_nouns_only",
-    "Question_negative_stereotype", "Question_non_negative", "Answer_negative", "Answer_non_negative", "Known_stereotyped_groups",
-    "NAME1_info", "NAME2_info",
+    "Q_id", "Subcategory", "Ambiguous_Context", "Disambiguating_Context", "Names", "Lexical_diversity",
+    "Proper_nouns_only", "Question_negative_stereotype", "Question_non_negative", "Answer_negative",
+    "Answer_non_negative", "Known_stereotyped_groups", "NAME1_info", "NAME2_info",
 )  # fmt: skip
-#: Ways to say that nobody knows, as the published files have them.
+#: Ways to say that the answer is not known, as in the published files.
 _UNKNOWN = (
     "Cannot answer", "Cannot be determined", "Can't answer", "Can't be determined", "Not answerable", "Not enough info",
     "Not enough information", "Not known", "Undetermined", "Unknown",
@@ -273,7 +274,7 @@ def _filled(
     options = (*persons, _UNKNOWN[int(rng.integers(len(_UNKNOWN)))])
     for number, (ambiguous, negative) in enumerate((a, n) for n in (True, False) for a in (True, False)):
         label = 2 if ambiguous else 0 if negative else 1
-        yield BbqQuestion(
-            f"Gender_identity-made-{count + number}", read_name(path, row, "Q_id"), contexts[ambiguous], asked[negative],
-            (options[0], options[1], options[2]), label, targets[0], 1 - targets[0], negative, ambiguous, ", ".join(groups),
-        )  # fmt: skip
+        name, template = f"Gender_identity-made-{count + number}", read_name(path, row, "Q_id")
+        texts = contexts[ambiguous], asked[negative], (options[0], options[1], options[2])
+        target, kind = targets[0], (negative, ambiguous, ", ".join(groups))
+        yield BbqQuestion(name, template, *texts, label, target, 1 - target, *kind)

@@ -17,9 +17,10 @@ GENDERS: Mapping[str, str] = {"f": "female", "female": "female", "m": "male", "m
 HUB_GENDERS: Mapping[str, str] = {**GENDERS, "0": "male", "1": "female"}
 #: The 28 professions of Bias in Bios, in the order of their numbers in the hub's copy.
 PROFESSIONS = (
-    "accountant", "architect", "attorney", "chiropractor", "comedian", "composer", "dentist", "dietitian", "dj", "filmmaker",
-    "interior_designer", "journalist", "model", "nurse", "painter", "paralegal", "pastor", "personal_trainer", "photographer",
-    "physician", "poet", "professor", "psychologist", "rapper", "software_engineer", "surgeon", "teacher", "yoga_teacher",
+    "accountant", "architect", "attorney", "chiropractor", "comedian", "composer", "dentist", "dietitian", "dj",
+    "filmmaker", "interior_designer", "journalist", "model", "nurse", "painter", "paralegal", "pastor",
+    "personal_trainer", "photographer", "physician", "poet", "professor", "psychologist", "rapper", "software_engineer",
+    "surgeon", "teacher", "yoga_teacher",
 )  # fmt: skip
 _BY_NUMBER: Mapping[str, str] = {str(number): profession for number, profession in enumerate(PROFESSIONS)}
 

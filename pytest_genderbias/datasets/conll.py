@@ -41,7 +41,7 @@ def read_conll(path: Path) -> Iterator[Document]:
     The ``id`` of a document is its name and part, such as ``(nw/wsj/00/wsj_0020); part 000``. Columns are separated by
     white space. The 4th column is the word, the last the coreference: ``(1`` begins a mention of cluster 1, ``1)`` ends
     it, ``(1)`` is a mention of one token, ``-`` is none, and ``|`` separates several. A mention that belongs to two
-    clusters stays in the one that is closed first; the official scorer drops duplicates, too.
+    clusters stays in the one that is closed first; the official scorer also drops duplicates.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_lines`; a line outside a document, or with too

@@ -219,8 +219,8 @@ def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | l
 def ends_document(line: str) -> bool:
     """Return whether a line of a text ends the document before it: ``=== name ===``, or a title `` = Title = ``.
 
-    >>> ends_document("=== 1790-Washington ==="), ends_document(" = Robert Boulter = "), ends_document(" = = Career = = ")
-    (True, True, False)
+    >>> [ends_document(line) for line in ("=== 1790-Washington ===", " = Robert Boulter = ", " = = Career = = ")]
+    [True, True, False]
     """
     return _MARK.fullmatch(line) is not None
 

@@ -20,8 +20,8 @@ Choice = tuple[str, ...]
 #: The file of each category of BBQ, without ``.jsonl``, by the name of its split.
 BBQ_CATEGORIES: Mapping[str, str] = {
     "gender": "Gender_identity", "religion": "Religion", "age": "Age", "disability": "Disability_status",
-    "nationality": "Nationality", "appearance": "Physical_appearance", "race": "Race_ethnicity", "race_gender": "Race_x_gender",
-    "race_ses": "Race_x_SES", "ses": "SES", "orientation": "Sexual_orientation",
+    "nationality": "Nationality", "appearance": "Physical_appearance", "race": "Race_ethnicity",
+    "race_gender": "Race_x_gender", "race_ses": "Race_x_SES", "ses": "SES", "orientation": "Sexual_orientation",
 }  # fmt: skip
 
 

@@ -39,7 +39,7 @@ def with_determiner(text: str, span: Span) -> Span:
 
 
 def without_determiner(text: str, span: Span) -> Span:
-    """Return the span without its initial determiner (the, a, an); a repeated determiner is removed, too.
+    """Return the span without its initial determiner (the, a, an); a repeated determiner is also removed.
 
     >>> without_determiner("The nurse left.", (0, 9))
     (4, 9)

@@ -5,7 +5,7 @@ JSON lines (``.jsonl`` or ``.jsonl.gz``), one question a line, in any order:
     {"id": "decisions-scenarios-7-12ab34cd", "replies": ["Yes.", "No, because ..."]}
 
 ``id``: that of the question. ``replies``: the texts, as many for each question; ``reply`` for a single one. Results of
-batches of OpenAI-like APIs (``custom_id`` and ``response``), and of Anthropic's (``custom_id`` and ``result``), are read
+batches of OpenAI-like APIs (``custom_id`` and ``response``) and of Anthropic's (``custom_id`` and ``result``) are read
 as they come. Other keys are ignored.
 """
 
@@ -145,8 +145,8 @@ def _row(path: Path, row: Row) -> tuple[str, tuple[str, ...] | None]:
         return name.strip(), _texts(cells)
     except (KeyError, TypeError, IndexError, AttributeError, ValueError):
         raise DataFileError(
-            f"{place(path, line)}: expected a text in 'reply', a list of texts in 'replies', or the result of a batch in"
-            f" 'response' or 'result', got {brief({key: cells.get(key) for key in KEYS if key in cells})}"
+            f"{place(path, line)}: expected a text in 'reply', a list of texts in 'replies', or the result of a batch"
+            f" in 'response' or 'result', got {brief({key: cells.get(key) for key in KEYS if key in cells})}"
         ) from None
 
 

@@ -91,13 +91,9 @@ def scorable_words(
     [False, True, False, False, False]
     """
     stop = {normal_form(word).lower() for word in stop_words}
-    scorable = np.array(
-        [
-            word.lower() not in stop and not _is_tag(word) and (punctuation or not is_punctuation(word))
-            for word in words
-        ],
-        dtype=np.bool_,
-    )
+    kept = [punctuation or not is_punctuation(word) for word in words]
+    known = [word.lower() not in stop and not _is_tag(word) for word in words]
+    scorable = np.array(kept, dtype=np.bool_) & np.array(known, dtype=np.bool_)
     gendered = np.flatnonzero(np.asarray(labels))
     scorable[gendered[gendered < len(scorable)]] = False
     return scorable

@@ -36,8 +36,8 @@ _NO_WEIGHTS = {
     ".xml",
 }
 _TYPES: dict[str, DTypeLike] = {
-    "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16", "tensor(bool)": "bool",
-    "tensor(double)": "float64",
+    "tensor(int64)": "int64", "tensor(int32)": "int32", "tensor(float)": "float32", "tensor(float16)": "float16",
+    "tensor(bool)": "bool", "tensor(double)": "float64",
 }  # fmt: skip
 
 

@@ -72,7 +72,7 @@ class AdapterFiles:
 
 
 def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``adapter:DIR[@BASE]``. DIR may be a hub id, too. ``name``: that of the user, or empty.
+    """Parse ``adapter:DIR[@BASE]``. DIR may also be a hub id. ``name``: that of the user, or empty.
 
     Raises:
         ModelError: there is no such adapter, or the base is no checkpoint.

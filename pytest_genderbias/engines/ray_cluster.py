@@ -141,12 +141,17 @@ class Cluster:
         self._connected = True
         # Ray reads the variable when it is imported, which may have been before.
         vars(importlib.import_module("ray._private.ray_constants"))["ENABLE_RAY_CLUSTER"] = False
-        folder = self._folder / "ray"  # Ray lets everyone write into it, so it lies in one that nobody else can enter
+        folder = self._folder / "ray"  # Ray lets everyone write into it, so it lies in one that no other user can enter
         try:
             ray.init(
-                address="local", num_cpus=self.cpus, include_dashboard=False, log_to_driver=False, logging_level="error",
-                object_store_memory=_OBJECT_STORE, _temp_dir=str(folder),
-            )  # fmt: skip
+                address="local",
+                num_cpus=self.cpus,
+                include_dashboard=False,
+                log_to_driver=False,
+                logging_level="error",
+                object_store_memory=_OBJECT_STORE,
+                _temp_dir=str(folder),
+            )
         except Exception as error:  # Ray raises errors of many kinds
             raise ExecutorError(
                 f"a local Ray cluster cannot be started ({_in_short(error)}); score without bias_executor, or name a"
@@ -179,7 +184,7 @@ class Cluster:
 
 @cache
 def _token() -> str:
-    """Return a token that nobody can guess; one for this process, since Ray keeps the first that it sees."""
+    """Return a token that cannot be guessed; one for this process, since Ray keeps the first that it sees."""
     return secrets.token_hex(32)
 
 

@@ -148,7 +148,7 @@ class Workforce:
                 self.crews.remove(crew)
 
     def end(self) -> None:
-        """End all workers, and wait a little until nobody waits for one."""
+        """End all workers, and wait a little until nothing waits for one."""
         with self._lock:
             self._ended = True
             for worker in self.workers:
@@ -230,7 +230,7 @@ class Crew:
                 self._answered(worker, ref)
 
     def give_up(self) -> None:
-        """Leave all windows, and all workers. A worker finishes the window that it scores, and nobody looks at it; it
+        """Leave all windows, and all workers. A worker finishes the window that it scores, whose result is dropped; it
         leaves out the next one.
 
         Ray's own ``cancel`` does not keep a call that waits at an actor from being run (2.60), so the worker is told by

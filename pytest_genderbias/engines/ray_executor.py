@@ -52,7 +52,7 @@ class RayExecutor:
         SettingError: a setting is wrong.
 
     Example:
-        >>> with RayExecutor("10.0.0.1:6379", workers=8) as executor:  # give it to a Runner; nothing is started before the first window
+        >>> with RayExecutor("10.0.0.1:6379", workers=8) as executor:  # for a Runner; starts with the first window
         ...     executor.ready
         []
     """

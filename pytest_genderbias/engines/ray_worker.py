@@ -1,4 +1,4 @@
-"""The code of a worker of a Ray cluster: it loads the model of the run, checks that it is the same, and scores windows."""
+"""The code of a worker of a Ray cluster: loads the model of the run, checks that it is the same, and scores windows."""
 
 from __future__ import annotations
 
@@ -64,10 +64,9 @@ class WantedModel:
         """Return what workers need to load a model. It has an origin and a fingerprint."""
         assert model.origin is not None
         assert model.fingerprint is not None
-        return cls(
-            model.origin, model.name, model.role, model.fingerprint, _reading(model),
-            model.details.get("dtype"), model.details.get("device"), versions_here(),
-        )  # fmt: skip
+        numbers = model.details.get("dtype"), model.details.get("device")
+        which = model.origin, model.name, model.role, model.fingerprint
+        return cls(*which, _reading(model), *numbers, versions_here())
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ class RayWorker:
     def __init__(self, threads: int) -> None:
         """Let torch use ``threads`` threads."""
         self._threads = threads
-        self._given_up: set[int] = set()  # numbers of the tasks whose windows nobody wants any more
+        self._given_up: set[int] = set()  # numbers of the tasks whose windows are no longer wanted
         self._wanted: WantedModel | None = None
         self._model: Model | None = None
         self._cases: Cases | None = None

@@ -80,7 +80,7 @@ class ServedClient:
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """What the server says of itself: its ``/version``, or the header ``Server``."""
+        """Version of the server: from its ``/version``, or the header ``Server``."""
         return {"server": self._about["server"]}
 
     def ask(self, prompts: Sequence[Prompt], most_likely: int = 0, temperature: float = 0.0) -> list[PromptAnswer]:

@@ -64,7 +64,7 @@ Values: TypeAlias = "NDArray[np.float64]"
 
 
 class UnprovenError(ModelError):
-    """What a source gives are no log-probabilities of prompts. Its message has a line for each check that failed."""
+    """A source answers with no log-probabilities of prompts. The message has a line per check that failed."""
 
     def __str__(self) -> str:
         """Return the message with its lines."""
@@ -75,7 +75,7 @@ class UnprovenError(ModelError):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was proved of a source.
+    """Proof of a source.
 
     Attributes:
         checks: names of the checks that it passed.
@@ -116,7 +116,7 @@ class Proof:
 
     @property
     def kept(self) -> Values:
-        """What is kept beside cached scores: the mean noise, then the values of all tokens of the canaries but the
+        """Values stored beside cached scores: the mean noise, then the values of all tokens of the canaries but the
         first of each.
         """
         return np.concatenate([[self.mean_noise], *(values[1:] for values in self.values)])
@@ -552,10 +552,12 @@ _CONTENT: dict[str, Check] = {
 }
 
 
-#: Checks that rows of a measurement take, too, whatever their texts are.
-OF_ROWS: dict[str, Check] = {name: check for name, check in (_FORM | _CONTENT).items() if name in (
-    "values", "token ids", "most likely tokens", "distinct values"
-)}  # fmt: skip
+#: Checks that rows of a measurement also take, whatever their texts are.
+OF_ROWS: dict[str, Check] = {
+    name: check
+    for name, check in (_FORM | _CONTENT).items()
+    if name in ("values", "token ids", "most likely tokens", "distinct values")
+}
 
 
 def most_moved(mean_noise: float) -> float:

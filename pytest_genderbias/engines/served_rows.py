@@ -99,7 +99,7 @@ class MeasuredRows:
 
     @property
     def where(self) -> str:
-        """What is asked, in words."""
+        """The question in words."""
         return self._source.where
 
     def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:

@@ -177,7 +177,7 @@ class Transport:
         return self._http
 
     def _open(self) -> None:
-        """Open connections of this process, which are closed when nobody has the transport any more."""
+        """Open connections of this process, which are closed when the transport is no longer referenced."""
         self._http, self._process = self._connect(), os.getpid()
         weakref.finalize(self, _closed, self._http, self._process).atexit = False
 
@@ -246,7 +246,7 @@ def address_of(name: str, spec: str, kind: str, prefix: str = "") -> ModelSpec:
 
 
 def _closed(connections: httpx.AsyncClient, process: int) -> None:
-    """Close connections that nobody uses any more, unless they are those of the process that this one was forked
+    """Close connections that are no longer used, unless they are those of the process that this one was forked
     from.
     """
     if process == os.getpid():

@@ -85,7 +85,7 @@ class VllmEngine:
 
 
 def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``vllm:DIR``. DIR may be a hub id or an alias, too. ``name``: that of the user, or empty.
+    """Parse ``vllm:DIR``. DIR may also be a hub id or an alias. ``name``: that of the user, or empty.
 
     Raises:
         ModelError: it is neither.
@@ -134,11 +134,8 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     longest = min(_LONGEST, own_longest) if isinstance(own_longest, int) and own_longest > 1 else _LONGEST
     tokenizer = load_tokenizer(place, settings)
     content = _content(Path(place.target)) if place.kind == "directory" else None
-    engine = VllmEngine(
-        _started(spec, longest, dtype, settings.trust_remote_code),
-        {"engine": f"vLLM {version}", "dtype": dtype},
-        longest,
-    )
+    started = _started(spec, longest, dtype, settings.trust_remote_code)
+    engine = VllmEngine(started, {"engine": f"vLLM {version}", "dtype": dtype}, longest)
     known_as = None if content is None else f"{content} {version} {dtype}"
     model = proved_model(spec, engine, tokenizer, known_as)
     details = {name: value for name, value in model.details.items() if name != VERSION}

@@ -1,43 +1,28 @@
-"""The check that two measurements may be compared, their other differences, and how much worse a value is."""
+"""The check that two measurements may be compared: that they are of the same, and that chance raises both alike."""
 
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
+import numpy as np
+
+from pytest_genderbias.gates.verdicts import LEVEL
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, align
+from pytest_genderbias.statistics.inference.paired import Difference
+from pytest_genderbias.statistics.inference.sides import KnownSums
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: The keys of a signature that must be equal for two measurements to be compared, and their names in messages.
 MUST_AGREE = {"digest": "suite", "definition": "definition", "settings": "setting", "data": "data", "sample": "sample"}
-#: Batches and threads cause differences up to this size. They say nothing about a model.
-FLOAT_NOISE = 1e-6
 _DEFAULT = "the default"  # of an option that a signature does not have
 _MAY_DIFFER = ("architecture", "tokenizer", "pooling", "max_length", "dtype", "device", "runtime", "text_ends")
 _DIGEST = re.compile(r"[0-9a-f]{16,}")  #: of which the beginning is shown
-
-
-def worsening(measurement: Measurement, statistic: str, before: float | None) -> float | None:
-    """Return how much worse a value is than before, in units of the statistic; ``None`` if either has no finite
-    value.
-    """
-    now = measurement.values.get(statistic)
-    if before is None or now is None or not (math.isfinite(before) and math.isfinite(now)):
-        return None
-    about = measurement.statistics[statistic]
-    return about.distance(now) - about.distance(before)
-
-
-def distance_from_neutral(measurement: Measurement, statistic: str, value: float | None) -> float | None:
-    """Return how far a value of a statistic lies from neutral, on the side that is worse; ``None`` without a value."""
-    return None if value is None else measurement.statistics[statistic].distance(value)
-
-
-def is_worse(measurement: Measurement, statistic: str, before: float | None, margin: float = 0.0) -> bool:
-    """Return whether a value is worse than before by more than the margin and numerical noise."""
-    worse = worsening(measurement, statistic, before)
-    return worse is not None and worse > margin + FLOAT_NOISE
+#: The largest share of cases that may be counted for another class. Chance errors shrink with the root of a count, so
+#: that they move by half of this share at most.
+MOST_MOVED = 0.05
 
 
 def different(measurement: Measurement, statistic: str, before: Mapping[str, object]) -> list[str]:
@@ -104,3 +89,58 @@ def _short(value: object) -> str:
     if not isinstance(value, str):
         return json.dumps(value, sort_keys=True)
     return value[:12] if _DIGEST.fullmatch(value) else value
+
+
+def why_chance_moved(
+    measurement: Measurement,
+    statistic: str,
+    then: KnownSums | None,
+    now: KnownSums | None,
+    compare: Callable[[str], Difference],
+) -> str:
+    """Explain why chance raises the statistic differently than before, and what to gate instead. Return "" if it does
+    not.
+
+    Sums of absolute gaps and of distances are above 0 by chance, and farther above the more mistakes a model makes, and
+    the fewer cases a rate is of.
+
+    Args:
+        measurement: the measurement of today.
+        statistic: name of the statistic.
+        then: its sums in the baseline or on the other model, or why there are none.
+        now: its sums now.
+        compare: function that returns the worsening of another statistic since then, or raises UndefinedError.
+    """
+    about = measurement.statistics[statistic]
+    if about.mistakes is None:
+        return ""
+    reason = _mistakes_moved(about.mistakes, compare) or _counts_moved(then, now)
+    if not reason:
+        return ""
+    advice = "" if about.without_chance is None else f"; gate {about.without_chance}, which chance does not raise"
+    return f"{reason}, so that chance alone moves {statistic}{advice}"
+
+
+def _mistakes_moved(mistakes: str, compare: Callable[[str], Difference]) -> str:
+    """Return how the statistic of the mistakes moved, if chance does not explain it (two-sided, at 5 %)."""
+    try:
+        difference = compare(mistakes)
+    except UndefinedError as error:
+        return f"it is not known whether {mistakes} moved ({error})"
+    p = min(1.0, 2 * min(difference.p, difference.p_better))
+    if not difference.moved or p > 1 - LEVEL:
+        return ""
+    return f"{mistakes} is {abs(difference.value):.3g} {'worse' if difference.value > 0 else 'better'} (p = {p:.2g})"
+
+
+def _counts_moved(then: KnownSums | None, now: KnownSums | None) -> str:
+    """Return which share of the cases is counted for another class, if it is too large."""
+    if not (isinstance(then, ItemSums) and isinstance(now, ItemSums)):
+        return ""
+    counts = [side.by_unit().trials() for side in align(then, now)]
+    if counts[0] is None or counts[1] is None:
+        return ""
+    share = float(np.abs(counts[1] - counts[0]).sum() / max(1.0, counts[0].sum(), counts[1].sum()))
+    if share <= MOST_MOVED:
+        return ""
+    return f"the cases that its classes are counted of moved by {share:.1%} (at most {MOST_MOVED:.0%})"

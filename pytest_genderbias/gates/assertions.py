@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.gates.margin import Margin
-from pytest_genderbias.gates.policy import active_referee
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, passes
+from pytest_genderbias.gates.policy import Margin, active_referee
+from pytest_genderbias.gates.verdicts import FAILED, PASS, PASSED, Correction, correction_for
 from pytest_genderbias.gates.wording import in_lines
 from pytest_genderbias.measurement.measurement import Measurement
 
@@ -105,7 +104,7 @@ def assert_no_worse(
     comparisons: int = 1,
 ) -> Judgement:
     """Assert that a model is not worse than another on the same suite, item by item. Other arguments as
-    :func:`judge_no_worse`.
+    :func:`judge_against`.
 
     Args:
         comparisons: the number of such comparisons in the project, which the bounds hold for together. A number given
@@ -114,8 +113,8 @@ def assert_no_worse(
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_no_worse")
     _require_measurement(reference, "assert_no_worse")
-    correction = active_referee().correction(comparisons, "comparisons of models")
-    return settle(judge_no_worse(measurement, reference, margin, statistic, correction))
+    correction = correction_of_run(comparisons)
+    return settle(judge_against(measurement, reference, margin, statistic, correction))
 
 
 def assert_same(
@@ -128,7 +127,7 @@ def assert_same(
     """Assert that a statistic is the same on two models, item by item: a compressed copy should be neither worse nor
     better.
 
-    Arguments as :func:`~pytest_genderbias.gates.comparison.judge_same`; ``comparisons`` as :func:`assert_no_worse`.
+    Arguments as :func:`~pytest_genderbias.gates.comparison.judge_against`; ``comparisons`` as :func:`assert_no_worse`.
 
     Raises:
         GateFailure: the change lies beyond the margin, its bounds do not decide, or it has no value.
@@ -137,8 +136,13 @@ def assert_same(
     __tracebackhide__ = True
     _require_measurement(measurement, "assert_same")
     _require_measurement(reference, "assert_same")
-    correction = active_referee().correction(comparisons, "comparisons of models")
-    return settle(judge_same(measurement, reference, margin, statistic, correction))
+    correction = correction_of_run(comparisons)
+    return settle(judge_against(measurement, reference, margin, statistic, correction, same=True))
+
+
+def correction_of_run(comparisons: int) -> Correction:
+    """Return for how many comparisons between models the bounds of this run hold together."""
+    return correction_for(active_referee().correct_for, comparisons, "comparisons of models")
 
 
 def settle(judgement: Judgement) -> Judgement:
@@ -148,7 +152,7 @@ def settle(judgement: Judgement) -> Judgement:
         GateFailure: the judgement fails its test.
     """
     __tracebackhide__ = True  # pytest then shows the line of the test that asserts, and the text
-    _settle([judgement])
+    settle_all([judgement])
     return judgement
 
 
@@ -159,13 +163,8 @@ def settle_all(judgements: Iterable[Judgement]) -> None:
         GateFailure: the first judgement that fails.
     """
     __tracebackhide__ = True
-    _settle(judgements)
-
-
-def _settle(judgements: Iterable[Judgement]) -> None:
-    __tracebackhide__ = True
     referee = active_referee()
-    settled = [(judgement, PASSED if passes(judgement.code) else FAILED) for judgement in judgements]
+    settled = [(judgement, PASSED if judgement.verdict == PASS else FAILED) for judgement in judgements]
     if referee.record is not None:
         for judgement, outcome in settled:
             referee.record(judgement, outcome)

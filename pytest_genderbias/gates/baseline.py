@@ -14,14 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BaselineError, DataFileError, GateError, InconsistentEntryError
-from pytest_genderbias.gates.agreement import (
-    MUST_AGREE,
-    different,
-    distance_from_neutral,
-    is_worse,
-    other_conditions,
-    worsening,
-)
+from pytest_genderbias.gates.agreement import MUST_AGREE, different, other_conditions
 from pytest_genderbias.gates.book import (
     BaselineEntry,
     NewEntry,
@@ -32,43 +25,41 @@ from pytest_genderbias.gates.book import (
     read_items,
     read_reference,
 )
-from pytest_genderbias.gates.book_update import state_of
-from pytest_genderbias.gates.facts import BaselineFacts, Seen, anchor_in_words
+from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_kept_spread
 from pytest_genderbias.gates.item_file import load_items, pack_measured
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.margin import Allowed, Margin, read_margin
-from pytest_genderbias.gates.policy import correction_for
-from pytest_genderbias.gates.refresh import (
-    Kept,
-    accepted_on,
-    beside_anchor,
-    fails_by_anchor,
-    held_to_anchor,
-    kept_of,
-    with_kept_spread,
-    worse_than,
-)
+from pytest_genderbias.gates.policy import Allowed, Margin, read_margin
 from pytest_genderbias.gates.regression import ANCHOR, Reference, find_regression, is_rounding
 from pytest_genderbias.gates.sensitivity import MOST, retraining_of, seen_by, what_would_help, why_too_weak
 from pytest_genderbias.gates.verdicts import (
+    BETTER,
+    FLOAT_NOISE,
     LESS_ABLE,
     NO_BASELINE,
     NO_REASON,
     NO_VALUE,
     NOT_ABLE,
     NOT_COMPARABLE,
+    REGRESSED,
     STORED,
+    TOO_FEW,
     TOO_WEAK,
     UNCHANGED,
     WITHIN,
+    correction_for,
     passes,
+    with_note,
 )
+from pytest_genderbias.gates.wording import Paragraph, anchor_in_words, change_in_words
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.numbers import apart, format_number
 from pytest_genderbias.text.suggestions import close_names
+
+#: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
+_REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}
 
 
 @dataclass
@@ -324,7 +315,6 @@ class Baseline:
             return self._not_comparable(measurement, statistic, name, entry, reasons)
         old = entry.values.get(statistic)
         allowed = _allowed(measurement, statistic, margin, old)
-        worse = worsening(measurement, statistic, old)
         changed = other_conditions(measurement, entry.model)
         if allowed is not None:
             check_breakable(allowed, statistic, measurement.statistics[statistic], old)
@@ -335,13 +325,20 @@ class Baseline:
         if items is not None and entry.settings.get("restarts"):
             then = with_kept_spread(measurement, items, entry.values)
         reference = Reference(
-            "baseline", old, worse, items, changed, correction,
-            self._updating(measurement), entry.model.get("fingerprint"),
-            self._lost_items(name, entry, measurement), entry.date, retraining=retraining,
+            "baseline",
+            old,
+            items,
+            changed,
+            correction,
+            self._updating(measurement),
+            entry.model.get("fingerprint"),
+            self._lost_items(name, entry, measurement),
+            entry.date,
+            retraining=retraining,
             seen=_stored_sees(entry, statistic, allowed)
             or seen_by(then, statistic, correction.tests, allowed, retraining),
             checkpoints=entry.checkpoints,
-        )  # fmt: skip
+        )
         judgement = find_regression(measurement, statistic, reference, allowed)
         amount = None if allowed is None else allowed.amount
         facts = replace(judgement.of_baseline, accepted_on=entry.date, baseline=old, margin=amount, sees=reference.seen)
@@ -358,14 +355,20 @@ class Baseline:
         return self.command or f"pytest --bias-model={measurement.model}={spec} --bias-update"
 
     def _hold_to_anchor(
-        self, judgement: Judgement, measurement: Measurement, statistic: str, name: str, anchor: BaselineEntry,
-        margin: Margin, before: Reference,
-    ) -> Judgement:  # fmt: skip
-        """Compare with the anchor of an entry, too: it fails the gate where many small steps add up to more than the
+        self,
+        judgement: Judgement,
+        measurement: Measurement,
+        statistic: str,
+        name: str,
+        anchor: BaselineEntry,
+        margin: Margin,
+        before: Reference,
+    ) -> Judgement:
+        """Also compare with the anchor of an entry, which fails the gate where small steps add up to more than the
         margin.
         """
         old = anchor.values.get(statistic)
-        worse = worsening(measurement, statistic, old)
+        worse = measurement.worsening(statistic, old)
         if reasons := different(measurement, statistic, anchor.signature):
             why = f"; not compared item by item, since it is of something else ({'; '.join(reasons)})"
             return beside_anchor(judgement, anchor, worse, why)
@@ -381,9 +384,14 @@ class Baseline:
                 ' --bias-update --bias-reason="why"'
             ) from None
         reference = replace(
-            before, name=ANCHOR, value=old, worsening=worse, items=items, fingerprint=anchor.model.get("fingerprint"), lost="",
+            before,
+            name=ANCHOR,
+            value=old,
+            items=items,
+            fingerprint=anchor.model.get("fingerprint"),
+            lost="",
             date=anchor.date,
-        )  # fmt: skip
+        )
         anchored = find_regression(measurement, statistic, reference, _allowed(measurement, statistic, margin, old))
         return held_to_anchor(judgement, anchored, anchor)
 
@@ -410,15 +418,20 @@ class Baseline:
         if entry.definition != (now := measurement.signature["definition"]):  # another version of this package
             facts = BaselineFacts(definition=f"{entry.definition} -> {now}")
         return make_judgement(
-            measurement, statistic, NOT_COMPARABLE, "baseline", what, advice=advice, command=self._updating(measurement), facts=facts
-        )  # fmt: skip
+            measurement,
+            statistic,
+            NOT_COMPARABLE,
+            "baseline",
+            what,
+            advice=advice,
+            command=self._updating(measurement),
+            facts=facts,
+        )
 
     def _less_able(self, measurement: Measurement, statistic: str, less: str, code: str = LESS_ABLE) -> Judgement:
         what = f"{measurement.model} is worse at its task than the baseline, so that its bias says nothing: {less}"
-        advice, command = (
-            "fix the model, or say why it is accepted:",
-            f'{self._updating(measurement)} --bias-reason="why"',
-        )
+        advice = "fix the model, or say why it is accepted:"
+        command = f'{self._updating(measurement)} --bias-reason="why"'
         return make_judgement(measurement, statistic, code, "baseline", what, advice=advice, command=command)
 
     def _counted_books(self) -> list[Path]:
@@ -577,15 +590,13 @@ class Baseline:
         reasons = "; ".join(different(measurement, statistic, entry.signature))
         new, anchor = measurement.values[statistic], entry.origin
         since = "" if before == entry.values.get(statistic) else f" than {anchor_in_words(anchor.date)}"
-        worse = worsening(measurement, statistic, before)
+        worse = measurement.worsening(statistic, before)
         headline = (
             f"{statistic} {' -> '.join(_in_figures(before, new))}: {worse:.3g} worse{since}, and no reason is given"
         )
         headline += f" (it is of something else, too: {reasons})" if reasons else ""
-        advice, command = (
-            "fix the model, or say why it is accepted:",
-            f'{self._updating(measurement)} --bias-reason="why"',
-        )
+        advice = "fix the model, or say why it is accepted:"
+        command = f'{self._updating(measurement)} --bias-reason="why"'
         try:
             judgement = self._compare(measurement, statistic, name, entry, margin)
         except BaselineError:  # of its items, which an update writes anew
@@ -610,7 +621,7 @@ def _in_figures(before: float, new: float | None) -> list[str]:
 
 def _allowed(measurement: Measurement, statistic: str, margin: Margin, value: float | None) -> Allowed | None:
     """Return a margin as a number, for a comparison with ``value``; ``None`` without one."""
-    return margin.resolve(distance_from_neutral(measurement, statistic, value))
+    return margin.resolve(None if value is None else measurement.statistics[statistic].distance(value))
 
 
 def _amount(measurement: Measurement, statistic: str, margin: Margin, value: float | None) -> float | None:
@@ -665,3 +676,68 @@ def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
 def _names(ids: NDArray[np.generic]) -> list[str]:
     """Return ids as texts. Item files may have them as UTF-8, which takes a quarter of the space."""
     return [name.decode() if isinstance(name, bytes) else str(name) for name in ids.tolist()]
+
+
+def is_worse(measurement: Measurement, statistic: str, before: float | None, margin: float = 0.0) -> bool:
+    """Return whether a value is worse than before by more than the margin and numerical noise."""
+    worse = measurement.worsening(statistic, before)
+    return worse is not None and worse > margin + FLOAT_NOISE
+
+
+def worse_than(
+    entry: BaselineEntry, measurement: Measurement, statistic: str, margin: float, at_anchor: float | None = None
+) -> float | None:
+    """Return the value of an entry, or else of its anchor, that a value is worse than by more than the margin; ``None``
+    if it is not.
+
+    Other samples and settings do not matter, so that another sample avoids neither. ``at_anchor`` is the margin from
+    the anchor, where it is another one: a share is of another value.
+    """
+    stored = entry.values.get(statistic)
+    if is_worse(measurement, statistic, stored, margin):
+        return stored
+    anchor = entry.anchor
+    if anchor is None or anchor.definition != measurement.signature["definition"]:
+        return None
+    first = anchor.values.get(statistic)
+    return first if is_worse(measurement, statistic, first, margin if at_anchor is None else at_anchor) else None
+
+
+def beside_anchor(judgement: Judgement, anchor: BaselineEntry, worsening: float | None, how: str) -> Judgement:
+    """Return a judgement with how far the value has come from the anchor.
+
+    Args:
+        judgement: of the comparison with the stored entry.
+        anchor: the anchor of the entry.
+        worsening: how much worse the statistic is than at the anchor, in its units; ``None`` without a value.
+        how: what else is known of that, after a comma or semicolon.
+    """
+    since = SinceAnchor(anchor.date, anchor.values.get(judgement.statistic), worsening)
+    text = f"{change_in_words(worsening)} since {anchor_in_words(anchor.date)} ({format_number(since.value)}){how}"
+    facts = replace(judgement.of_baseline, anchor=since)
+    return replace(judgement, details=(Paragraph("anchor", text), *judgement.details), facts=facts)
+
+
+def held_to_anchor(judgement: Judgement, anchored: Judgement, anchor: BaselineEntry) -> Judgement:
+    """Return the judgement that counts: of the comparison with the entry, or of that with its anchor, if that one
+    fails.
+
+    Args:
+        judgement: of the comparison with the stored entry.
+        anchored: of the comparison with the anchor, by the same rule.
+        anchor: the anchor of the entry.
+    """
+    bounds = anchored.interval
+    how = "" if bounds is None else f", 95 % bounds {bounds.low:.4g} and {bounds.high:.4g}"
+    beside = beside_anchor(judgement, anchor, anchored.difference, how)
+    if judgement.code not in _REPLACES.get(anchored.code, ()):
+        return beside
+    first, *others = anchored.shown
+    against = Paragraph("baseline", f"{with_note(judgement.code)}: {judgement.headline}")
+    shown, details = (first, against, *others), (*anchored.details, *judgement.details)
+    return replace(anchored, shown=shown, details=details, accepted=judgement.accepted, facts=beside.facts)
+
+
+def fails_by_anchor(judgement: Judgement) -> bool:
+    """Return whether a judgement of :func:`held_to_anchor` is that of the comparison with the anchor."""
+    return judgement.bound.startswith(f"{ANCHOR} ")

@@ -20,7 +20,6 @@ from typing import Annotated
 
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates.agreement import MUST_AGREE
-from pytest_genderbias.gates.facts import Seen
 from pytest_genderbias.gates.item_file import (
     MOST_ITEM_BYTES,
     ContradictionError,
@@ -28,7 +27,7 @@ from pytest_genderbias.gates.item_file import (
     load_checked,
     pack_measured,
 )
-from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.judgement import AcceptedValue, Seen
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
@@ -39,7 +38,7 @@ from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1
 _MOST_BYTES = 64 * 1024 * 1024  #: of a baseline file
-_RESTORE = "restore it from version control, or mend it; deleting it would lose the reasons for accepted values"
+_RESTORE = "restore it from version control, or fix it; deleting it would lose the reasons for accepted values"
 _RESTORE_ITEMS = "restore it from version control, or run with --bias-update"
 _ALWAYS_WRITTEN = ("suite", *MUST_AGREE, "model", "values", "items_sha256")
 
@@ -103,9 +102,16 @@ class BaselineEntry:
         if self.anchor is not None:
             return self.anchor
         return BaselineEntry(
-            digest=self.digest, definition=self.definition, settings=self.settings, data=self.data, sample=self.sample,
-            model={"fingerprint": self.model.get("fingerprint")}, values=self.values, items_sha256=self.items_sha256, date=self.date,
-        )  # fmt: skip
+            digest=self.digest,
+            definition=self.definition,
+            settings=self.settings,
+            data=self.data,
+            sample=self.sample,
+            model={"fingerprint": self.model.get("fingerprint")},
+            values=self.values,
+            items_sha256=self.items_sha256,
+            date=self.date,
+        )
 
     @property
     def has_left_anchor(self) -> bool:
@@ -135,9 +141,12 @@ class BaselineEntry:
     def _as_anchor(self) -> dict[str, object]:
         fingerprint = self.model.get("fingerprint")
         return {
-            "values": self.values, "signature": self.signature, "items_sha256": self.items_sha256, "date": self.date,
+            "values": self.values,
+            "signature": self.signature,
+            "items_sha256": self.items_sha256,
+            "date": self.date,
             "fingerprint": fingerprint if isinstance(fingerprint, str) else None,
-        }  # fmt: skip
+        }
 
     @classmethod
     def from_dict(cls, data: object, where: str = "baseline entry") -> BaselineEntry:
@@ -391,7 +400,8 @@ def _unpack(book: Path, name: str, entry: BaselineEntry, packed: bytes) -> Store
 def describe_conflicts(text: str) -> str:
     """Return where a baseline file has merge conflicts, in which entries, and what to do; an empty text if it has none.
 
-    >>> describe_conflicts('{\\n  "nli": {\\n<<<<<<< ours\\n   "values": 1\\n=======\\n   "values": 2\\n>>>>>>> theirs\\n  }\\n}')[:50]
+    >>> text = '{\\n  "nli": {\\n<<<<<<< ours\\n   "values": 1\\n=======\\n   "values": 2\\n>>>>>>> theirs\\n  }\\n}'
+    >>> describe_conflicts(text)[:50]
     "line 3: unresolved merge conflicts in the entry 'n"
     """
     if "<" * 7 not in text:

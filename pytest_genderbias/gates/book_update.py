@@ -1,7 +1,8 @@
-"""Updates of baseline files: one lock for reading, merging, writing and sweeping, so that runs side by side lose
-nothing.
+"""Updates of baseline files: what of a measurement is kept in the place of an entry, and one lock for reading, merging,
+writing and sweeping, so that runs side by side lose nothing.
 
-The lock is of the folder of a model name, and its file is removed afterwards: the folder is kept in version control.
+A lucky value is not kept, and the spread of retrainings is not lost. The lock is of the folder of a model name, and its
+file is removed afterwards: the folder is kept in version control.
 """
 
 from __future__ import annotations
@@ -11,8 +12,11 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
 
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.folders import has_unfinished, locked_file, sweep_unfinished, write_whole
@@ -27,41 +31,243 @@ from pytest_genderbias.gates.book import (
     read_contents,
     read_items,
 )
-from pytest_genderbias.gates.item_file import alike_items, load_stored
-from pytest_genderbias.gates.refresh import alike, same_values
+from pytest_genderbias.gates.item_file import StoredItems, alike_items, load_stored
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
+from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.undefined import UndefinedError
+
+POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The part of a measurement that an update stores.
+
+    Attributes:
+        measurement: the one that is stored.
+        checkpoints: how many single checkpoints its values are means of.
+        how: what it keeps of the stored values: ``POOLED`` with those of now, ``AGAIN`` as they are, the ``SPREAD`` of
+            their restarts, or nothing.
+    """
+
+    measurement: Measurement
+    checkpoints: int = 1
+    how: str = ""
+
+    @property
+    def pooled(self) -> bool:
+        """Whether its values are also those of earlier checkpoints."""
+        return self.how in (POOLED, AGAIN)
+
+    @property
+    def in_words(self) -> str:
+        """Description of the stored values that are kept; "" if there are none."""
+        restarts = self.measurement.restarts
+        of = f"{restarts} restarts" if restarts else f"{self.checkpoints} checkpoints"
+        return {
+            SPREAD: f"the spread of the {restarts} stored restarts is kept around it",
+            AGAIN: f"it is one of what is stored, which stays ({of})",
+            POOLED: f"chance explains the change, so that both are pooled ({of})",
+        }.get(self.how, "")
+
+
+def kept_of(
+    measurement: Measurement,
+    before: StoredItems,
+    values: Mapping[str, float | None],
+    weight: int,
+    again: bool,
+    is_chance: bool,
+) -> Kept:
+    """Return what an update stores of a measurement in place of what is stored.
+
+    Where chance explains the change, it is pooled with what is stored, once; else one checkpoint takes its place, with
+    the spread of the restarts that are stored.
+
+    Args:
+        measurement: of now.
+        before: what is stored of its items.
+        values: the stored values.
+        weight: number of checkpoints that the stored values are of.
+        again: whether the measurement is of the checkpoint that was stored last.
+        is_chance: whether chance explains the change, and nobody gives a reason for it.
+    """
+    if is_chance and again:
+        stored = _as_stored(measurement, before, values, weight)
+        return Kept(stored, 1 if stored.restarts else weight, "" if stored is measurement else AGAIN)
+    if is_chance:
+        both = _pooled(measurement, before, values, weight)
+        return Kept(both, 1 if both.restarts else weight + 1, POOLED)
+    with_spread = measurement if again else with_kept_spread(measurement, before, values)
+    return Kept(with_spread, how="" if with_spread is measurement else SPREAD)
+
+
+def _pooled(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
+) -> Measurement:
+    """Return a measurement pooled with what is stored; arguments as :func:`kept_of`.
+
+    Restarts are joined. Of single checkpoints, the sums of each item are averaged, and values that are not made of
+    items.
+    """
+    if _restarts(before, values) or measurement.restarts:
+        return _joined(measurement, before, values, POOLED)
+    entries: dict[str, Entry] = {}
+    means: dict[str, float | None] = {}
+    for name, now in measurement.values.items():
+        then = values.get(name)
+        means[name] = now if now is None or then is None else (weight * then + now) / (weight + 1)
+        try:
+            entries[name] = _mean_of(before.item_sums(name), measurement.item_sums(name), weight)
+            means[name] = entries[name].total  # type: ignore[union-attr]
+        except UndefinedError as error:
+            entries[name] = str(error)
+    return replace(measurement, values=means, sums=SumsByStatistic(entries))
+
+
+def _as_stored(
+    measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], weight: int
+) -> Measurement:
+    """Return a measurement with the stored values, of which it is a part already; others as they are. Arguments as
+    :func:`kept_of`.
+    """
+    stored = _restarts(before, values)
+    if stored > (measurement.restarts or 0):
+        return _joined(measurement, before, values, AGAIN)
+    if weight < 2 or stored or measurement.restarts:
+        return measurement
+    entries: dict[str, Entry] = {}
+    for name in measurement.values:
+        try:
+            entries[name] = before.item_sums(name)
+        except UndefinedError as error:
+            entries[name] = str(error)
+    known = {name: values.get(name) for name in measurement.values}
+    return replace(measurement, values=known, sums=SumsByStatistic(entries))
+
+
+def with_kept_spread(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None]) -> Measurement:
+    """Return a measurement of one checkpoint with the spread of the stored restarts around it; others as they are."""
+    if measurement.restarts or not _restarts(before, values):
+        return measurement
+    return _joined(measurement, before, values, SPREAD)
+
+
+def _restarts(before: StoredItems, values: Mapping[str, float | None]) -> int:
+    """Return the number of stored restarts; 0 without."""
+    known = (restarts_of(before.items, name) for name, value in values.items() if value is not None)
+    return max((len(by_restart) for by_restart in known if by_restart is not None), default=0)
+
+
+def _joined(measurement: Measurement, before: StoredItems, values: Mapping[str, float | None], how: str) -> Measurement:
+    """Return a measurement over restarts: the stored ones and those of now, the stored ones, or these shifted to
+    now.
+    """
+    shifted = how == SPREAD
+    items, means = dict(measurement.items), dict(measurement.values)
+    entries: dict[str, Entry] = {}
+    count = 0
+    for name, now in measurement.values.items():
+        then, new = _restart_values(before, values, name), restarts_of(measurement.items, name)
+        if now is None or then is None:
+            means[name] = None
+            continue
+        new = np.array([]) if how == AGAIN else np.array([now]) if new is None else new
+        both = then - then.mean() + now if shifted else np.concatenate([then, new])
+        items[RESTART + name], means[name], count = both, float(both.mean()), len(both)
+        entries[name] = "the values of its restarts are compared, and not its units"
+        if not shifted:
+            entries |= _sums_of_both(measurement, before, name, len(then), len(new))
+    if not shifted:
+        items["seed"] = np.arange(count)
+    settings = {**measurement.signature["settings"], "restarts": count}
+    return replace(
+        measurement,
+        values=means,
+        items=items,
+        sums=SumsByStatistic(entries),
+        signature={**measurement.signature, "settings": settings},
+    )
+
+
+def _restart_values(before: StoredItems, values: Mapping[str, float | None], name: str) -> FloatArray | None:
+    known, value = restarts_of(before.items, name), values.get(name)
+    return known if known is not None else None if value is None else np.array([value])
+
+
+def _sums_of_both(measurement: Measurement, before: StoredItems, name: str, then: int, now: int) -> dict[str, Entry]:
+    """Return the sums of each restart of both sides under their names; nothing where one has none."""
+    found: dict[str, Entry] = {}
+    for source, count, first in ((before, then, 0), (measurement, now, then)):
+        for k in range(count):
+            try:
+                sums = source.item_sums(name_in_restart(k, name) if count > 1 or (first == 0 and then > 1) else name)
+            except UndefinedError:
+                return {}
+            found[name_in_restart(first + k, name)] = sums
+    return found
+
+
+def _mean_of(then: ItemSums, now: ItemSums, weight: int) -> ItemSums:
+    """Return the mean of sums of the same units.
+
+    Raises:
+        UndefinedError: they are of other units.
+    """
+    if then.sums.shape != now.sums.shape or then.labels.tolist() != now.labels.tolist():
+        raise UndefinedError("the units then and now are others")
+    sums = (weight * then.sums.astype(np.float64) + now.sums) / (weight + 1)
+    return replace(now, sums=sums.astype(now.sums.dtype) if now.sums.dtype.kind == "f" else sums)
+
+
+def accepted_on(date: str, stored: BaselineEntry | None, new: BaselineEntry, reason: str | None) -> BaselineEntry:
+    """Return a new entry with its date, and with the anchor that the stored one leaves to it.
+
+    An update with a reason moves the anchor to the new values, and so does another definition, by which old values mean
+    something else. A better value does not move it: of equal models, some are better by chance.
+
+    Args:
+        date: when the new values are accepted, in ISO format.
+        stored: the entry in whose place the new one is; ``None`` if there is none.
+        new: the entry that is accepted.
+        reason: why it is accepted, if somebody says so.
+    """
+    if stored is None or stored.definition != new.definition:
+        return replace(new, date=date, anchor=None)
+    if stored.anchor is None and stored.signature == new.signature and same_values(stored.values, new.values):
+        return replace(new, date=stored.date or date, anchor=None)  # only its items are written anew
+    return replace(new, date=date, anchor=None if reason else stored.origin)
+
+
+def same_values(first: Mapping[str, float | None], second: Mapping[str, float | None]) -> bool:
+    """Return whether two mappings have the same statistics, with the same values up to noise."""
+    return first.keys() == second.keys() and all(alike(first[name], second[name]) for name in first)
+
+
+def alike(first: float | None, second: float | None) -> bool:
+    """Return whether two numbers are equal up to noise, or both missing."""
+    if first is None or second is None:
+        return first is second
+    return abs(first - second) <= FLOAT_NOISE
+
 
 _LOCK, _PATIENCE = ".lock", 120.0  #: seconds to wait for other runs, each of which writes for less than one
 _ITEMS = re.compile(r".+\.[0-9a-f]{8}\.npz")
 
 
-@dataclass(frozen=True)
-class BookChange:
-    """What an update does to a baseline file: the entries that it writes, and the names of those that it removes."""
-
-    entries: Mapping[str, NewEntry] = field(default_factory=dict)
-    removed: frozenset[str] = frozenset()
-
-    def __bool__(self) -> bool:
-        """Return whether anything changes."""
-        return bool(self.entries or self.removed)
-
-
+Key: TypeAlias = tuple[str, str]  #: the model and the test file of a baseline file
+#: What an update writes into a baseline file, by the name of the entry; ``None`` removes one.
+Change: TypeAlias = Mapping[str, NewEntry | None]
 #: From the stored entries of a baseline file to its change.
-Decide = Callable[[Mapping[str, BaselineEntry]], BookChange]
-
-
-@dataclass(frozen=True)
-class Book:
-    """A baseline file that an update may change: its path, its model and its test file."""
-
-    path: Path
-    model: str
-    module: str
+Decide: TypeAlias = Callable[[Mapping[str, BaselineEntry]], Change]
 
 
 def update_books(
-    directory: Path, decisions: Mapping[tuple[str, str], Decide], is_refused: Callable[[], bool] = lambda: False
-) -> dict[tuple[str, str], BookChange]:
+    directory: Path, decisions: Mapping[Key, Decide], is_refused: Callable[[], bool] = lambda: False
+) -> Mapping[Key, Change]:
     """Change baseline files by what is stored in them at that time: all of them, or none. Each is written whole.
 
     Args:
@@ -77,37 +283,35 @@ def update_books(
     Raises:
         BaselineError: a file cannot be read, locked or written; what was there is still there.
     """
-    books = {key: Book(book_path(directory, *key), *key) for key in decisions}
+    books = {key: book_path(directory, *key) for key in decisions}
 
-    def decide(key: tuple[str, str], contents: Mapping[str, object]) -> BookChange:
-        return decisions[key](entries_of(books[key].path, contents))
+    def decide(key: Key, contents: Mapping[str, object]) -> Change:
+        return decisions[key](entries_of(books[key], contents))
 
-    changed = [decide(key, read_contents(book.path)) for key, book in books.items()]
+    changed = [decide(key, read_contents(path)) for key, path in books.items()]
     if is_refused():
         return {}
     if not any(changed):
-        for book in books.values():
-            if _superfluous(book.path) or has_unfinished(book.path.parent):
-                with suppress(OSError, NotImplementedError), _locked(book.path):
-                    _sweep(book.path)
+        for path in books.values():
+            if _superfluous(path) or has_unfinished(path.parent):
+                with suppress(OSError, NotImplementedError), _locked(path):
+                    _sweep(path)
         return {}
     return _change(books, decide, is_refused)
 
 
-def update_book(directory: Path, model: str, module: str, decide: Decide) -> BookChange:
+def update_book(directory: Path, model: str, module: str, decide: Decide) -> Change:
     """Change one baseline file; arguments and errors as :func:`update_books`."""
-    return update_books(directory, {(model, module): decide}).get((model, module), BookChange())
+    return update_books(directory, {(model, module): decide}).get((model, module), {})
 
 
-def write_entries(
-    directory: Path, model: str, module: str, entries: Mapping[str, NewEntry], remove: frozenset[str] = frozenset()
-) -> Path:
-    """Write accepted entries into a baseline file, and remove others, whatever is stored; errors as
+def write_entries(directory: Path, model: str, module: str, entries: Change) -> Path:
+    """Write accepted entries into a baseline file, and remove those that are ``None``, whatever is stored; errors as
     :func:`update_book`.
     """
-    book = Book(book_path(directory, model, module), model, module)
-    _change({(model, module): book}, lambda _, contents: BookChange(entries, remove))
-    return book.path
+    path = book_path(directory, model, module)
+    _change({(model, module): path}, lambda _, contents: entries)
+    return path
 
 
 def _locked(path: Path) -> AbstractContextManager[None]:
@@ -116,21 +320,22 @@ def _locked(path: Path) -> AbstractContextManager[None]:
 
 
 def _change(
-    books: Mapping[tuple[str, str], Book], decide: Callable[[tuple[str, str], Mapping[str, object]], BookChange],
+    books: Mapping[Key, Path],
+    decide: Callable[[Key, Mapping[str, object]], Change],
     is_refused: Callable[[], bool] = lambda: False,
-) -> dict[tuple[str, str], BookChange]:  # fmt: skip
+) -> Mapping[Key, Change]:
     """Change baseline files under their locks, by the JSON of the entries that they have then; errors as
     :func:`update_books`.
 
     The locks are taken in the order of the folders, so that no two runs wait for each other.
     """
-    folders = {book.path.parent: book.path for book in sorted(books.values(), key=lambda book: book.path, reverse=True)}
+    folders = {path.parent: path for path in sorted(books.values(), reverse=True)}
     path = next(iter(folders.values()))
     try:
         with ExitStack() as locks:
             for path in reversed(folders.values()):
                 locks.enter_context(_locked(path))
-            before = {key: read_contents(book.path) for key, book in books.items()}
+            before = {key: read_contents(path) for key, path in books.items()}
             changes = {key: decide(key, contents) for key, contents in before.items()}
             if is_refused():
                 return {}
@@ -150,9 +355,8 @@ def _change(
 
 
 def _write(
-    books: Mapping[tuple[str, str], Book], before: Mapping[tuple[str, str], Mapping[str, object]],
-    changes: Mapping[tuple[str, str], BookChange],
-) -> None:  # fmt: skip
+    books: Mapping[Key, Path], before: Mapping[Key, Mapping[str, object]], changes: Mapping[Key, Change]
+) -> None:
     """Write item files, then the files that name them, then remove those that nothing names. The caller holds the
     locks.
 
@@ -162,14 +366,14 @@ def _write(
     written: dict[Path, bytes | None] = {}
     try:
         for key, change in changes.items():
-            for name, new in change.entries.items():
-                path = books[key].path
-                if new.items is not None and new.entry.items_sha256 is not None:
+            path = books[key]
+            for name, new in change.items():
+                if new is not None and new.items is not None and new.entry.items_sha256 is not None:
                     write_whole(items_path(path, name, new.entry.items_sha256), new.items)
         for key, change in changes.items():
-            path = books[key].path
+            path = books[key]
             old = path.read_bytes() if path.exists() else None
-            _write_entries(books[key], before[key], change)
+            _write_entries(path, key, before[key], change)
             written[path] = old
     except OSError as error:
         for restored, content in written.items():
@@ -180,22 +384,23 @@ def _write(
         ) from None
     finally:
         for key, change in changes.items():
-            _sweep(books[key].path, {*change.entries, *change.removed})
+            _sweep(books[key], change)
 
 
-def _write_entries(book: Book, before: Mapping[str, object], change: BookChange) -> None:
+def _write_entries(path: Path, key: Key, before: Mapping[str, object], change: Change) -> None:
     """Write a baseline file; remove one without entries.
 
     Raises:
         OSError: it cannot be written.
     """
-    stored = {name: content for name, content in before.items() if name not in change.removed}
-    stored.update({name: new.entry.to_dict() for name, new in change.entries.items()})
-    content = {"schema": SCHEMA, "model": book.model, "module": book.module, "entries": stored}
+    entries = {**before} | {name: None if new is None else new.entry.to_dict() for name, new in change.items()}
+    stored = {name: content for name, content in entries.items() if content is not None or name not in change}
+    model, module = key
+    content = {"schema": SCHEMA, "model": model, "module": module, "entries": stored}
     if stored:
-        write_whole(book.path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
+        write_whole(path, (json.dumps(content, indent=1, sort_keys=True) + "\n").encode())
     else:
-        book.path.unlink(missing_ok=True)
+        path.unlink(missing_ok=True)
 
 
 def _sweep(book: Path, names: Iterable[str] = ()) -> None:

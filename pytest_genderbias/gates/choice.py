@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.margin import share_of
+from pytest_genderbias.gates.policy import share_of
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.text.columns import columns
 from pytest_genderbias.text.numbers import format_mean, format_share
@@ -28,7 +28,7 @@ _UNBROKEN = 10_000  #: columns of a line that is not cut
 
 @dataclass(frozen=True)
 class Rule:
-    """What makes a point the best.
+    """The rule that selects the best point.
 
     Attributes:
         figure: ``SUITE/STATISTIC``, or a figure of the task.
@@ -150,7 +150,8 @@ def choose_point(points: Sequence[TriedPoint], rule: Rule) -> int | None:
         >>> choose_point(points, rule), choose_point(points[2:], rule)
         (1, None)
     """
-    ranks = {n: _rank(point.mean, rule) for n, point in enumerate(points) if point.mean is not None and not why_out(point, rule)}  # fmt: skip
+    means = {n: point.mean for n, point in enumerate(points) if not why_out(point, rule)}
+    ranks = {n: _rank(mean, rule) for n, mean in means.items() if mean is not None}
     return min(ranks, key=ranks.__getitem__, default=None)
 
 
@@ -187,10 +188,11 @@ class TriedGrid(Stored):
 
     @property
     def label(self) -> str:
-        """What the mitigation is called in tables.
+        """Name of the mitigation in tables.
 
         >>> points = (TriedPoint({"dropout.hidden": 0.1}), TriedPoint({"dropout.hidden": 0.2}))
-        >>> TriedGrid(points, Rule("s/x"), 1, (0, 1), (2, 3)).label, TriedGrid(points, Rule("s/x"), 1, (0, 1), (0, 1)).label
+        >>> rule = Rule("s/x")
+        >>> TriedGrid(points, rule, 1, (0, 1), (2, 3)).label, TriedGrid(points, rule, 1, (0, 1), (0, 1)).label
         ('best of 2', 'best of 2, chosen and judged on the same seeds')
         """
         return f"best of {len(self.points)}" + (", chosen and judged on the same seeds" if self.same_seeds else "")

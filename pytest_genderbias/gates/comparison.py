@@ -1,9 +1,12 @@
-"""Models against each other: whether one is no worse than another, and all models of a run against the first-named."""
+"""Models against each other: whether one is no worse than another, all models of a run against the first-named, and how
+much the bias of each grew over all suites since its baselines.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar
@@ -11,99 +14,58 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.agreement import (
-    FLOAT_NOISE,
-    MUST_AGREE,
-    comparable_settings,
-    different,
-    distance_from_neutral,
-    worsening,
-)
+from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different
 from pytest_genderbias.gates.item_file import pack_measured
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.margin import Margin, read_margin, read_margin_of_sameness
-from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.regression import Reference, find_regression, item_difference, straight_distance
+from pytest_genderbias.gates.policy import Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.regression import Pair, Reference, find_regression
 from pytest_genderbias.gates.sensitivity import retraining_of
-from pytest_genderbias.gates.verdicts import LESS_ABLE, LEVEL, NOT_COMPARABLE
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, LESS_ABLE, LEVEL, NOT_COMPARABLE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import why_less_able
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.inference.multiple_tests import holm
+from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.paired import Difference
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.student import t_quantile
 
 SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`
 UNDECIDED, SAME, WITHOUT_VALUE = "undecided", "the same", "no value"
 
 
-def judge_no_worse(
+def judge_against(
     measurement: Measurement,
     reference: Measurement,
     margin: float | str | Margin | None = None,
     statistic: str | None = None,
     correction: Correction = Correction(),  # noqa: B008 - frozen
     label: str | None = None,
+    same: bool = False,
 ) -> Judgement:
-    """Judge whether a model is worse than another on the same suite, item by item.
+    """Judge whether a model is no worse than another on the same suite, or the same, item by item.
+
+    Sameness takes two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A
+    change through neutral counts whole: from 0.2 to -0.2 is 0.4.
 
     Args:
-        measurement: of the model that should not be worse.
+        measurement: of the model that is judged.
         reference: of the other, with the same suite, settings and sample.
-        margin: how much worse is accepted: a number in units of the statistic, or a share of the other model's distance
-            from neutral (``"20%"``). Without one, nothing is but what chance explains.
+        margin: how much worse is accepted, or of sameness, the change to either side: a number in units of the
+            statistic, or a share of the other model's distance from neutral (``"20%"``). Without one, nothing is but
+            what chance explains; sameness needs one.
         statistic: the main one by default.
         correction: the comparisons that the bounds hold for together; this one alone by default.
         label: name of the gate, to tell it from others on the same statistic.
-
-    Raises:
-        GateError: the margin is wrong, no gate takes the statistic, or scoring of one of them stopped when other gates
-            were decided.
-    """
-    return _judge(measurement, reference, read_margin(margin), statistic, correction, label)
-
-
-def judge_same(
-    measurement: Measurement,
-    reference: Measurement,
-    margin: float | str | Margin | None = None,
-    statistic: str | None = None,
-    correction: Correction = Correction(),  # noqa: B008 - frozen
-    label: str | None = None,
-) -> Judgement:
-    """Judge whether a statistic is the same on two models, item by item: neither worse nor better by more than the
-    margin.
-
-    Two one-sided tests (Schuirmann 1987): ``same`` if both bounds of the change lie within the margin. A change through
-    neutral counts whole: from 0.2 to -0.2 is 0.4.
-
-    Args:
-        measurement: of the model that should be the same, as a compressed copy.
-        reference: of the other, with the same suite, settings and sample.
-        margin: the change that is accepted to either side: a number in units of the statistic, or a share of the other
-            model's distance from neutral (``"20%"``). It has no default.
-        statistic: the main one by default.
-        correction: the comparisons that the bounds hold for together; this one alone by default.
-        label: name of the gate, to tell it from others on the same statistic.
+        same: whether the statistic should be the same, as on a compressed copy, and neither worse nor better.
 
     Raises:
         GateError: the margin is missing or wrong, no gate takes the statistic, or scoring of one of them stopped when
             other gates were decided.
     """
-    return _judge(measurement, reference, read_margin_of_sameness(margin), statistic, correction, label, same=True)
-
-
-def _judge(
-    measurement: Measurement,
-    reference: Measurement,
-    margin: Margin,
-    statistic: str | None,
-    correction: Correction,
-    label: str | None,
-    same: bool = False,
-) -> Judgement:
-    """Compare a statistic with that of another model; errors as :func:`judge_no_worse`."""
+    allows = read_margin_of_sameness(margin) if same else read_margin(margin)
     if measurement.stopped or reference.stopped:
         raise GateError(
             f"{measurement.suite} was scored only until other gates were decided; compare measurements without until="
@@ -122,19 +84,13 @@ def _judge(
         advice = "fix the model; a copy that loses this much is another model"
         return replace(judged(LESS_ABLE, bound, text, advice=advice), name=label or "")
     old = reference.values.get(name)
-    allowed = margin.resolve(distance_from_neutral(measurement, name, old))
+    allowed = allows.resolve(None if old is None else measurement.statistics[name].distance(old))
     if allowed is not None:
         check_breakable(allowed, name, measurement.statistics[name], old, same)
-    worse = worsening(measurement, name, old)
-    if same and worse is not None and old is not None:
-        straight = straight_distance(measurement.statistics[name], old)
-        then, now = straight(np.array([old, measurement.values[name]])).tolist()
-        worse = now - then
     weights = reference.signature["model"].get("fingerprint") if same else None
     other = Reference(
-        reference.model, old, worse, reference, correction=correction, fingerprint=weights, same=same,
-        retraining=retraining,
-    )  # fmt: skip
+        reference.model, old, reference, correction=correction, fingerprint=weights, same=same, retraining=retraining
+    )
     return replace(find_regression(measurement, name, other, allowed), name=label or "")
 
 
@@ -268,24 +224,23 @@ def _compare(first: Measurement, other: Measurement) -> Iterator[Comparison]:
     """Compare the main statistic, and each other one that is made of items."""
     for name in other.values:
         old, main = first.values.get(name), name == other.main
-        worse = worsening(other, name, old)
+        worse = other.worsening(name, old)
         row = Comparison(other.suite, name, main, first.model, other.model, old, other.values[name], worse)
         if worse is None or _why_not_comparable(other, first, name):
             if main:
                 yield replace(row, better=WITHOUT_VALUE)
             continue
         try:
-            yield _with_items(row, item_difference(other, name, first, before=old))
+            yield _with_items(row, Pair.of(other, name, first, old).difference())
         except UndefinedError as error:
             if main:  # any other is a control or a p value, which the main table has
                 yield _without_items(row, worse, other, str(error), bool(first.restarts or other.restarts))
 
 
 def _with_items(row: Comparison, difference: Difference) -> Comparison:
-    return replace(
-        row, worsening=difference.value, low=difference.low, high=difference.high, over=difference.over, items=difference.items,
-        moved=difference.moved, method=difference.method, p=min(1.0, 2 * min(difference.p, difference.p_better)),
-    )  # fmt: skip
+    same = {name: getattr(difference, name) for name in ("low", "high", "over", "items", "moved", "method")}
+    p = min(1.0, 2 * min(difference.p, difference.p_better))
+    return replace(row, worsening=difference.value, p=p, **same)
 
 
 def _without_items(row: Comparison, worse: float, other: Measurement, why: str, over_restarts: bool) -> Comparison:
@@ -295,7 +250,7 @@ def _without_items(row: Comparison, worse: float, other: Measurement, why: str, 
     if other.n < other.n_total:
         return replace(row, method=f"none: {why}, and not all cases were scored")
     better = SAME if abs(worse) <= FLOAT_NOISE else row.other if worse < 0 else row.first
-    over = f"{WHOLE_SUITE}, all of them"
+    over = ALL_CASES
     return replace(row, low=worse, high=worse, over=over, method=f"exact: {why}", better=better)
 
 
@@ -320,3 +275,122 @@ def _better(row: Comparison, p: float) -> str:
     if p > 1 - LEVEL + 1e-9:
         return UNDECIDED
     return row.other if row.worsening < 0 else row.first
+
+
+FEWEST = 3  #: suites of which one number is made
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How much the bias of a model grew since its baselines, as shares.
+
+    Attributes:
+        model: name of the model.
+        suites: number of suites.
+        since: date of the oldest baseline, in ISO format; empty if it is not known.
+        value: the growth: the sum of worsening / unit over the sum of distance / unit.
+        low: lower bound for other trainings and items, at 97.5 %.
+        high: upper bound.
+        cluster: the declared cluster of units that a mean over all could hide: the one that became worse by the most
+            standard errors, with a bound for all clusters together; empty where none did by more than chance explains.
+    """
+
+    model: str
+    suites: int
+    since: str
+    value: float
+    low: float
+    high: float
+    cluster: str = ""
+
+    @property
+    def worse(self) -> bool:
+        """Whether the bias grew beyond what chance explains."""
+        return self.low > 0
+
+    @property
+    def in_words(self) -> str:
+        """The growth with its bounds.
+
+        >>> Growth("m", 6, "2026-11-02", 0.041, -0.03, 0.112).in_words
+        'bias +4 % (-3 to +11) over 6 suites against 2026-11-02'
+        """
+        against = self.since or "the baselines"
+        value, low, high = (f"{100 * share:+.0f}" for share in (self.value, self.low, self.high))
+        worst = f"; worst is {self.cluster}" if self.cluster else ""
+        return f"bias {value} % ({low} to {high}) over {self.suites} suites against {against}{worst}"
+
+    @property
+    def failure(self) -> str:
+        """Why the release fails, and what to do."""
+        return (
+            f"{self.model}: worse: {self.in_words}: other trainings and items do not explain that. Fix the model, or"
+            ' accept it with --bias-update --bias-reason="why"'
+        )
+
+
+def growth_of(judgements: Iterable[Judgement]) -> list[Growth]:
+    """Return the growth of bias of each model with gates on the baselines of three suites or more.
+
+    Of several gates on a suite, the first counts. With restarts on the side of the baselines the suites are added up
+    restart by restart, since those of one training depend on each other; else other trainings count as if they moved
+    all suites alike, which is the worst.
+    """
+    models: dict[str, dict[str, tuple[Part, BaselineFacts]]] = {}
+    for judgement in judgements:
+        facts = judgement.of_baseline
+        if facts.release is not None:
+            models.setdefault(judgement.model, {}).setdefault(judgement.suite, (facts.release, facts))
+    growths = (_growth(model, of_suite) for model, of_suite in models.items() if len(of_suite) >= FEWEST)
+    return [growth for growth in growths if growth is not None]
+
+
+def _growth(model: str, known: Mapping[str, tuple[Part, BaselineFacts]]) -> Growth | None:
+    parts = [part for part, _ in known.values()]
+    before = sum(float(np.mean(part.then)) / part.unit for part in parts)
+    if not before > 0 or not math.isfinite(before):
+        return None
+    value, low, high = _bounds(parts)
+    if not math.isfinite(low) or not math.isfinite(high):
+        return None
+    since = min((facts.accepted_on for _, facts in known.values() if facts.accepted_on), default="")
+    return Growth(model, len(parts), since, value / before, low / before, high / before, _worst_cluster(known))
+
+
+def _worst_cluster(known: Mapping[str, tuple[Part, BaselineFacts]]) -> str:
+    """Return the cluster of any suite that became worse by the most standard errors, with its growth; an empty text
+    without one.
+    """
+    clusters = [
+        (facts.cluster, part.unit, suite) for suite, (part, facts) in known.items() if facts.cluster is not None
+    ]
+    if not clusters:
+        return ""
+    worst, unit, suite = max(clusters, key=lambda one: one[0].standardised)
+    return f"{worst.name} of {suite}, {100 * worst.worsening / unit:+.0f} % (at least {100 * worst.low / unit:+.0f})"
+
+
+def _bounds(parts: Sequence[Part]) -> tuple[float, float, float]:
+    """Return the sum of worsening / unit, with bounds."""
+    then, now = (_by_restart([getattr(part, side) for part in parts], parts) for side in ("then", "now"))
+    if then is not None and now is not None and len(then) > 1:
+        compare = compare_with_restarts if len(now) == 1 else compare_restarts
+        try:
+            difference = compare(then, now, lambda value: value, level=ONE_SIDED)
+        except UndefinedError:
+            pass
+        else:
+            return difference.value, difference.low, difference.high
+    value = sum((float(np.mean(part.now)) - float(np.mean(part.then))) / part.unit for part in parts)
+    of_items = math.sqrt(sum((part.over_items / part.unit) ** 2 for part in parts))
+    of_trainings = sum(part.over_trainings / part.unit for part in parts)
+    reach = t_quantile(ONE_SIDED, np.inf) * math.hypot(of_items, of_trainings)
+    return value, value - reach, value + reach
+
+
+def _by_restart(values: Sequence[tuple[float, ...]], parts: Sequence[Part]) -> FloatArray | None:
+    """Return the sum of distance / unit of each restart; ``None`` where the suites have other numbers of restarts."""
+    if len({len(one) for one in values}) > 1:
+        return None
+    shares = np.array([np.asarray(one) / part.unit for one, part in zip(values, parts, strict=True)])
+    return np.asarray(shares.sum(axis=0), dtype=np.float64)

@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
-from pytest_genderbias.gates.margin import MARGIN, NO_MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.policy import MARGIN, NO_MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.suites.options import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
@@ -99,7 +99,7 @@ class GateEntry:
 
 
 class Subject(NamedTuple):
-    """What an entry of the file is about: a statistic of a suite, and settings of the measurement."""
+    """Subject of an entry: a statistic of a suite, and settings of the measurement."""
 
     suite: Suite
     statistic: str

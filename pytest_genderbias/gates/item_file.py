@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.npz import read_npz
 from pytest_genderbias.measurement.plain_data import Arrays, read_mapping

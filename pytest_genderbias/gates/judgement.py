@@ -1,18 +1,20 @@
-"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it."""
+"""Judgements: the verdict on one statistic of a measurement, with the paragraphs that explain it, and the figures
+beside the value and its bounds: one class for limits, baselines and reductions each.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.facts import BaselineFacts, Facts, LimitFacts, ReductionFacts, facts_to_dict, read_facts
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
     EARLIER_VERDICTS,
     FAILED,
+    FLOAT_NOISE,
     LEVEL,
     NO_VALUE,
     NOT_ABLE,
@@ -31,6 +33,7 @@ from pytest_genderbias.gates.wording import (
     Movement,
     Paragraph,
     advice_paragraphs,
+    change_in_words,
     direction_in_words,
     format_interval,
     format_null,
@@ -39,19 +42,279 @@ from pytest_genderbias.gates.wording import (
     moved_in_words,
     shortened,
 )
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.summary import Record
-from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
+from pytest_genderbias.text.numbers import format_bounds, format_growth, format_number, format_share
 from pytest_genderbias.text.schema import read_value
+
+#: The models that the judgement of a mitigation compares; those with a new head on the frozen encoder are a fourth
+#: kind.
+BEFORE, AFTER, CONTROL, RETRAINED = "before", "after", "control", "retrained"
+#: Two bounds of a figure; ``None`` where it has none.
+Bounds = tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Sensitivity of a gate: the smallest true worsening that fails in 80 % of releases.
+
+    Attributes:
+        size: in units of the statistic; infinite where the gate sees nothing.
+        unit: the worsening that counts as a growth of 100 %: the distance of the stored value from neutral, or that of
+            a public model where it is larger, so that a fair model can be gated, too; 0 where the value is neutral and
+            no public model is known.
+        red: worsening from which on it fails, in units of the statistic.
+        retraining: what is known of other trainings, in words.
+    """
+
+    size: float
+    unit: float
+    red: float
+    retraining: str = ""
+
+    @property
+    def growth(self) -> float:
+        """The worsening in shares of the unit."""
+        return self.size / self.unit if self.unit > 0 else math.inf
+
+    @property
+    def in_words(self) -> str:
+        """The growth, as ``+18 %``.
+
+        >>> Seen(0.09, 0.5, 0.06).in_words, Seen(math.inf, 0.5, math.inf).in_words
+        ('+18 %', 'no growth')
+        """
+        return f"{format_growth(self.growth)} %" if math.isfinite(self.growth) else "no growth"
+
+    @property
+    def sentence(self) -> str:
+        """From where on the gate is red, and what it stops.
+
+        >>> Seen(0.09, 0.5, 0.06, "5 restarts").sentence
+        'red from 0.06 worse (+12 %); stops a growth of 18 % in 80 % of releases; other trainings by 5 restarts'
+        >>> Seen(0.09, 0.0, 0.06).sentence
+        'red from 0.06 worse; stops 0.09 worse in 80 % of releases'
+        """
+        share, stopped = "", f"{self.size:.2g} worse"
+        if self.unit > 0:
+            share, stopped = (
+                f" ({format_growth(self.red / self.unit)} %)",
+                f"a growth of {self.in_words.removeprefix('+')}",
+            )
+        of_trainings = f"; other trainings by {self.retraining}" if self.retraining else ""
+        return f"red from {self.red:.2g} worse{share}; stops {stopped} in 80 % of releases{of_trainings}"
+
+
+@dataclass(frozen=True)
+class Part:
+    """Contribution of a gate to the number of its release. All figures are in units of its statistic.
+
+    Attributes:
+        unit: the worsening that counts as a growth of 100 %.
+        then: distance from neutral of each restart of the baseline, or of its only checkpoint.
+        now: the same of the release.
+        over_items: standard error of the worsening over other items, the same items paired.
+        over_trainings: standard deviation of the worsening over other trainings, beyond that.
+    """
+
+    unit: float
+    then: tuple[float, ...]
+    now: tuple[float, ...]
+    over_items: float
+    over_trainings: float
+
+
+@dataclass(frozen=True)
+class SinceAnchor:
+    """The value of the anchor of a baseline, the date when it was accepted, and how much worse the value is now."""
+
+    date: str = ""
+    value: float | None = None
+    worsening: float | None = None
+
+    @property
+    def has_moved(self) -> bool:
+        """Whether the value is another one now."""
+        return self.value is not None and self.worsening is not None and abs(self.worsening) > FLOAT_NOISE
+
+    @property
+    def since(self) -> str:
+        """The date, or in words that it is not known."""
+        return self.date or "it was first accepted"
+
+    @property
+    def change(self) -> str:
+        """How much worse or better the value is."""
+        return change_in_words(self.worsening)
+
+
+@dataclass(frozen=True)
+class WorstCluster:
+    """The declared cluster of units that became worse by more than chance explains, and by the most.
+
+    Attributes:
+        name: its name.
+        worsening: how much worse the statistic is on its units alone, in units of the statistic.
+        low: lower bound of that, for all clusters and gates together.
+        standardised: the worsening in standard errors.
+        clusters: number of clusters that were compared.
+    """
+
+    name: str
+    worsening: float
+    low: float
+    standardised: float
+    clusters: int
+
+
+@dataclass(frozen=True)
+class LimitFacts:
+    """The least and the greatest value that keep a limit; ``None`` where there is no such value."""
+
+    least: float | None = None
+    most: float | None = None
+
+
+@dataclass(frozen=True)
+class BaselineFacts:
+    """Figures of a gate on a baseline.
+
+    Attributes:
+        accepted_on: when the stored value was accepted, in ISO format; empty if an earlier version stored it. ``None``
+            where nothing was compared.
+        baseline: the stored value.
+        margin: how much worse is allowed, in units of the statistic; ``None`` without a margin.
+        sees: what the gate sees.
+        anchor: how far the value has come from the anchor; ``None`` where it is still there.
+        release: what the gate adds to the number of its release.
+        cluster: the cluster that became worse by the most; ``None`` where none is declared, or none by more than chance
+            explains.
+        definition: the definitions of the stored figures and of those of now, where they differ; else empty.
+    """
+
+    accepted_on: str | None = None
+    baseline: float | None = None
+    margin: float | None = None
+    sees: Seen | None = None
+    anchor: SinceAnchor | None = None
+    release: Part | None = None
+    cluster: WorstCluster | None = None
+    definition: str = ""
+
+
+@dataclass(frozen=True)
+class TaskFacts:
+    """Cost of a mitigation: a figure of the task before, after and in the control, and how much worse it may be.
+
+    ``allowed`` and ``worse`` are shares of the value before, ``by_seed`` has the values of each side.
+    """
+
+    before: float | None = None
+    after: float | None = None
+    control: float | None = None
+    allowed: float | None = None
+    worse: float | None = None
+    worse_bounds: Bounds | None = None
+    verdict: str = ""
+    by_seed: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class NewHeadFacts:
+    """Result of a new head on the frozen encoder after a mitigation: the share of the reduction that comes back, with
+    its bounds.
+
+    ``retrained`` and ``before_retrained`` are the values with a new head after and before; ``compression`` that of
+    gender by side, or why it is not known.
+    """
+
+    comes_back: float | None = None
+    bounds: Bounds | None = None
+    retrained: float | None = None
+    before_retrained: float | None = None
+    compression: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ReductionFacts:
+    """Figures behind the judgement of a mitigation.
+
+    Attributes:
+        by: share of the distance from neutral that should be gone.
+        before: value before the mitigation, as a mean over models.
+        after: the same after it.
+        control: the same in the control; ``None`` without one.
+        by_seed: values of each side by seed and model.
+        reduction: share of the distance from neutral that is gone.
+        reduction_bounds: its bounds.
+        difference: change of the distance from neutral, in units of the statistic.
+        difference_bounds: its bounds.
+        against_control: how much nearer to neutral the value after is than that of the control, and its bounds.
+        signed: the figure with a sign that says to which side the bias leans, before and after.
+        budget: what the mitigation costs, by figure of the task.
+        superficial: what a new head shows.
+        grid: all points that were tried, where the mitigation was chosen among several.
+        seeds: seeds of the trainings.
+        over: what varies between the bounds.
+        what: recipe and method.
+        seconds: how long it took.
+    """
+
+    by: float
+    before: float | None = None
+    after: float | None = None
+    control: float | None = None
+    by_seed: Mapping[str, object] = field(default_factory=dict)
+    reduction: float | None = None
+    reduction_bounds: Bounds | None = None
+    difference: float | None = None
+    difference_bounds: Bounds | None = None
+    against_control: Bounds | None = None
+    signed: Mapping[str, object] = field(default_factory=dict)
+    budget: Mapping[str, TaskFacts] = field(default_factory=dict)
+    superficial: NewHeadFacts | None = None
+    grid: Mapping[str, object] | None = None
+    seeds: tuple[int, ...] = ()
+    over: str = ""
+    what: Mapping[str, object] = field(default_factory=dict)
+    seconds: float | None = None
+
+
+Facts = LimitFacts | BaselineFacts | ReductionFacts
+
+
+def facts_to_dict(facts: Facts | None, finite: bool = False) -> dict[str, object]:
+    """Return plain JSON values, which :func:`read_facts` reads. With ``finite``, NaN and infinities become ``None``."""
+    content = (
+        {} if facts is None else {entry.name: as_plain(getattr(facts, entry.name), finite) for entry in fields(facts)}
+    )
+    if isinstance(facts, BaselineFacts) and facts.sees is not None:
+        content["sees"] = {**read_mapping(content["sees"], "sees"), "growth": as_plain(facts.sees.growth, finite)}
+    return content
+
+
+def read_facts(data: object, where: str = "facts") -> Facts | None:
+    """Return what :func:`facts_to_dict` wrote, or an earlier version; its keys that are not known are left out.
+
+    Raises:
+        DataFileError: a key has a value of another type.
+    """
+    content = read_mapping(data, where)
+    kind: type[Facts] = ReductionFacts if "by" in content else LimitFacts if "least" in content else BaselineFacts
+    if isinstance(sees := content.get("sees"), Mapping):  # without infinities, they are null
+        known = {name: sees.get(name) for name in ("size", "unit", "red")}
+        retraining = sees.get("retraining", "")
+        content["sees"] = {**{k: math.inf if v is None else v for k, v in known.items()}, "retraining": retraining}
+    found = {entry.name: content[entry.name] for entry in fields(kind) if entry.name in content}
+    return read_value(kind, found, where) if found else None
+
 
 SCHEMA = 2  #: of :meth:`Judgement.to_dict`
 _IF_UNABLE = 'fix the model; or name control items that fit it (ability: FILE.yaml), or none (ability: "none: REASON")'
 _MOST_RECORDS = 5  #: of the items that moved
-#: What bounds vary over where they hold for the cases of the suite, and for no others.
-WHOLE_SUITE = "the suite's cases"
 
 
 @dataclass(frozen=True)
@@ -99,6 +362,9 @@ class Judgement:
         facts: figures beside the verdict.
         movement: how many items moved since the baseline or the other model, and which moved most; ``None`` where none
             were compared.
+        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to
+            fail or caught the failure; empty until the policy of the run is applied.
+        test: id of the test that made it; empty outside a test.
     """
 
     suite: str
@@ -122,6 +388,18 @@ class Judgement:
     name: str = ""
     facts: Facts | None = None
     movement: Movement | None = None
+    outcome: str = ""
+    test: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the judgement failed its test."""
+        return self.outcome == FAILED
+
+    @property
+    def in_words(self) -> str:
+        """The verdict with its note, and with what its test made of it: ``worse (xfail)``."""
+        return with_note(self.code) + _FORGIVEN.get(self.outcome, "")
 
     @property
     def verdict(self) -> str:
@@ -146,17 +424,17 @@ class Judgement:
 
     @property
     def of_limit(self) -> LimitFacts:
-        """What the gate knows of its limit; without figures if it has none."""
+        """Figures of its limit; empty if it has none."""
         return self.facts if isinstance(self.facts, LimitFacts) else LimitFacts()
 
     @property
     def of_baseline(self) -> BaselineFacts:
-        """What the gate knows of its baseline; without figures if it has none."""
+        """Figures of its baseline; empty if it has none."""
         return self.facts if isinstance(self.facts, BaselineFacts) else BaselineFacts()
 
     @property
     def of_reduction(self) -> ReductionFacts | None:
-        """What is known of a mitigation; ``None`` of any other gate."""
+        """Figures of a mitigation; ``None`` for any other gate."""
         return self.facts if isinstance(self.facts, ReductionFacts) else None
 
     def __bool__(self) -> bool:
@@ -170,9 +448,15 @@ class Judgement:
         """Return plain JSON values, which :meth:`from_dict` reads. With ``finite``, NaN and infinities become
         ``None``.
         """
-        content = {name: as_plain(value, finite) for name, value in vars(self).items() if name != "facts"}
-        facts = facts_to_dict(self.facts, finite)
-        return {"schema": SCHEMA, "verdict": self.verdict, **content, "text": self.text, "facts": facts}
+        content = {name: as_plain(value, finite) for name, value in vars(self).items() if name not in _WRITTEN_LAST}
+        return {
+            "schema": SCHEMA,
+            "verdict": self.verdict,
+            **content,
+            "text": self.text,
+            "facts": facts_to_dict(self.facts, finite),
+            **{name: getattr(self, name) for name in ("test", "outcome", "failed")},
+        }
 
     @classmethod
     def from_dict(cls, data: object) -> Judgement:
@@ -186,7 +470,10 @@ class Judgement:
         code = read_value(str, plain.get("code", ""), "judgement.code")
         if code not in REASONS:
             raise DataFileError(f"judgement.code: expected one of {', '.join(REASONS)}, got {code!r:.80}")
-        plain.pop("verdict", None)
+        for derived in ("verdict", "failed"):
+            plain.pop(derived, None)
+        if plain.get("outcome") == "warned":  # an earlier version could warn
+            plain["outcome"] = PASSED
         facts = read_facts(plain.pop("facts", {}), "judgement.facts")
         text = read_value(str, plain.pop("text", ""), "judgement.text")
         if "details" not in plain:  # an earlier version wrote another whole text
@@ -194,55 +481,15 @@ class Judgement:
             plain |= {"shown": plain.get("shown") or [first], "details": others}
         return replace(read_value(cls, plain, "judgement"), facts=facts)
 
+    def settled(self, outcome: str, test: str = "") -> Judgement:
+        """Return the judgement with its outcome, and the id of the test that made it."""
+        return replace(self, outcome=outcome, test=test)
+
     def restated(self, code: str, headline: str, advice: str = "", command: str = "") -> Judgement:
         """Return the judgement with another reason, decision in words, and advice; its figures stay."""
         others = [paragraph for paragraph in self.shown[1:] if paragraph.label != DO and not paragraph.is_command]
         first = Paragraph("", _subject(code, self.suite, self.model) + shortened(headline))
         return replace(self, code=code, shown=(first, *others, *advice_paragraphs(advice, command)))
-
-
-@dataclass(frozen=True)
-class SettledJudgement:
-    """A judgement to which a policy was applied.
-
-    Attributes:
-        outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to
-            fail or caught the failure.
-        test: id of the test that made it; empty outside a test.
-    """
-
-    judgement: Judgement
-    outcome: str
-    test: str = ""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the judgement failed its test."""
-        return self.outcome == FAILED
-
-    @property
-    def verdict(self) -> str:
-        """The verdict with its note, and with what its test made of it: ``worse (xfail)``."""
-        return with_note(self.judgement.code) + _FORGIVEN.get(self.outcome, "")
-
-    def to_dict(self, finite: bool = False) -> dict[str, object]:
-        """Return the plain JSON values of the judgement, with ``test``, ``outcome`` and ``failed`` among them."""
-        return {**self.judgement.to_dict(finite), "test": self.test, "outcome": self.outcome, "failed": self.failed}
-
-    @classmethod
-    def from_dict(cls, data: object) -> SettledJudgement:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        content = read_mapping(data, "judgement")
-        outcome, test = (read_value(str, content.pop(key, ""), f"judgement.{key}") for key in ("outcome", "test"))
-        content.pop("failed", None)
-        judgement = Judgement.from_dict(content)
-        return cls(
-            judgement, PASSED if outcome == "warned" else str(outcome), str(test)
-        )  # an earlier version could warn
 
 
 def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
@@ -255,6 +502,7 @@ def _of_earlier(data: Mapping[str, Any]) -> dict[str, Any]:
     return {**content, "schema": SCHEMA, "code": EARLIER_VERDICTS.get(str(data.get("verdict")), "")}
 
 
+_WRITTEN_LAST = {"facts", "outcome", "test"}
 _FORGIVEN = {XFAIL: " (xfail)", CAUGHT: " (caught by the test)"}
 
 
@@ -318,10 +566,8 @@ def make_judgement(
         scored_as: what else the cases are, as ``those of the baseline of 2026-10-22``.
     """
     value = measurement.values[statistic]
-    figures = {
-        "the difference": difference, "p": p,
-        "the lower bound": None if interval is None else interval.low, "the upper bound": None if interval is None else interval.high,
-    }  # fmt: skip
+    low, high = (None, None) if interval is None else (interval.low, interval.high)
+    figures = {"the difference": difference, "p": p, "the lower bound": low, "the upper bound": high}
     if what := _not_a_number(statistic, value, code, figures):
         code, interval, movement, advice, command = NO_VALUE, None, None, "", ""
         headline, remarks = f"{headline}; {what}, and only finite numbers decide", ()
@@ -337,10 +583,26 @@ def make_judgement(
     ]
     known = [*details, *_about_value(measurement, statistic), *_records(measurement, moved)]
     return Judgement(
-        measurement.suite, measurement.model, statistic, value, interval, measurement.n, measurement.n_total, bound, code, tuple(shown),
-        tuple(replace(one, text=shortened(one.text)) if not one.is_command else one for one in known), over, settled_by, p, tests, difference,
-        null=measurement.null.get(statistic), facts=facts, movement=movement,
-    )  # fmt: skip
+        measurement.suite,
+        measurement.model,
+        statistic,
+        value,
+        interval,
+        measurement.n,
+        measurement.n_total,
+        bound,
+        code,
+        tuple(shown),
+        tuple(one if one.is_command else replace(one, text=shortened(one.text)) for one in known),
+        over,
+        settled_by,
+        p,
+        tests,
+        difference,
+        null=measurement.null.get(statistic),
+        facts=facts,
+        movement=movement,
+    )
 
 
 def _subject(code: str, suite: str, model: str) -> str:
@@ -384,7 +646,7 @@ def _scored(measurement: Measurement, over: str, scored_as: str) -> str:
     if measurement.stopped:
         scored += ", which decided every gate on this suite"
     if over:
-        scored += f"; judged for {over if over.startswith((WHOLE_SUITE, 'other ')) else f'other {over}'}"
+        scored += f"; judged for {over if over.startswith((SUITE_CASES, 'other ')) else f'other {over}'}"
     return scored
 
 

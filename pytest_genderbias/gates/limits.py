@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pytest_genderbias.errors import GateError, UnknownNameError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import LimitFacts
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, decide, make_judgement
-from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.verdicts import NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
+from pytest_genderbias.gates.judgement import Judgement, LimitFacts, decide, make_judgement
+from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
 from pytest_genderbias.gates.wording import Paragraph, more_items, shortened
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
@@ -291,7 +289,7 @@ def _without_bounds(measurement: Measurement, name: str, bound: str, generalise:
         "and what a sample of it says about all of them is not known"
     )
     settled = f"all {measurement.n_total:,} cases (no limit)"
-    return make_judgement(measurement, name, TOO_FEW, bound, text, over=WHOLE_SUITE, settled_by=settled)
+    return make_judgement(measurement, name, TOO_FEW, bound, text, over=SUITE_CASES, settled_by=settled)
 
 
 def _settled_by(
@@ -301,7 +299,7 @@ def _settled_by(
     if measurement.restarts and measurement.sampled(statistic):
         return f"all {measurement.n_total:,} cases (no limit), or a limit farther away"
     n = bounds.items  # for the suite's cases: units, which may be several cases
-    of_suite = bounds.over.startswith(WHOLE_SUITE)
+    of_suite = bounds.over.startswith(SUITE_CASES)
     population = n / measurement.n * measurement.n_total if of_suite else math.inf
     if not n:
         return "more items, or a limit farther away"
@@ -343,9 +341,10 @@ def check_breakable(
     >>> share = Statistic("lower", 1.0, "a share", least=0.0, most=1.0)
     >>> check_breakable(Allowed(0.3), "share", share)
     >>> check_breakable(Allowed(0.3), "share", share, value=0.2)
+    ... # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can worsen by at most 0.2; \
-write a smaller one, or a limit
+    pytest_genderbias.errors.GateError: no model can break the margin 0.3: share lies from 0 to 1, and from 0.2 it can
+    worsen by at most 0.2; write a smaller one, or a limit
     """
     best, worst = about.distances
     room = worst - (best if value is None else about.distance(value))

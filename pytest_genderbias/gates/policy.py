@@ -1,64 +1,141 @@
-"""The policy of a run: the number of comparisons that bounds are corrected for, and who is told of each judgement.
+"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of
+each judgement.
 
-A judgement does not depend on either. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
-active and records the judgement with its outcome. This module does not import numpy, so that a plugin can set a referee
-when it is loaded.
+A judgement does not depend on the referee. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
+active and records the judgement with its outcome. This module does not import numpy, so that a plugin can read a margin
+and set a referee when it is loaded.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_genderbias.gates.verdicts import ONE_SIDED
+from pytest_genderbias.errors import GateError
+from pytest_genderbias.text.schema import Rule
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.judgement import Judgement
 
+if TYPE_CHECKING:
+    pass
+
+_SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
+FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
+_NUMBER_OR_SHARE = [{"type": "number", "minimum": 0}, {"type": "string", "pattern": rf"^({_SHARE.pattern})$"}]
+#: What a margin of a file may be, for its JSON Schema; :func:`read_margin` reads it.
+MARGIN = Rule(FORMS, anyOf=_NUMBER_OR_SHARE)
+#: A share of a file, which :func:`share_of` reads.
+SHARE = Rule("a share of 0 or more, as 0.05 or 5%", lambda share: share_of(share) is not None, anyOf=_NUMBER_OR_SHARE)
+NO_MARGIN = f"'the same as' needs a margin, how much a figure may change to either side: {FORMS}"
+_NO_AUTO = (
+    "a margin is a person's number, and none is derived from noise any more: leave it out, and the gate fails where the"
+    " model is worse than chance explains"
+)
+
+
+class Allowed(NamedTuple):
+    """A margin as a number, in units of the statistic, and what it was computed from; empty if the number itself was
+    written.
+    """
+
+    amount: float
+    written: str = ""
+
 
 @dataclass(frozen=True)
-class Correction:
-    """How many comparisons the bounds of a worsening hold for together, and what they are, in the plural."""
+class Margin:
+    """How much worse a statistic may be, as it is written. With neither an amount nor a share, nothing is allowed but
+    chance.
 
-    tests: int = 1
-    what: str = "comparisons"
-
-    @property
-    def level(self) -> float:
-        """Level of a one-sided bound that holds for all comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
-
-        >>> Correction().level, Correction(5).level
-        (0.975, 0.995)
-        """
-        return min(1 - (1 - ONE_SIDED) / self.tests, math.nextafter(1.0, 0.0))
-
-
-def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
-    """Return how many comparisons bounds hold for together: one rule for every comparison.
-
-    Args:
-        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known``
-            comparisons.
-        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the
-            flags or a test name.
-        what: what these comparisons are, in the plural.
-
-    >>> correction_for("model", 7, "statistics"), correction_for("none", 7, "statistics")
-    (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
+    Attributes:
+        amount: in units of the statistic, 0 or more.
+        share: of the distance of the earlier value from neutral, 0 or more: .2 for ``20%``.
     """
-    if isinstance(correct_for, int):
-        return Correction(correct_for, "comparisons (bias_correct_for)")
-    return Correction() if correct_for == "none" else Correction(max(1, known), what)
+
+    amount: float | None = None
+    share: float | None = None
+
+    def __str__(self) -> str:
+        """Return it as it is written."""
+        if self.amount is not None:
+            return f"{self.amount:g}"
+        return "none" if self.share is None else f"{100 * self.share:g}%"
+
+    def resolve(self, distance: float | None) -> Allowed | None:
+        """Return the number that it stands for; ``None`` without a margin.
+
+        Args:
+            distance: of the earlier value from neutral, in units of the statistic; ``None`` or not finite if it has no
+                value.
+
+        >>> Margin(share=0.2).resolve(0.15)
+        Allowed(amount=0.03, written='20% of the distance 0.15 from neutral')
+        >>> Margin(amount=0.02).resolve(0.15), Margin().resolve(0.15)
+        (Allowed(amount=0.02, written=''), None)
+        """
+        if self.amount is not None:
+            return Allowed(self.amount)
+        if self.share is None:
+            return None
+        far = abs(distance) if distance is not None and math.isfinite(distance) else 0.0
+        return Allowed(self.share * far, f"{self} of the distance {far:.4g} from neutral")
+
+
+def share_of(written: object) -> float | None:
+    """Return a number of 0 or more, or the share that a percentage is; ``None`` if it is neither.
+
+    >>> share_of("2.5%"), share_of(0.1), share_of("much")
+    (0.025, 0.1, None)
+    """
+    percentage = _SHARE.fullmatch(written) if isinstance(written, str) else None
+    number = float(percentage[1]) / 100 if percentage else written
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not 0 <= number < math.inf:
+        return None
+    return float(number)
+
+
+def read_margin(written: object) -> Margin:
+    """Return a margin from a number, a text such as ``20%``, a margin, or ``None`` for no margin.
+
+    Raises:
+        GateError: it has another form.
+
+    >>> read_margin(0.02), read_margin("20 %"), read_margin(None)
+    (Margin(amount=0.02, share=None), Margin(amount=None, share=0.2), Margin(amount=None, share=None))
+    """
+    if isinstance(written, Margin):
+        return written
+    if written is None:
+        return Margin()
+    if (number := share_of(written)) is not None:
+        return Margin(share=number) if isinstance(written, str) else Margin(amount=number)
+    if written == "auto":
+        raise GateError(f"{_NO_AUTO}; got 'auto'")
+    raise GateError(f"a margin should be {FORMS}; got {written!r:.80}")
+
+
+def read_margin_of_sameness(written: object) -> Margin:
+    """Return the margin of a model that should be the same as another, which is needed; forms and errors as
+    :func:`read_margin`.
+
+    >>> read_margin_of_sameness(0.02)
+    Margin(amount=0.02, share=None)
+    """
+    if (margin := read_margin(written)) != Margin():
+        return margin
+    raise GateError(NO_MARGIN)
 
 
 @dataclass(frozen=True)
 class Referee:
-    """What is done with settled judgements.
+    """Receiver of settled judgements.
 
     Attributes:
         correct_for: the comparisons that bounds hold for together (``bias_correct_for``): ``"model"``, ``"module"``,
@@ -72,10 +149,6 @@ class Referee:
     record: Callable[[Judgement, str], None] | None = None
     explain: Callable[[Judgement], str] | None = None
     note_failure: Callable[[GateFailure], None] | None = None
-
-    def correction(self, known: int, what: str) -> Correction:
-        """Return the correction of this run; arguments as :func:`correction_for`."""
-        return correction_for(self.correct_for, known, what)
 
 
 _REFEREES: list[tuple[int, Referee]] = []  # with the thread that set each

@@ -11,22 +11,19 @@ import datetime
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 import numpy as np
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.compared_restarts import RestartPair, compare_over_restarts
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, WorstCluster, anchor_in_words, change_in_words
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, make_judgement
-from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.raised_by_chance import why_chance_moved
-from pytest_genderbias.gates.sensitivity import Retraining
+from pytest_genderbias.gates.agreement import why_chance_moved
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
+from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.sensitivity import Retraining, prior_of
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     DIFFERENT,
+    FLOAT_NOISE,
     LEVEL,
     NO_VALUE,
     NOT_ABLE,
@@ -37,14 +34,31 @@ from pytest_genderbias.gates.verdicts import (
     TOO_FEW,
     UNCHANGED,
     WITHIN,
+    Correction,
 )
-from pytest_genderbias.gates.wording import ItemMove, Movement, Paragraph, age_in_words, more_items, shortened
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.gates.wording import (
+    ItemMove,
+    Movement,
+    Paragraph,
+    age_in_words,
+    anchor_in_words,
+    change_in_words,
+    more_items,
+    shortened,
+)
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
-from pytest_genderbias.measurement.restarts import sums_of_restarts
+from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
-from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
+from pytest_genderbias.statistics.inference.moderated import Prior
+from pytest_genderbias.statistics.inference.over_restarts import (
+    compare_crossed,
+    compare_restarts,
+    compare_with_restarts,
+    prediction_bounds,
+    restarts_to_decide,
+)
 from pytest_genderbias.statistics.inference.paired import (
     REPETITIONS,
     Difference,
@@ -53,6 +67,7 @@ from pytest_genderbias.statistics.inference.paired import (
     items_to_decide,
     with_retraining,
 )
+from pytest_genderbias.statistics.inference.sides import KnownSums, defined
 from pytest_genderbias.statistics.inference.tails import kish_number, skewness
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -65,13 +80,15 @@ from pytest_genderbias.text.numbers import apart, format_growth, format_number, 
 #: threshold.
 SAME_MODEL_NOISE = 1e-3
 _MOVED_MOST = 5
+_MOST_ADVISED = 20  #: restarts of a training, of which a message advises more at most
+_NOT_STORED = "the sums of each restart were not stored; --bias-update stores them"
 ANCHOR = "anchor"  #: name of the reference that is the anchor of a baseline
 _SIGN = {"higher": "+", "lower": "-", "away": "±"}  #: by direction, what stands before a margin
 _FEW_OF_ALL, _LARGE_SKEW = 0.25, 2.0  #: below and above, a line says that few items carry the change
 
 
 class ItemSource(Protocol):
-    """What a measurement, or its stored form, knows about its units."""
+    """Information on units in a measurement, or in its stored form."""
 
     @property
     def items(self) -> Arrays:
@@ -82,7 +99,7 @@ class ItemSource(Protocol):
         """A sentence of each unit, with what the model gave for it."""
 
     def item_sums(self, statistic: str) -> ItemSums:
-        """Return the sums of each unit that give a statistic.
+        """Return the sums of each unit that give a statistic, or what has its name in a restart.
 
         Raises:
             UndefinedError: there are none.
@@ -96,7 +113,6 @@ class Reference:
     Attributes:
         name: what messages call it (``baseline``, or the name of the model).
         value: the value of the statistic; ``None`` if it has none.
-        worsening: how much worse the statistic is now, in its units; ``None`` if either has no value.
         items: a measurement, or the part of it that was stored; ``None`` if that was too large.
         changed: what else differs and may differ (dtype, tokenizer), in words.
         correction: the comparisons that the bounds hold for together.
@@ -107,13 +123,11 @@ class Reference:
         retraining: what other trainings give; ``None`` where none is in question, as of a copy of the same weights.
         seen: what the gate sees, as the baseline says; ``None`` if it does not.
         checkpoints: number of checkpoints that the value is pooled from.
-        same: whether the statistic should be the same, so that a better value counts as a worse one does. ``worsening``
-            is then that of :func:`~pytest_genderbias.gates.regression.straight_distance`.
+        same: whether the statistic should be the same, so that a better value counts as a worse one does.
     """
 
     name: str
     value: float | None
-    worsening: float | None
     items: ItemSource | None
     changed: str = ""
     correction: Correction = Correction()  # noqa: RUF009 - frozen
@@ -134,6 +148,18 @@ class Reference:
         beyond = None if self.retraining is None else self.retraining.beyond
         return (beyond or 0.0) * math.sqrt(1 + 1 / self.checkpoints)
 
+    def worsening(self, measurement: Measurement, statistic: str) -> float | None:
+        """Return how much worse a statistic is now, in its units; ``None`` if either has no value.
+
+        Of a statistic that should be the same, a change through neutral counts whole.
+        """
+        worse = measurement.worsening(statistic, self.value)
+        if not self.same or worse is None or self.value is None:
+            return worse
+        straight = straight_distance(measurement.statistics[statistic], self.value)
+        then, now = straight(np.array([self.value, measurement.values[statistic]])).tolist()
+        return float(now - then)
+
     @property
     def against(self) -> str:
         """Where a headline has to say that it is of the anchor of a baseline, a text that says so; else empty."""
@@ -141,11 +167,255 @@ class Reference:
 
     @property
     def in_words(self) -> str:
-        """What messages call it, with its date and age."""
+        """Its name in messages, with its date and age."""
         if not self.accept:
             return self.name
         age = age_in_words(self.date, datetime.date.today())
         return f"the {self.name}{f' of {self.date}' if self.date else ''}{f' ({age})' if age else ''}"
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A statistic of a measurement beside the same of an earlier one, or of another model.
+
+    Attributes:
+        measurement: of now.
+        statistic: name of the statistic.
+        source: what is known of the other side; ``None`` if nothing.
+        then: the sums of its units, or why there are none; ``None`` if nothing is known of them.
+        now: the sums of the units now.
+        restarts: the values of the restarts then and now, shapes (k,) and (m,), where one checkpoint is one value;
+            ``None`` if neither side has restarts, or one has no value.
+    """
+
+    measurement: Measurement
+    statistic: str
+    source: ItemSource | None
+    then: KnownSums | None
+    now: KnownSums | None
+    restarts: tuple[FloatArray, FloatArray] | None = None
+
+    @classmethod
+    def of(cls, now: Measurement, statistic: str, then: ItemSource | None, before: float | None = None) -> Pair:
+        """Gather the sums once: those of a large suite are computed on each access.
+
+        ``before`` is the value of ``then``, which is one checkpoint; by default it is that of its sums.
+        """
+        values = [None if side is None else restarts_of(side.items, statistic) for side in (then, now)]
+        sums: list[KnownSums | None] = []
+        for side in (then, now):
+            try:
+                sums.append(None if side is None else side.item_sums(statistic))
+            except UndefinedError as error:
+                sums.append(error)
+        if all(by_seed is None for by_seed in values):
+            return cls(now, statistic, then, sums[0], sums[1])
+        if before is None and isinstance(sums[0], ItemSums):
+            before = sums[0].total
+        alone = before, now.values[statistic]
+        known = [value if by_seed is None else by_seed for by_seed, value in zip(values, alone, strict=True)]
+        if any(value is None for value in known):
+            return cls(now, statistic, then, sums[0], sums[1])
+        earlier, later = (np.atleast_1d(np.asarray(one, dtype=np.float64)) for one in known)
+        return cls(now, statistic, then, sums[0], sums[1], (earlier, later))
+
+    @property
+    def about(self) -> Statistic:
+        """The statistic."""
+        return self.measurement.statistics[self.statistic]
+
+    @cached_property
+    def prior(self) -> Prior | None:
+        """Known spread of a restart in other trainings."""
+        return prior_of(self.measurement, self.statistic)
+
+    def difference(
+        self, margin: float = 0.0, level: float = ONE_SIDED, distance: Distance | None = None, beyond: float = 0.0
+    ) -> Difference:
+        """Return how much worse the statistic is, the same units paired, or over restarts.
+
+        Args:
+            margin: the worsening that is allowed, for the p values.
+            level: of each bound, one-sided.
+            distance: how bad a value is; that of the statistic by default.
+            beyond: standard deviation of the difference of two trainings, beyond what paired items show.
+
+        Raises:
+            UndefinedError: the statistic is not made of units, or these, or so few restarts, say nothing of others.
+        """
+        distance = distance or _vectorised(self.about.distance)
+        if self.restarts is not None:
+            return self._over_restarts(*self.restarts, distance, margin, level)
+        then, now = defined(self.then), defined(self.now)
+        if now.over in REPETITIONS:
+            difference = _repetitions(then, now, distance, margin, level)
+        else:
+            difference = compare_items(then, now, distance, margin, level, FLOAT_NOISE)
+        if not beyond or not difference.moved:
+            return difference
+        widened = with_retraining(difference, beyond, math.inf, margin, level)
+        p, p_better = max(widened.p, difference.p), max(widened.p_better, difference.p_better)
+        return replace(widened, p=p, p_better=p_better)  # more is uncertain, so that no p becomes smaller
+
+    def _over_restarts(
+        self, then: FloatArray, now: FloatArray, distance: Distance, margin: float, level: float
+    ) -> Difference:
+        """Return the worsening with bounds for other restarts, and for other items where both sides have several.
+
+        One checkpoint is judged by the prediction bound of the restarts on the other side. Several are judged by the
+        crossed variance of restarts and items if each restart has sums of the same items that give its value, and else
+        by the values of the restarts.
+        """
+        prior, root = self.prior, self.about.root
+        if min(len(then), len(now)) == 1:
+            return self._on_these_cases(compare_with_restarts(then, now, distance, margin, level, prior, root))
+        if len(then) == len(now) and np.abs(now - then).max() <= FLOAT_NOISE:
+            then = now = np.full(len(now), now.mean())  # the same seeds, unchanged
+            return self._on_these_cases(compare_restarts(then, now, distance, margin, level))
+        try:
+            assert self.source is not None  # whose restarts they are
+            earlier, later = (
+                _sums_of_values(side, self.statistic, values)
+                for side, values in ((self.source, then), (self.measurement, now))
+            )
+            return compare_crossed(earlier, later, distance, margin, level, prior)
+        except UndefinedError as error:
+            difference = compare_restarts(then, now, distance, margin, level, prior=prior, root=root)
+            method = f"{difference.method}, on these items: {self._why_not_crossed(error)}"
+            return self._on_these_cases(replace(difference, method=method))
+
+    def _on_these_cases(self, difference: Difference) -> Difference:
+        """Say that bounds over restarts cover no other cases, where both sides were measured on a sample of the
+        same.
+        """
+        if not self.measurement.sampled(self.statistic):
+            return difference
+        return replace(difference, over=f"{difference.over}, on these {self.measurement.n:,} cases")
+
+    def _why_not_crossed(self, error: UndefinedError) -> str:
+        try:
+            sums_of_restarts(self.measurement.item_sums, self.statistic, 1)
+        except UndefinedError as own:
+            return str(own)
+        return _NOT_STORED if str(error).startswith("no sums of ") else str(error)
+
+    def worst_cluster(self, tests: int, beyond: float) -> WorstCluster | None:
+        """Return the declared cluster that became worse by the most standard errors; ``None`` where none did by more
+        than chance explains.
+
+        Each cluster is compared by its own units, or by its own values over restarts, at the level of the gate shared
+        by the clusters. What retraining gives beyond units grows as their standard error does, with the root of one
+        over their number.
+
+        Args:
+            tests: number of comparisons that the bounds hold for together.
+            beyond: as in :meth:`difference`.
+        """
+        try:
+            now = self._sums_of_each(self.measurement, self.now, 1)
+            clusters = now[0].units_by_cluster()
+            if not clusters or self.source is None:
+                return None
+            then = self._sums_of_each(self.source, self.then, 0)
+        except UndefinedError:
+            return None
+        level = Correction(tests * len(clusters)).level
+        found = []
+        for name, names in clusters.items():
+            wider = math.sqrt(len(now[0].labels) / len(names))
+            own_then, own_now = ([sums.only(names) for sums in side] for side in (then, now))
+            try:
+                difference = self._compare_alone(own_then, own_now, beyond * wider, level)
+            except UndefinedError:  # too few of its units, or none of them on the other side
+                continue
+            if difference.low > FLOAT_NOISE and math.isfinite(difference.low):
+                errors = t_quantile(level, math.inf) * difference.value / (difference.value - difference.low)
+                found.append(WorstCluster(name, difference.value, difference.low, errors, len(clusters)))
+        return max(found, key=lambda one: one.standardised, default=None)
+
+    def _sums_of_each(self, source: ItemSource, known: KnownSums | None, side: int) -> list[ItemSums]:
+        """Return the sums of each restart, or of the only checkpoint, which are known."""
+        count = 1 if self.restarts is None else len(self.restarts[side])
+        return [defined(known)] if count == 1 else sums_of_restarts(source.item_sums, self.statistic, count)
+
+    def _compare_alone(self, then: list[ItemSums], now: list[ItemSums], beyond: float, level: float) -> Difference:
+        """Compare the units of one cluster, whose spread over retraining is ``beyond``, or is known from restarts."""
+        distance = _vectorised(self.about.distance)
+        if self.restarts is None:
+            difference = compare_items(then[0], now[0], distance, 0.0, level, FLOAT_NOISE)
+            return with_retraining(difference, beyond, math.inf, 0.0, level)
+        compare = compare_with_restarts if min(len(then), len(now)) == 1 else compare_restarts
+        before, after = ([sums.total for sums in side] for side in (then, now))
+        return compare(before, after, distance, 0.0, level, root=self.about.root)
+
+    def describe_spread(self) -> str:
+        """Return mean and standard deviation of the restarts: of then, if it has any."""
+        assert self.restarts is not None
+        then, now = self.restarts
+        values = then if len(then) > 1 else now
+        return (
+            f"mean {format_number(values.mean())} of {len(values)} restarts, standard deviation"
+            f" {values.std(ddof=1):.3g}"
+        )
+
+    def describe_restarts(self, name: str, level: float) -> str:
+        """Return what the restarts gave, and what one more of them is expected to give, by one-sided bounds of a
+        level. ``name`` is what then is called.
+        """
+        assert self.restarts is not None
+        then, now = self.restarts
+        values, whose = (then, name) if len(then) > 1 else (now, "measurement of now")
+        text = f"{len(values)} of the {whose}: {format_number(values.min())} to {format_number(values.max())}"
+        if min(len(then), len(now)) > 1:
+            return text
+        low, high = prediction_bounds(values, level, self.prior, self.about.root)
+        alone = float(min(then, now, key=len)[0])
+        where = "inside" if low <= alone <= high else "below" if alone < low else "above"
+        return (
+            f"{text}; one more of them lies from {format_number(low)} to {format_number(high)} in"
+            f" {100 * (2 * level - 1):.3g} % of the cases, and this one lies {where}"
+        )
+
+    def more_restarts(self, difference: Difference, margin: float, level: float) -> str:
+        """Return how many restarts would decide, by one-sided bounds of a level."""
+        assert self.restarts is not None
+        if min(map(len, self.restarts)) > 1:
+            return "more restarts on both sides, or a suite with more items"
+        values = max(self.restarts, key=len)
+        enough = restarts_to_decide(values, difference.value, margin, level, self.prior)
+        others = "several restarts of what is judged (--bias-seeds), which are compared by their mean"
+        if enough is None or not len(values) < enough <= _MOST_ADVISED:
+            return others
+        return f"a baseline of {enough} restarts, or {others}"
+
+
+def _sums_of_values(source: ItemSource, statistic: str, values: FloatArray) -> list[ItemSums]:
+    """Return the sums of each restart, which give its value.
+
+    Raises:
+        UndefinedError: there are none, or they give another value.
+    """
+    sums = sums_of_restarts(source.item_sums, statistic, len(values))
+    totals = np.array([one.total for one in sums])
+    if not np.allclose(totals, values, rtol=FLOAT_NOISE, atol=FLOAT_NOISE):
+        raise UndefinedError("the value of a restart is not that of its items")
+    return sums
+
+
+def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:
+    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by
+    seed.
+    """
+    pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
+    if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
+        pairs[1] = pairs[0]
+    difference = compare_restarts(pairs[0], pairs[1], distance, margin, level, paired=True)
+    return replace(difference, over=now.over)
+
+
+def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
+    """A statistic's distance is arithmetic and works on arrays as on numbers."""
+    return distance  # type: ignore[return-value]
 
 
 def find_regression(
@@ -159,147 +429,99 @@ def find_regression(
     ``regressed`` where the lower bound is above it, else ``too_few``. ``unchanged``: every item is equal. The bounds
     hold for all comparisons of ``reference.correction`` together. A statistic that is not made of items is compared
     with a margin only, by its values, where all cases were scored both times. ``not_comparable``: chance raises the
-    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.raised_by_chance.why_chance_moved`).
+    statistic, and otherwise than before (:func:`~pytest_genderbias.gates.agreement.why_chance_moved`).
     """
     new, margin = measurement.values[statistic], 0.0 if allowed is None else allowed.amount
     direction = "away" if reference.same else measurement.statistics[statistic].direction
     bound = f"{reference.name} {format_number(reference.value)}"
     bound += f" {_SIGN[direction]} {margin:g}" if allowed is not None else ""
     judged = partial(make_judgement, measurement, statistic)
-    if reference.worsening is None:
+    if (worse := reference.worsening(measurement, statistic)) is None:
         code = NOT_ABLE if measurement.unable else NO_VALUE
         return judged(code, bound, _without_value(statistic, new, reference))
-    moved = _headline(statistic, new, reference, None, allowed)
-    units = _Units.of(measurement, reference.items, statistic)
-    for when, sums in (("now", units.now), (f"in the {reference.name}", units.then)):
-        if isinstance(sums, ItemSums) and (no_number := _without_number(sums)):
-            return judged(NO_VALUE, bound, f"{moved}; {when} {no_number}, and only finite numbers decide")
+    headline = partial(_headline, statistic, new, reference, worse, allowed)
+    pair = Pair.of(measurement, statistic, reference.items, reference.value)
+    for when, sums in (("now", pair.now), (f"in the {reference.name}", pair.then)):
+        if no_number := without_number(sums):
+            return judged(NO_VALUE, bound, f"{headline()}; {when} {no_number}, and only finite numbers decide")
     if by_chance := why_chance_moved(
-        measurement, statistic, units.then, units.now, partial(_of_other, measurement, reference)
+        measurement, statistic, pair.then, pair.now, partial(_of_other, measurement, reference)
     ):
-        return judged(NOT_COMPARABLE, bound, f"{moved}; {by_chance}")
-    restarts = RestartPair.of(measurement, statistic, reference.items, reference.value)
+        return judged(NOT_COMPARABLE, bound, f"{headline()}; {by_chance}")
+    scored_as = f", those of {reference.in_words}"
     try:
-        difference = _difference_from(reference, measurement, statistic, margin, units, restarts)
+        difference = _difference_from(reference, pair, margin)
     except UndefinedError as error:
-        code, why, over, settled = _decided_by_values(
-            measurement, statistic, allowed, reference, str(error), restarts is not None
-        )
-        worse = reference.worsening
+        code, why, over, settled = _decided_by_values(pair, worse, allowed, reference, str(error))
         exact = None if settled else Interval(worse, worse, LEVEL, over, "")
         return judged(
-            code, bound, moved, (Paragraph("judged", shortened(f"by its values alone{why}")),), *_advice(code, reference, settled),
-            interval=exact, over=over, settled_by=settled, difference=worse, scored_as=f", those of {reference.in_words}",
-        )  # fmt: skip
+            code,
+            bound,
+            headline(),
+            (Paragraph("judged", shortened(f"by its values alone{why}")),),
+            *_advice(code, reference, settled),
+            interval=exact,
+            over=over,
+            settled_by=settled,
+            difference=worse,
+            scored_as=scored_as,
+        )
     code = code_of_change(difference, margin) if reference.same else code_of_worsening(difference, allowed)
-    level, few = reference.correction.level, _carried_by_few(difference)
-    details = [_bounds_in_words(difference, reference), *_without_templates(difference, units, reference), *few]
+    details = [_bounds_in_words(difference, reference), *_without_templates(difference, pair, reference)]
+    details += _carried_by_few(difference)
     if code in (TOO_FEW, REGRESSED) and is_rounding(measurement, reference, difference.value):
         code = SAME if reference.same else WITHIN
         details.append(Paragraph("rounding", "the same model, by its fingerprint: so small a difference is rounding"))
     if code == BETTER and not reference.accept:  # a better model makes nothing out of date
         code = WITHIN
-    share = measurement.n / measurement.n_total if measurement.sampled(statistic) else 1.0
-    settled = _settled_by(difference, margin, reference, restarts, share) if code == TOO_FEW else ""
+    settled = _settled_by(difference, margin, reference, pair) if code == TOO_FEW else ""
     movement, names = _moved_most(difference)
-    if restarts is None:
+    if pair.restarts is None:
         remarks = _example(measurement, reference, names[:_MOVED_MOST])
     else:
-        remarks = (Paragraph("restarts", restarts.in_words(reference.name, level)),)
-        details.append(Paragraph("spread", restarts.spread_in_words))
+        remarks = (Paragraph("restarts", pair.describe_restarts(reference.name, reference.correction.level)),)
+        details.append(Paragraph("spread", pair.describe_spread()))
     facts = None
     if reference.accept and not reference.same:
-        part = _part(measurement, statistic, reference, difference, restarts)
-        facts = BaselineFacts(release=part, cluster=_worst_cluster(measurement, statistic, reference, units, restarts))
-        details += _cluster_in_words(facts.cluster)
+        cluster = pair.worst_cluster(reference.correction.tests, reference.beyond)
+        facts = BaselineFacts(release=_part(pair, reference, difference), cluster=cluster)
+        details += _cluster_in_words(cluster)
+    made = difference.over, difference.method, difference.items, difference.templates
+    interval = Interval(difference.low, difference.high, LEVEL, *made)
     return judged(
-        code, bound, _headline(statistic, new, reference, difference, allowed), remarks, *_advice(code, reference, settled),
-        interval=_interval(difference), over=difference.over, settled_by=settled, p=_p_of(difference, reference), tests=reference.correction.tests, difference=difference.value, facts=facts, movement=movement,
-        moved=names if code in (REGRESSED, DIFFERENT, TOO_FEW) else (), details=details, scored_as=f", those of {reference.in_words}",
-    )  # fmt: skip
+        code,
+        bound,
+        headline(difference),
+        remarks,
+        *_advice(code, reference, settled),
+        interval=interval,
+        over=difference.over,
+        settled_by=settled,
+        p=_p_of(difference, reference),
+        tests=reference.correction.tests,
+        difference=difference.value,
+        facts=facts,
+        movement=movement,
+        moved=names if code in (REGRESSED, DIFFERENT, TOO_FEW) else (),
+        details=details,
+        scored_as=scored_as,
+    )
 
 
-def _interval(difference: Difference) -> Interval:
-    return Interval(
-        difference.low, difference.high, LEVEL, difference.over, difference.method, difference.items, difference.templates
-    )  # fmt: skip
-
-
-def _part(
-    measurement: Measurement, statistic: str, reference: Reference, difference: Difference, pair: RestartPair | None
-) -> Part | None:
+def _part(pair: Pair, reference: Reference, difference: Difference) -> Part | None:
     """Return what a comparison with a baseline adds to the number of its release; ``None`` where its bounds say
     nothing.
     """
-    values = (
-        ([reference.value], [measurement.values[statistic]])
-        if pair is None
-        else (pair.then.tolist(), pair.now.tolist())
-    )
-    about = measurement.statistics[statistic]
-    then, now = (tuple(float(about.distance(value)) for value in side if value is not None) for side in values)
+    alone = ([reference.value], [pair.measurement.values[pair.statistic]])
+    values = alone if pair.restarts is None else [side.tolist() for side in pair.restarts]
+    then, now = (tuple(float(pair.about.distance(value)) for value in side if value is not None) for side in values)
     unit = max(float(np.mean(then)), 0.0) if reference.seen is None else reference.seen.unit
     z = t_quantile(reference.correction.level, math.inf)
     reach = (difference.high - difference.low) / 2 / z
-    of_trainings = reference.beyond if pair is None else 0.0
+    of_trainings = reference.beyond if pair.restarts is None else 0.0
     if not unit > 0 or not math.isfinite(reach):
         return None
     return Part(unit, then, now, math.sqrt(max(0.0, reach**2 - of_trainings**2)), of_trainings)
-
-
-def _worst_cluster(
-    measurement: Measurement, statistic: str, reference: Reference, units: _Units, pair: RestartPair | None
-) -> WorstCluster | None:
-    """Return the declared cluster that became worse by the most standard errors; ``None`` where none did by more than
-    chance explains.
-
-    Each cluster is compared by its own units, or by its own values over restarts, at the level of the gate shared by
-    the clusters. What retraining gives beyond units grows as their standard error does, with the root of one over their
-    number.
-    """
-    try:
-        now = _sums_of_each(measurement, units.now, 1 if pair is None else len(pair.now), statistic)
-        clusters = now[0].units_by_cluster()
-        if not clusters or reference.items is None:
-            return None
-        then = _sums_of_each(reference.items, units.then, 1 if pair is None else len(pair.then), statistic)
-    except UndefinedError:
-        return None
-    level = Correction(reference.correction.tests * len(clusters)).level
-    found = []
-    for name, names in clusters.items():
-        wider = math.sqrt(len(now[0].labels) / len(names))
-        sides = [[sums.only(names) for sums in side] for side in (then, now)]
-        try:
-            difference = _compare_alone(sides, measurement.statistics[statistic], reference, pair, wider, level)
-        except UndefinedError:  # too few of its units, or none of them on the other side
-            continue
-        if difference.low > FLOAT_NOISE and math.isfinite(difference.low):
-            errors = t_quantile(level, math.inf) * difference.value / (difference.value - difference.low)
-            found.append(WorstCluster(name, difference.value, difference.low, errors, len(clusters)))
-    return max(found, key=lambda one: one.standardised, default=None)
-
-
-def _sums_of_each(
-    source: ItemSource, known: ItemSums | UndefinedError | None, count: int, statistic: str
-) -> list[ItemSums]:
-    """Return the sums of each restart, or of the only checkpoint, which are known."""
-    return [_defined(known)] if count == 1 else sums_of_restarts(source.item_sums, statistic, count)
-
-
-def _compare_alone(
-    sides: Sequence[Sequence[ItemSums]], about: Statistic, reference: Reference, pair: RestartPair | None, wider: float, level: float,
-) -> Difference:  # fmt: skip
-    """Compare the units of one cluster, whose spread over retraining is ``wider`` than that of all units, or is known
-    from restarts.
-    """
-    distance = _vectorised(about.distance)
-    if pair is None:
-        difference = compare_items(sides[0][0], sides[1][0], distance, 0.0, level, FLOAT_NOISE)
-        return with_retraining(difference, reference.beyond * wider, math.inf, 0.0, level)
-    then, now = ([sums.total for sums in side] for side in sides)
-    compare = compare_with_restarts if min(len(then), len(now)) == 1 else compare_restarts
-    return compare(then, now, distance, 0.0, level, root=about.root)
 
 
 def _cluster_in_words(cluster: WorstCluster | None) -> list[Paragraph]:
@@ -352,11 +574,15 @@ def _without_value(statistic: str, new: float | None, reference: Reference) -> s
 
 
 def _headline(
-    statistic: str, new: float | None, reference: Reference, difference: Difference | None, allowed: Allowed | None
+    statistic: str,
+    new: float | None,
+    reference: Reference,
+    worse: float,
+    allowed: Allowed | None,
+    difference: Difference | None = None,
 ) -> str:
     """Return the decision in figures: from what to what, by how much with its bounds, and what is allowed."""
     assert new is not None and reference.value is not None  # the caller has a finding for values that are missing
-    worse = reference.worsening or 0.0
     change = change_in_words(worse)
     if difference is not None:
         change += _bounds_beside(difference.low, difference.high, reference.correction)
@@ -411,8 +637,10 @@ def _bounds_beside(low: float, high: float, correction: Correction) -> str:
     """Return the bounds of a worsening beside it, and for how many comparisons they hold together; an empty text where
     they are one.
 
-    >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(-0.1, 0.2, Correction(5, "gates")), _bounds_beside(0.1, 0.1, Correction())
-    (' (95 %: 0.1 to 0.2)', ' (95 % for all 5 gates: 0.1 better to 0.2 worse)', '')
+    >>> _bounds_beside(0.1, 0.2, Correction()), _bounds_beside(0.1, 0.1, Correction())
+    (' (95 %: 0.1 to 0.2)', '')
+    >>> _bounds_beside(-0.1, 0.2, Correction(5, "gates"))
+    ' (95 % for all 5 gates: 0.1 better to 0.2 worse)'
     """
     if f"{low:.3g}" == f"{high:.3g}":
         return ""
@@ -452,49 +680,14 @@ def _advice(code: str, reference: Reference, settled: str) -> tuple[str, str]:
     return f"{'make the model more alike' if reference.same else 'fix the model'}, or allow more (margin)", ""
 
 
-@dataclass(frozen=True)
-class _Units:
-    """The sums of the units of a statistic, now and then, or why there are none; ``None`` if nothing is known of the
-    units.
-    """
-
-    now: ItemSums | UndefinedError | None
-    then: ItemSums | UndefinedError | None
-
-    @classmethod
-    def of(cls, now: ItemSource, then: ItemSource | None, statistic: str) -> _Units:
-        """Gather the sums once: those of a large suite are computed on each access."""
-        return cls(*(None if source is None else _sums_or_reason(source, statistic) for source in (now, then)))
-
-
-def _sums_or_reason(source: ItemSource, statistic: str) -> ItemSums | UndefinedError:
-    try:
-        return source.item_sums(statistic)
-    except UndefinedError as error:
-        return error
-
-
-def _defined(sums: ItemSums | UndefinedError | None) -> ItemSums:
-    """Return sums, or raise the reason why there are none."""
-    if isinstance(sums, UndefinedError):
-        raise sums
-    assert sums is not None, "the caller knows that something is known of the units"
-    return sums
-
-
-def items_without_number(source: ItemSource, statistic: str) -> str:
+def without_number(sums: KnownSums | None) -> str:
     """Return in words that the items of a statistic give no finite value; an empty text if they do, or if there are
     none.
 
     Such items contradict the value that they belong to, and no comparison of them or of the value can be trusted.
     """
-    sums = _sums_or_reason(source, statistic)
-    return _without_number(sums) if isinstance(sums, ItemSums) else ""
-
-
-def _without_number(sums: ItemSums) -> str:
     try:
-        total = sums.total
+        total = sums.total if isinstance(sums, ItemSums) else 0.0
     except UndefinedError:
         return ""
     return "" if math.isfinite(total) else f"its items give {total}"
@@ -509,109 +702,46 @@ def is_rounding(measurement: Measurement, reference: Reference, difference: floa
     return same and difference is not None and abs(difference) <= SAME_MODEL_NOISE
 
 
-def _difference_from(
-    reference: Reference,
-    measurement: Measurement,
-    statistic: str,
-    margin: float,
-    units: _Units,
-    pair: RestartPair | None,
-) -> Difference:
+def _difference_from(reference: Reference, pair: Pair, margin: float) -> Difference:
     """Return the worsening with its bounds, which hold for all comparisons of the reference together.
 
     Raises:
-        UndefinedError: as :func:`item_difference`, or there are no items of the reference.
+        UndefinedError: as :meth:`Pair.difference`, or there are no items of the reference.
     """
     if reference.items is None:
-        if not measurement.restarts:
-            _defined(units.now)  # a statistic that is not made of items says so itself
+        if not pair.measurement.restarts:
+            defined(pair.now)  # a statistic that is not made of items says so itself
         raise UndefinedError(reference.lost or "the statistics of its items take more than 512 KiB and were not stored")
-    about, distance = measurement.statistics[statistic], None
+    distance = None
     if reference.same and reference.value is not None:
-        distance = straight_distance(about, reference.value)
-    level = reference.correction.level
-    return _paired_difference(
-        measurement, statistic, reference.items, margin, units, pair, distance, level, reference.beyond
-    )
+        distance = straight_distance(pair.about, reference.value)
+    return pair.difference(margin, reference.correction.level, distance, reference.beyond)
 
 
 def _of_other(measurement: Measurement, reference: Reference, statistic: str) -> Difference:
-    """Return the worsening of another statistic of the same measurement; errors as :func:`item_difference`."""
+    """Return the worsening of another statistic of the same measurement; errors as :meth:`Pair.difference`."""
     if reference.items is None:
         raise UndefinedError(reference.lost or "its items are not stored")
-    sums = _sums_or_reason(reference.items, statistic)
-    before = sums.total if isinstance(sums, ItemSums) else None
-    return item_difference(measurement, statistic, reference.items, before=before)
-
-
-def item_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, margin: float = 0.0, before: float | None = None
-) -> Difference:
-    """Return how much worse a statistic is than it was, the same units paired, or over restarts.
-
-    ``before`` is the value of ``then``, which a comparison with one checkpoint needs.
-
-    Raises:
-        UndefinedError: nothing is known about the units, the statistic is not made of units, or these say nothing about
-            others.
-    """
-    units, pair = _Units.of(measurement, then, statistic), RestartPair.of(measurement, statistic, then, before)
-    return _paired_difference(measurement, statistic, then, margin, units, pair)
-
-
-def _paired_difference(
-    measurement: Measurement, statistic: str, then: ItemSource, margin: float, units: _Units, pair: RestartPair | None,
-    distance: Distance | None = None, level: float = ONE_SIDED, beyond: float = 0.0,
-) -> Difference:  # fmt: skip
-    distance = distance or _vectorised(measurement.statistics[statistic].distance)
-    if pair is not None:
-        return compare_over_restarts(pair, measurement, statistic, then, distance, margin, level)
-    then_sums, now_sums = _defined(units.then), _defined(units.now)
-    if now_sums.over in REPETITIONS:
-        difference = _repetitions(then_sums, now_sums, distance, margin, level)
-    else:
-        difference = compare_items(then_sums, now_sums, distance, margin, level, FLOAT_NOISE)
-    if not beyond or not difference.moved:
-        return difference
-    widened = with_retraining(difference, beyond, math.inf, margin, level)
-    p, p_better = max(widened.p, difference.p), max(widened.p_better, difference.p_better)
-    return replace(widened, p=p, p_better=p_better)  # more is uncertain, so that no p becomes smaller
-
-
-def _repetitions(then: ItemSums, now: ItemSums, distance: Distance, margin: float, level: float) -> Difference:
-    """Compare trainings inside a suite that only the draws of a seed tell apart (the shuffles of a probe), seed by
-    seed.
-    """
-    pairs = [side.sums[:, 0] / side.sums[:, 1] for side in align(then, now)]
-    if np.abs(pairs[1] - pairs[0]).max() <= FLOAT_NOISE:
-        pairs[1] = pairs[0]
-    difference = compare_restarts(pairs[0], pairs[1], distance, margin, level, paired=True)
-    return replace(difference, over=now.over)
-
-
-def _vectorised(distance: Callable[[float], float]) -> Callable[[FloatArray], FloatArray]:
-    """A statistic's distance is arithmetic and works on arrays as on numbers."""
-    return distance  # type: ignore[return-value]
+    return Pair.of(measurement, statistic, reference.items).difference()
 
 
 def _decided_by_values(
-    measurement: Measurement, statistic: str, allowed: Allowed | None, reference: Reference, why: str, over_restarts: bool,
-) -> tuple[str, str, str, str]:  # fmt: skip
+    pair: Pair, worse: float, allowed: Allowed | None, reference: Reference, why: str
+) -> tuple[str, str, str, str]:
     """Judge without items: if all cases were scored, the values are exact for the suite's own cases, and decide about a
     margin.
 
     Returns:
         The code, how it was judged, what varies, and what would decide where the values do not.
     """
-    worse, n, n_total = reference.worsening, measurement.n, measurement.n_total
-    assert worse is not None  # the caller has a judgement for values that are missing
-    margin = 0.0 if allowed is None else allowed.amount
+    measurement = pair.measurement
+    n, n_total, margin = measurement.n, measurement.n_total, 0.0 if allowed is None else allowed.amount
     settled = over = ""
-    if (measurement.restarts or over_restarts) and abs(worse) > FLOAT_NOISE:
+    if (measurement.restarts or pair.restarts is not None) and abs(worse) > FLOAT_NOISE:
         settled, over = "three restarts or more, better five (seeds: 5), on both sides", "other restarts"
     elif n < n_total and abs(worse) > FLOAT_NOISE:
         why = f"{why}, and {n:,} of {n_total:,} cases decide nothing without them"
-        settled, over = f"all {n_total:,} cases (no limit), in a new baseline", WHOLE_SUITE
+        settled, over = f"all {n_total:,} cases (no limit), in a new baseline", SUITE_CASES
     elif why == reference.lost and abs(worse) > FLOAT_NOISE and worse <= margin + FLOAT_NOISE:
         why = f"{why}, so that the difference has no bounds for other items"
         settled = "the entry with its items: restore it from version control, or run with --bias-update"
@@ -627,7 +757,7 @@ def _decided_by_values(
     elif code == BETTER and not reference.accept:
         code = WITHIN
     part = f"{n:,} of {n_total:,}" if n < n_total else "all of them"
-    over = f"{WHOLE_SUITE}, {part}" if n < n_total else measurement.of_all_cases(statistic)
+    over = f"{SUITE_CASES}, {part}" if n < n_total else measurement.of_all_cases(pair.statistic)
     return code, f", on the suite's own cases, {part}, and no other items: {why}", over, ""
 
 
@@ -656,11 +786,11 @@ def _count_in_words(difference: Difference) -> str:
     return f"{difference.items} of them, {difference.moved} moved"
 
 
-def _without_templates(difference: Difference, units: _Units, reference: Reference) -> list[Paragraph]:
+def _without_templates(difference: Difference, pair: Pair, reference: Reference) -> list[Paragraph]:
     """Return a line if the bounds take templates as fixed only because what is compared with has no sums by
     template.
     """
-    now, then = units.now, units.then
+    now, then = pair.now, pair.then
     if not (isinstance(now, ItemSums) and isinstance(then, ItemSums) and is_crossed(now)) or not difference.moved:
         return []
     if difference.templates or is_crossed(then):
@@ -690,21 +820,19 @@ def _carried_by_few(difference: Difference) -> list[Paragraph]:
     return [Paragraph("", text)]
 
 
-def _settled_by(
-    difference: Difference, margin: float, reference: Reference, restarts: RestartPair | None = None, share: float = 1.0
-) -> str:
-    """Return what would decide if the difference stays where it is, and can be had; ``share``: of the cases, those that
-    were scored.
-    """
+def _settled_by(difference: Difference, margin: float, reference: Reference, pair: Pair) -> str:
+    """Return what would decide if the difference stays where it is, and can be had."""
     if reference.same and difference.value < 0:
         difference = mirrored(difference)
     most = max(difference.high, -difference.low) if reference.same else difference.high
     wider = f"a margin of {round_up(most):g}"
-    if restarts is not None:
-        more = restarts.settled_by(difference, margin, reference.correction.level)
+    if pair.restarts is not None:
+        more = pair.more_restarts(difference, margin, reference.correction.level)
         return f"{more}, if the difference stays where it is; or {wider}"
     decide = items_to_decide_sameness if reference.same else items_to_decide
     needed = decide(difference, margin)
+    measurement = pair.measurement
+    share = measurement.n / measurement.n_total if measurement.sampled(pair.statistic) else 1.0
     more = "" if needed is None else more_items(needed, difference.items, difference.over, share, difference.templates)
     return f"{more}, if the difference stays where it is; or {wider}" if more else wider
 
@@ -776,10 +904,9 @@ def code_of_change(difference: Difference, margin: float) -> str:
 
 def mirrored(difference: Difference) -> Difference:
     """Return the change as seen from the other model's side: better is worse."""
-    return replace(
-        difference, value=-difference.value, low=-difference.high, high=-difference.low, p=difference.p_better, p_better=difference.p,
-        changes=-difference.changes,
-    )  # fmt: skip
+    low, high, p, p_better = -difference.high, -difference.low, difference.p_better, difference.p
+    changes, value = -difference.changes, -difference.value
+    return replace(difference, value=value, low=low, high=high, p=p, p_better=p_better, changes=changes)
 
 
 def items_to_decide_sameness(difference: Difference, margin: float) -> int | None:

@@ -19,10 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.gates.facts import Seen
-from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.policy import Correction
-from pytest_genderbias.gates.verdicts import ONE_SIDED
+from pytest_genderbias.gates.judgement import Seen
+from pytest_genderbias.gates.policy import Allowed
+from pytest_genderbias.gates.verdicts import ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
@@ -235,8 +234,8 @@ class Retraining:
 class _Table:
     """The trainings of one kind of model.
 
-    ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured on,
-    where users bring the cases: the standard error falls with their number, and what a training moves does not.
+    ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured
+    on, where users bring the cases: the standard error falls with their number, and what a training moves does not.
     ``abilities`` has the standard deviation of each ability over trainings.
     """
 

@@ -1,10 +1,12 @@
-"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none.
+"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none; and
+the level of bounds, corrected for the number of comparisons that they hold for together.
 
 This module imports nothing heavy, so that the policy of a run can be set without numpy.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -37,7 +39,7 @@ class Reason(NamedTuple):
 
 
 #: Every reason by its code.
-REASONS: Mapping[str, Reason] = MappingProxyType({
+_REASONS = {
     WITHIN: Reason(PASS, "", "The bounds keep the limit or the margin; without a margin, no worsening is shown."),
     UNCHANGED: Reason(PASS, "unchanged", "Every item is as it was in the baseline."),
     BETTER: Reason(PASS, "better: refresh", "The figure is better than its baseline, which should be refreshed."),
@@ -45,34 +47,38 @@ REASONS: Mapping[str, Reason] = MappingProxyType({
     STORED: Reason(PASS, "stored", "The measured value was accepted as the new baseline."),
     REDUCED: Reason(PASS, "reduced", "The mitigation reduced the bias by what was asked, at the allowed cost."),
     REGRESSED: Reason(WORSE, "", "The figure is worse than before, and chance does not explain it."),
-    LESS_ABLE: Reason(WORSE, "at its task", "The model does its task worse than before, so that its bias says nothing."),
+    LESS_ABLE: Reason(WORSE, "at its task", "The model does its task worse than before, so its bias says nothing."),
     NO_REASON: Reason(WORSE, "no reason given", "An update of a worse value needs a reason."),
     OVER_LIMIT: Reason(LIMIT_BROKEN, "", "The bounds of the figure lie beyond the limit."),
-    DIFFERENT: Reason(LIMIT_BROKEN, "not the same", "The figure differs from that of the other model by more than the margin."),
-    NOT_REDUCED: Reason(LIMIT_BROKEN, "not reduced", "The mitigation reduced the bias by less than was asked, or than the control did."),
+    DIFFERENT: Reason(LIMIT_BROKEN, "not the same", "The figures of the two models differ by more than the margin."),
+    NOT_REDUCED: Reason(LIMIT_BROKEN, "not reduced", "The bias fell by less than was asked, or than in the control."),
     OVER_CORRECTED: Reason(LIMIT_BROKEN, "over-corrected", "The mitigation turned the bias to the other side."),
     TASK_LOST: Reason(LIMIT_BROKEN, "accuracy lost", "The mitigation cost more of the task than was allowed."),
     SUPERFICIAL: Reason(LIMIT_BROKEN, "superficial", "A new head brings the bias back: the mitigation only hid it."),
-    TOO_FEW: Reason(CANNOT_JUDGE, "too few cases", "The bounds contain the limit or the margin: more cases would decide."),
+    TOO_FEW: Reason(CANNOT_JUDGE, "too few cases", "The bounds contain the limit or margin: more cases would decide."),
     TOO_WEAK: Reason(CANNOT_JUDGE, "too weak", "The gate would see a large worsening only."),
     NO_BASELINE: Reason(CANNOT_JUDGE, "no baseline", "There is no baseline entry to judge by."),
-    NOT_COMPARABLE: Reason(CANNOT_JUDGE, "not comparable", "The baseline or the other model was measured on something else."),
-    NO_VALUE: Reason(CANNOT_JUDGE, "no value", "The statistic has no finite value, so that nothing can be decided."),
-    NOT_ABLE: Reason(CANNOT_JUDGE, "not able", "The model cannot do the task, so that its bias says nothing."),
-    DESTROYED: Reason(CANNOT_JUDGE, "destroyed", "The model could do its task before the mitigation, and cannot after it."),
-    NOT_STORED: Reason(CANNOT_JUDGE, "not stored", "The value could have been accepted, but an update is stored whole or not at all."),
-})  # fmt: skip
+    NOT_COMPARABLE: Reason(CANNOT_JUDGE, "not comparable", "The other side is a measurement of something else."),
+    NO_VALUE: Reason(CANNOT_JUDGE, "no value", "The statistic has no finite value, so nothing can be decided."),
+    NOT_ABLE: Reason(CANNOT_JUDGE, "not able", "The model cannot do the task, so its bias says nothing."),
+    DESTROYED: Reason(CANNOT_JUDGE, "destroyed", "After the mitigation, the model can no longer do its task."),
+    NOT_STORED: Reason(CANNOT_JUDGE, "not stored", "The value was acceptable, but updates are all or nothing."),
+}
+REASONS: Mapping[str, Reason] = MappingProxyType(_REASONS)
 
 #: The code that each verdict of a report by an earlier version has now.
 EARLIER_VERDICTS: Mapping[str, str] = MappingProxyType({
-    "pass": WITHIN, "stale": BETTER, "updated": STORED, "refused": NO_REASON, "worse at its task": LESS_ABLE, "over the limit": OVER_LIMIT,
-    "not reduced": NOT_REDUCED, "over-corrected": OVER_CORRECTED, "accuracy lost": TASK_LOST, "inconclusive": TOO_FEW, "planned": TOO_FEW,
-    "missing": NO_BASELINE, "not comparable": NOT_COMPARABLE, "no value": NO_VALUE, "not stored": NOT_STORED,
+    "pass": WITHIN, "stale": BETTER, "updated": STORED, "refused": NO_REASON, "worse at its task": LESS_ABLE,
+    "over the limit": OVER_LIMIT, "not reduced": NOT_REDUCED, "over-corrected": OVER_CORRECTED,
+    "accuracy lost": TASK_LOST, "inconclusive": TOO_FEW, "planned": TOO_FEW, "missing": NO_BASELINE,
+    "not comparable": NOT_COMPARABLE, "no value": NO_VALUE, "not stored": NOT_STORED,
     **{code: code for code in (UNCHANGED, SAME, REDUCED, REGRESSED, DIFFERENT, SUPERFICIAL, DESTROYED)},
 })  # fmt: skip
 
 LEVEL = 0.95  #: confidence of every interval; each of its bounds alone is wrong in at most half of the rest, 2.5 %
 ONE_SIDED = (1 + LEVEL) / 2  #: confidence of each bound alone, for a limit and for a worsening
+#: Batches and threads cause differences up to this size. They say nothing about a model.
+FLOAT_NOISE = 1e-6
 
 #: Outcomes of a judgement.
 FAILED, PASSED = "failed", "passed"
@@ -113,3 +119,38 @@ class Unjudged:
     kind: str
     name: str
     reason: str
+
+
+@dataclass(frozen=True)
+class Correction:
+    """How many comparisons the bounds of a worsening hold for together, and what they are, in the plural."""
+
+    tests: int = 1
+    what: str = "comparisons"
+
+    @property
+    def level(self) -> float:
+        """Level of a one-sided bound that holds for all comparisons together, at 97.5 % (Bonferroni: Dunn 1961).
+
+        >>> Correction().level, Correction(5).level
+        (0.975, 0.995)
+        """
+        return min(1 - (1 - ONE_SIDED) / self.tests, math.nextafter(1.0, 0.0))
+
+
+def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
+    """Return how many comparisons bounds hold for together: one rule for every comparison.
+
+    Args:
+        correct_for: a number, which is used as it is; ``"none"``, for no correction; any other name, for ``known``
+            comparisons.
+        known: the number of comparisons: gated statistics of baselines, or comparisons of models that a gate file, the
+            flags or a test name.
+        what: what these comparisons are, in the plural.
+
+    >>> correction_for("model", 7, "statistics"), correction_for("none", 7, "statistics")
+    (Correction(tests=7, what='statistics'), Correction(tests=1, what='comparisons'))
+    """
+    if isinstance(correct_for, int):
+        return Correction(correct_for, "comparisons (bias_correct_for)")
+    return Correction() if correct_for == "none" else Correction(max(1, known), what)

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
-from pytest_genderbias.text.numbers import apart, approximate, format_p
+from pytest_genderbias.text.numbers import THREE_DIGITS, Write, apart, approximate, format_p
 
 _LONGER = 4  #: times that a list of items can be longer, for advice that can be followed
 
@@ -34,8 +35,8 @@ def more_items(needed: int, items: int, what: str, share: float, templates: int 
         share: of the cases of the suite, those that were scored.
         templates: number of templates, which have to grow as the items do; 0 where they are taken as they are.
 
-    >>> more_items(1300, 64, "occupations", 1.0), more_items(1300, 64, "occupations", 0.01), more_items(200, 64, "occupations", 1.0)
-    ('', 'about 1,300 occupations', 'a list of about 200 occupations (now 64)')
+    >>> [more_items(n, 64, "occupations", change) for n, change in ((1300, 1.0), (1300, 0.01), (200, 1.0))]
+    ['', 'about 1,300 occupations', 'a list of about 200 occupations (now 64)']
     """
     of_both = f" ({math.ceil(templates * needed / items)} templates)" if templates else ""
     if share < 1 and needed <= items / share:
@@ -59,6 +60,24 @@ def age_in_words(date: str, today: datetime.date) -> str:
     if days < 0:
         return ""
     return "of today" if days == 0 else f"{days:,} {'day' if days == 1 else 'days'} old"
+
+
+def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str:
+    """Return how much worse or better a value is.
+
+    >>> change_in_words(0.0123), change_in_words(-0.5), change_in_words(0.0), change_in_words(None)
+    ('0.0123 worse', '0.5 better', 'no change', 'no value')
+    """
+    if worsening is None:
+        return "no value"
+    if abs(worsening) <= FLOAT_NOISE:
+        return "no change"
+    return f"{write(abs(worsening))} {'worse' if worsening > 0 else 'better'}"
+
+
+def anchor_in_words(date: str) -> str:
+    """Return an anchor as messages name it, by its date; an earlier version stored none."""
+    return f"the anchor of {date}" if date else "the anchor that an earlier version stored"
 
 
 def direction_in_words(direction: str) -> str:
@@ -142,7 +161,8 @@ class Paragraph:
 def moved_in_words(movement: Movement) -> str:
     """Return how many items moved, and the first of those that moved most, then and now.
 
-    >>> moved_in_words(Movement("words", 9, 9, (ItemMove("nurse", 0.9, 0.75, 0.15), ItemMove("poet", None, None, 0.01))))
+    >>> moves = ItemMove("nurse", 0.9, 0.75, 0.15), ItemMove("poet", None, None, 0.01)
+    >>> moved_in_words(Movement("words", 9, 9, moves))
     'all 9 words; most: nurse 0.9 -> 0.75, poet (0.01 worse)'
     """
     number = (
@@ -185,8 +205,7 @@ def in_lines(paragraphs: Sequence[Paragraph], width: int | None = WIDTH) -> str:
         if paragraph.is_command or width is None:
             lines.append(label + paragraph.text)
             continue
-        lines += textwrap.wrap(
-            paragraph.text, max(width, 40), initial_indent=label, subsequent_indent=" " * len(label), break_long_words=False,
-            break_on_hyphens=False,
-        )  # fmt: skip
+        wrapper = textwrap.TextWrapper(max(width, 40), label, " " * len(label))
+        wrapper.break_long_words = wrapper.break_on_hyphens = False
+        lines += wrapper.wrap(paragraph.text)
     return "\n".join(lines)

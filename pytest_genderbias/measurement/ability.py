@@ -29,7 +29,8 @@ from pytest_genderbias.statistics.right_answers import LEVEL, fall_bound
 from pytest_genderbias.statistics.student import t_quantile
 
 TASK = "task"  #: name of an ability that a suite asks by its own questions
-_FALL = 0.1  #: of the distance from chance that was stored: a larger fall, by its lower bound, makes a model worse at its task
+#: Share of the stored distance from chance. A larger fall, by its lower bound, makes a model worse at its task.
+_FALL = 0.1
 
 
 @dataclass(frozen=True)

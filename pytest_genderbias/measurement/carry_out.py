@@ -142,12 +142,24 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         "versions": versions(),
     }
     measurement = Measurement(
-        suite.name, model.name, summary.values, summary.intervals,
+        suite.name,
+        model.name,
+        summary.values,
+        summary.intervals,
         _bounds_by_statistic(plan, answers, summary, partial(_drawn, plan, model.role.kind), settings.seed),
-        {**summary.reasons, **left_out}, suite.statistics, summary.count or main.n, summary.count or main.n_total,
-        summary.records, summary.items, signature, (*summary.notes, *notes, *null_notes), shuffled, _item_sums(suite, summary, signature), summary.examples,
+        {**summary.reasons, **left_out},
+        suite.statistics,
+        summary.count or main.n,
+        summary.count or main.n_total,
+        summary.records,
+        summary.items,
+        signature,
+        (*summary.notes, *notes, *null_notes),
+        shuffled,
+        _item_sums(suite, summary, signature),
+        summary.examples,
         _competence(suite, summary, signature),
-    )  # fmt: skip
+    )
     return measurement if if_able is None else if_able(asked, measurement)
 
 
@@ -207,12 +219,8 @@ def _without_unread(plan: Plan, answers: Mapping[str, Answer], summary: Summary)
     if not reasons:
         return summary
     nothing = dict.fromkeys(reasons)
-    return replace(
-        summary,
-        values={**summary.values, **nothing},
-        intervals={**summary.intervals, **nothing},
-        reasons={**summary.reasons, **reasons},
-    )
+    values, intervals = {**summary.values, **nothing}, {**summary.intervals, **nothing}
+    return replace(summary, values=values, intervals=intervals, reasons={**summary.reasons, **reasons})
 
 
 def _item_sums(suite: Suite, summary: Summary, signature: Mapping[str, Any]) -> SumsByStatistic:

@@ -185,9 +185,16 @@ def _judged(controls: Controls, right: FloatArray, question: Question) -> Abilit
     else:
         value, (low, high) = hits / n, share_bounds(hits, n)
     found = Ability(
-        controls.name, controls.kind.what, value, low, high, controls.chance, n, digest=question.data_digest or "",
+        controls.name,
+        controls.kind.what,
+        value,
+        low,
+        high,
+        controls.chance,
+        n,
+        digest=question.data_digest or "",
         right=("".join("-" if np.isnan(one) else str(int(one)) for one in right),),
-    )  # fmt: skip
+    )
     if low <= controls.kind.needed:
         return replace(
             found, unable=f"{CANNOT}: {found.describe()}; its lower bound should be above {controls.kind.needed:.3g}"

@@ -104,7 +104,7 @@ class Work:
         """Return the floating-point operations: two a weight and token, those of the attention, and those of the head.
 
         >>> one = NetworkSize("one", 1, 10)
-        >>> Work(3, 4.0, 0).operations(one)  # 3 rows: 2 x 4 x 12 x 10 x 10 in the layer, 4 x 4 x 4 x 10 in the attention
+        >>> Work(3, 4.0, 0).operations(one)  # 3 rows: 2 x 4 x 12 x 10 x 10 in the layer, 4 x 4 x 4 x 10 in attention
         30720.0
         """
         layer = 24 * self.tokens * size.width**2 + 4 * self.tokens**2 * size.width
@@ -138,7 +138,7 @@ def work_of(cases: Cases, query: Query) -> Work | None:
         query: what is asked of each.
 
     >>> texts = TextCases((("He is a nurse.",), ("She is a nurse.",)), cases_per_unit=2)
-    >>> work = work_of(texts, PseudoLogLikelihood())  # 4 words are 4.8 tokens, each masked in turn, in each of 2 sentences
+    >>> work = work_of(texts, PseudoLogLikelihood())  # 4 words are 4.8 tokens, masked in turn in both sentences
     >>> work.rows, round(work.tokens, 1), work.reads
     (10, 6.8, 1)
     >>> work_of(texts, SharedLogLikelihood()).rows  # 3 words are shared, 3.6 tokens

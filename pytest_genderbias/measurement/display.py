@@ -1,5 +1,5 @@
-"""The display of a measurement: three lines in a terminal, a small table in a notebook, and an error where it is compared
-like a number.
+"""The display of a measurement: three lines in a terminal, a small table in a notebook, and an error where it is
+compared like a number.
 """
 
 from __future__ import annotations
@@ -120,7 +120,8 @@ class Displayed:
         interval = self.intervals[name]
         if interval is None:
             return ""
-        return f"{100 * interval.level:g} % interval {format_bounds(interval.low, interval.high, format_decimals)} over {interval.over}"
+        bounds = format_bounds(interval.low, interval.high, format_decimals)
+        return f"{100 * interval.level:g} % interval {bounds} over {interval.over}"
 
     def _cases_text(self, name: str) -> str:
         """Return how many cases were scored, and for a sample the bounds of the value over all of them."""

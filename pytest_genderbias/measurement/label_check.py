@@ -21,7 +21,8 @@ class LabelWarning(BiasWarning):
 
 
 #: Sentences for a pair with a known answer: each entails itself.
-_SENTENCES = ("A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
+_SENTENCES = (
+    "A man is sleeping.", "The dog runs in the park.", "Two children play football.", "The teacher bought a car.",
          "The woman ate an apple.", "The doctor visited a friend.")  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -41,8 +42,8 @@ SCHEMA = 1  #: of :meth:`Measurement.to_dict`
 _WHERE = "measurement"
 _EXAMPLES = "examples"  #: a key that is only there where there are some
 _PLAIN_FIELDS = (
-    "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature", "notes",
-    "abilities", "ability_unasked",
+    "suite", "model", "values", "intervals", "bounds", "reasons", "null", "statistics", "n", "n_total", "signature",
+    "notes", "abilities", "ability_unasked",
 )  # fmt: skip
 
 
@@ -105,7 +106,7 @@ class Measurement(Displayed):
 
     @property
     def unable(self) -> str:
-        """Why the model cannot do the task; empty if it can, or nobody asked."""
+        """Why the model cannot do the task; empty if it can, or was not asked."""
         reason = self.reasons.get(self.main, "") if self.value is None else ""
         _, cannot, why = reason.partition(CANNOT)
         return cannot + why
@@ -131,6 +132,14 @@ class Measurement(Displayed):
         if question is None:
             return self.n < self.n_total
         return " of " in str(self.signature["data"].get(question, ""))  # the digest, and the size of a sample
+
+    def worsening(self, statistic: str, before: float | None) -> float | None:
+        """Return how much worse a statistic is than a value before, in its units; ``None`` if either is not finite."""
+        now = self.values.get(statistic)
+        if before is None or now is None or not (math.isfinite(before) and math.isfinite(now)):
+            return None
+        about = self.statistics[statistic]
+        return about.distance(now) - about.distance(before)
 
     def of_all_cases(self, statistic: str) -> str:
         """Return what a value on all cases is over: the cases, and the seed of random draws or a training inside."""
@@ -182,9 +191,17 @@ class Measurement(Displayed):
             if self.values.get(name, 0.0) is None:
                 reasons[name] = own if CANNOT in own else f"{own}; {why}"
         return replace(
-            self, values=nothing, intervals=nothing, bounds=nothing, reasons=reasons, records=[], items={},
-            null={}, sums=SumsByStatistic(reasons), examples=Examples(),
-        )  # fmt: skip
+            self,
+            values=nothing,
+            intervals=nothing,
+            bounds=nothing,
+            reasons=reasons,
+            records=[],
+            items={},
+            null={},
+            sums=SumsByStatistic(reasons),
+            examples=Examples(),
+        )
 
     def statistic(self, name: str | None = None) -> str:
         """Return the name of a statistic, the main one by default.
@@ -258,12 +275,9 @@ class Measurement(Displayed):
         read["values"] = {main: read["values"][main], **read["values"]}  # JSON may have been written with sorted keys
         arrays, sums = (read_value(str, text, f"{_WHERE}.{key}") for key, text in (("arrays", arrays), ("sums", sums)))
         _check_agreement(read)
-        by_statistic = _read_sums(unpack_arrays(sums, f"{_WHERE}.sums"))
+        found = _read_sums(unpack_arrays(sums, f"{_WHERE}.sums"))
         return cls(
-            **read,
-            items=unpack_arrays(arrays, f"{_WHERE}.arrays"),
-            sums=by_statistic,
-            examples=_read_examples(examples),
+            **read, items=unpack_arrays(arrays, f"{_WHERE}.arrays"), sums=found, examples=_read_examples(examples)
         )
 
     def __eq__(self, other: object) -> bool:

@@ -21,8 +21,8 @@ _KINDS = {"b": "booleans", "i": "integers", "u": "integers", "f": "floats", "S":
 _MAGIC = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 #: what zipfile and numpy raise on damaged archives and headers, besides OSError
 _DAMAGED = (
-    zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, TypeError, KeyError, NotImplementedError, RuntimeError,
-    SyntaxError, TokenError, OverflowError, MemoryError,
+    zipfile.BadZipFile, zlib.error, struct.error, EOFError, ValueError, TypeError, KeyError, NotImplementedError,
+    RuntimeError, SyntaxError, TokenError, OverflowError, MemoryError,
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.scoring.engine import scored_units
-from pytest_genderbias.scoring.replies import option_texts
+from pytest_genderbias.scoring.reply_counts import option_texts
 from pytest_genderbias.suites.query import Replies
 
 _CHARACTERS = 4  #: of a token, about, in English

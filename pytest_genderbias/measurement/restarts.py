@@ -104,16 +104,23 @@ def combine_restarts(measurements: Sequence[Measurement], seeds: Sequence[int], 
         intervals[name] = interval
         items[RESTART + name] = defined
         spread = float(defined.std(ddof=1)) if len(defined) > 1 else 0.0
-        records.append(
-            {"slice": "restarts", "statistic": name, "mean": mean, "standard_deviation": spread, "by_seed": [float(v) for v in defined]}
-        )  # fmt: skip
+        record = {"slice": "restarts", "statistic": name, "mean": mean, "standard_deviation": spread}
+        records.append({**record, "by_seed": [float(v) for v in defined]})
     return replace(
-        first, values=values, intervals=intervals, bounds=dict.fromkeys(values), reasons=reasons, items=items,
+        first,
+        values=values,
+        intervals=intervals,
+        bounds=dict.fromkeys(values),
+        reasons=reasons,
+        items=items,
         sums=_sums_by_restart(measurements),
-        records=[*records, *first.records], signature=_signature(measurements, spec), examples=Examples(),
-        notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes), null={},
+        records=[*records, *first.records],
+        signature=_signature(measurements, spec),
+        examples=Examples(),
+        notes=(f"mean over {len(seeds)} restarts, seeds {', '.join(map(str, seeds))}", *first.notes),
+        null={},
         abilities=over_restarts([m.abilities for m in measurements]),
-    )  # fmt: skip
+    )
 
 
 def _sums_by_restart(measurements: Sequence[Measurement]) -> SumsByStatistic:

@@ -12,7 +12,7 @@ from pathlib import Path
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.ability_setting import read_ability
-from pytest_genderbias.measurement.carry_out import Asked, Until, ask, carry_out, check_null, summarised
+from pytest_genderbias.measurement.carry_out import Asked, IfAble, Until, ask, carry_out, check_null, summarised
 from pytest_genderbias.measurement.control_questions import AskedAbilities
 from pytest_genderbias.measurement.label_check import label_warning
 from pytest_genderbias.measurement.measurement import Measurement
@@ -228,6 +228,9 @@ class Runner:
             return lambda progress: ask(plan, model, replace(settings, progress=progress), until, doubt)
         return None
 
+    def _if_able(self, request: _Request) -> IfAble:
+        return self._abilities.judge(request.scoring, read_ability(request.score.ability))
+
     def _carried_out(
         self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
     ) -> Measurement:
@@ -235,21 +238,9 @@ class Runner:
         if self._beside is not None and isinstance(model, ModelSpec):
             asked = self._beside.take(_key(suite, model, request, until), request.score.progress)
             if asked is not None:
-                return summarised(
-                    asked,
-                    request.scoring,
-                    null,
-                    self._abilities.judge(request.scoring, read_ability(request.score.ability)),
-                )
+                return summarised(asked, request.scoring, null, self._if_able(request))
         plan = self._plan(suite, model, request)
-        return carry_out(
-            plan,
-            self._model_of(model),
-            request.scoring,
-            until,
-            null,
-            self._abilities.judge(request.scoring, read_ability(request.score.ability)),
-        )
+        return carry_out(plan, self._model_of(model), request.scoring, until, null, self._if_able(request))
 
     def _measured(
         self, loaded: Suite, target: ModelSpec | Model, request: _Request, until: Until | None
@@ -293,13 +284,7 @@ class Runner:
         loaded = self._suite_of(suite)
         request = replace(self._request(loaded, {"null": 0, **(settings or {})}), executor=None)
         plan = self._plan(loaded, model, request)
-        return carry_out(
-            plan,
-            model,
-            request.scoring,
-            null=request.score.null,
-            if_able=self._abilities.judge(request.scoring, read_ability(request.score.ability)),
-        )
+        return carry_out(plan, model, request.scoring, null=request.score.null, if_able=self._if_able(request))
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
         return suite if isinstance(suite, Suite) else self.suite(suite)

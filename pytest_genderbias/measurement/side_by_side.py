@@ -27,7 +27,7 @@ _LOOK_EVERY = 0.1  #: seconds between two looks at the progress of what is await
 
 @dataclass(frozen=True)
 class Piece(Generic[T]):
-    """What may be done before its turn.
+    """Work that may be done before its turn.
 
     ``key``: by which it is asked for. ``prepare``: returns the work for a thread; ``None`` if it has to wait for its
     turn. It is called in the thread of the run, which alone loads models.
@@ -101,7 +101,7 @@ class SideBySide(Generic[T]):
         self._tell(1)
 
     def _drop_until(self, key: Hashable) -> None:
-        """Drop the pieces before one, which nobody asked for."""
+        """Drop the pieces before one, which were not asked for."""
         for earlier in list(self._begun):
             if earlier == key:
                 return

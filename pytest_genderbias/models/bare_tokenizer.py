@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class BareTokenizer:
-    """What is asked of a tokenizer whose model's scores are stored: tokens with their characters, and texts of single
+    """Interface of a tokenizer whose model's scores are stored: tokens with their characters, and texts of single
     tokens.
 
     The names are those of transformers, so that callers take either. ``unk_token``: the unknown token as transformers

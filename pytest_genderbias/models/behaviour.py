@@ -1,5 +1,5 @@
-"""Find with a few short passes what the output of a network depends on: padding, other rows of a batch, later tokens and
-positions.
+"""Find with a few short passes what the output of a network depends on: padding, other rows of a batch, later tokens
+and positions.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MOST_USUAL = (
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What a network does.
+    """Behaviour of a network.
 
     ``batches``: ``ANY_ROWS``, ``EQUAL_LENGTHS`` or ``SINGLE_ROWS``. ``positions``: the most tokens in a row for which
     it has positions, ``None`` where nothing limits them. ``widths``: sizes of the hidden states of each layer, and of
@@ -395,7 +395,7 @@ class _Run(NamedTuple):
 
 
 class _Positions:
-    """Watches which rows of tables a pass of one row looks up. Consecutive ones, one a token, are its positions."""
+    """Watches which rows of tables a pass of one row looks up. Consecutive ones, one per token, are its positions."""
 
     def __init__(self, tokens: int) -> None:
         self._tokens = tokens

@@ -27,7 +27,8 @@ _NO_GRAPH = ("*.safetensors", "pytorch_model*.bin", "*.safetensors.index.json")
 #: Weights that torch does not read, and the argument with which transformers 4 converts them; empty where it does not.
 _FOREIGN_WEIGHTS = (
     ("*.h5", "TensorFlow", "from_tf"), ("*.ckpt.index", "TensorFlow", "from_tf"), ("saved_model.pb", "TensorFlow", ""),
-    ("*.msgpack", "Flax", "from_flax"), ("*.ot", "Rust", ""), ("*.mlmodel", "Core ML", ""), ("*.tflite", "TensorFlow Lite", ""),
+    ("*.msgpack", "Flax", "from_flax"), ("*.ot", "Rust", ""), ("*.mlmodel", "Core ML", ""),
+    ("*.tflite", "TensorFlow Lite", ""),
 )  # fmt: skip
 _PICKLES = (".bin", ".pt", ".pth", ".ckpt", ".pkl")  #: endings of weights as torch.save writes them
 _PACKED = (".gz", ".zip", ".tar", ".tgz", ".zst", ".xz", ".7z")
@@ -262,7 +263,10 @@ def _bytes_needed(header: bytes, length: int) -> int:
 
 def _weights_read(folder: Path) -> list[Path]:
     """Return the files from which transformers reads the weights of a folder: of safetensors, if there are any."""
-    files = [[*folder.glob(f"{part}*")] for part in ("model*.safetensors", "adapter_model.safetensors", "pytorch_model*.bin", "adapter_model.bin")]  # fmt: skip
+    files = [
+        [*folder.glob(f"{part}*")]
+        for part in ("model*.safetensors", "adapter_model.safetensors", "pytorch_model*.bin", "adapter_model.bin")
+    ]
     return next((of for of in files if of), [])
 
 

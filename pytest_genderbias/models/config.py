@@ -1,5 +1,5 @@
-"""Entries of transformers configs, which each architecture names in its own way: sizes, labels, the role of a model, and
-the reader of its quantised weights.
+"""Entries of transformers configs, which each architecture names in its own way: sizes, labels, the role of a model,
+and the reader of its quantised weights.
 """
 
 from __future__ import annotations

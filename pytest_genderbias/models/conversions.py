@@ -38,7 +38,7 @@ def _of_vectors(path: Path) -> str | None:
         vec = quote(str(path.with_suffix(".vec")))
         return (
             "it is a model of fastText, and its vectors are read from a .vec file: take the one that is published"
-            " beside it, or write the vectors of the words in words.txt, one a line: fasttext print-word-vectors"
+            " beside it, or write the vectors of the words in words.txt, one per line: fasttext print-word-vectors"
             f" {quote(str(path))} < words.txt > {vec}"
         )
     if _WORD2VEC.match(start):

@@ -133,7 +133,7 @@ class KnownModels:
         :meth:`model` hashed them.
 
         Quantised weights have none, since further libraries decide what they mean. A cache that cannot be written is no
-        error: the model is loaded in the next run, too.
+        error: the model is also loaded in the next run.
         """
         files = self._files.get(spec.target) if self._covers(spec) else None
         if files is None or self._folder is None or model.fingerprint is None:
@@ -326,9 +326,7 @@ def _role_of(record: dict[str, Any]) -> Role:
 def _facts_of(record: dict[str, Any]) -> CheckpointFacts:
     content = record["tokenizer"]
     bare = None if content is None else BareTokenizer.of_text(content, record["unk_token"])
-    return CheckpointFacts(
-        record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare
-    )  # fmt: skip
+    return CheckpointFacts(record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare)
 
 
 def _settings_of(record: dict[str, Any]) -> CheckpointSettings:

@@ -73,7 +73,7 @@ def load_model(
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
             - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence
               encoder with ``encode``.
-        tokenizer: the tokenizer of a network in memory; of a served model the folder or hub id of its tokenizer, too.
+        tokenizer: the tokenizer of a network in memory; of a served model also the folder or hub id of its tokenizer.
         name: the model's name in tables and baselines; by default that of the spec, or the class of the object.
         device: a torch device for a checkpoint; ``auto`` is a GPU if there is one.
         dtype: number format for the weights of a checkpoint, whatever format they were saved in; ``auto`` keeps that of
@@ -143,7 +143,7 @@ def _named(
 
 
 class _Kind(Protocol):
-    """What the module of a kind of model has."""
+    """Interface of the module of a kind of model."""
 
     def inspect(self, spec: ModelSpec, settings: LoadSettings) -> ModelSource:
         """Locate a model and read its role without loading its weights."""

@@ -23,7 +23,7 @@ UNKNOWN_POOLING = "unknown"
 
 @dataclass(frozen=True)
 class CheckpointFacts:
-    """What a run whose scores are all stored asks of a checkpoint, so that such a run needs no network.
+    """The part of a checkpoint that a run with stored scores needs, so that it loads no network.
 
     ``reading``: :func:`~pytest_genderbias.models.fingerprint.fingerprint_reading`. ``vocabulary_size``: number of token
     ids. ``width``, ``input_width``: as of :class:`Model`; ``None`` where the network says it. ``tokenizer``: the
@@ -78,7 +78,7 @@ class Checkpoint(Tokenized):
 
     @property
     def facts(self) -> CheckpointFacts | None:
-        """What is known without the network; ``None`` where the network is in memory from the start."""
+        """Information available without the network; ``None`` if the network was in memory from the start."""
         return None
 
     @property
@@ -133,7 +133,7 @@ class DeferredCheckpoint(Checkpoint):
 
     @property
     def facts(self) -> CheckpointFacts | None:
-        """What is known without the network."""
+        """Information available without the network."""
         return vars(self).get("_facts")
 
     @property

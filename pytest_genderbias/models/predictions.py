@@ -180,10 +180,11 @@ def same_ids(stored_ids: Collection[str], ids: Collection[str]) -> None:
         DataFileError: examples are missing or new; the message gives their number and the first of them.
 
     >>> same_ids(["a", "b"], ["b", "a"])
-    >>> same_ids(["a", "b", "c"], ["b", "d"])
+    >>> same_ids(["a", "b", "c"], ["b", "d"])  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ...
-    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is new ('d'); predict the same examples, or record a new baseline
+    pytest_genderbias.errors.DataFileError: other examples than in the baseline: 2 of 3 ids are missing ('a', 'c'), 1 is
+    new ('d'); predict the same examples, or record a new baseline
     """
     known, here = set(stored_ids), set(ids)
     lacking = [name for name in stored_ids if name not in here]

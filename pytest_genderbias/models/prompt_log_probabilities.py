@@ -22,7 +22,7 @@ Prompt = Sequence[int]  #: token ids
 
 @dataclass(frozen=True, eq=False)
 class PromptAnswer:
-    """What is said of the tokens of one prompt.
+    """Log-probabilities of the tokens of one prompt.
 
     Attributes:
         log_probabilities: ln P(token | those before it), in nats, shape (number of values that came,), NaN where there
@@ -51,7 +51,7 @@ class PromptLogProbabilities(Protocol):
 
     @property
     def where(self) -> str:
-        """What is asked, in words."""
+        """The question in words."""
 
     @property
     def max_length(self) -> int | None:
@@ -84,7 +84,7 @@ class RowSource(Protocol):
 
     @property
     def where(self) -> str:
-        """What is asked, in words."""
+        """The question in words."""
 
     def ask(self, prompts: Sequence[Prompt]) -> list[PromptAnswer]:
         """Return an answer for each prompt, in their order."""

@@ -1,4 +1,4 @@
-"""Systems that answer in text: an object with ``reply``, or a file of replies. Each question is asked as one message."""
+"""Systems that answer in text: an object with ``reply``, or a file of replies. A question is one message."""
 
 from __future__ import annotations
 
@@ -248,7 +248,7 @@ class KeptReplies:
         for line in self.path.read_bytes().split(b"\n"):
             try:
                 key, *replies = json.loads(line)
-            except (ValueError, TypeError):
+            except (ValueError, TypeError, RecursionError):
                 continue
             if isinstance(key, str) and replies and all(isinstance(reply, str) for reply in replies):
                 found[key] = tuple(replies)

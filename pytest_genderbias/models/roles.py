@@ -46,7 +46,8 @@ PROBABILITY = "probability"
 
 #: Pre-training classes that carry a masked-LM head (ELECTRA's does not).
 _PRETRAINING = {"BertForPreTraining", "AlbertForPreTraining", "MobileBertForPreTraining", "MegatronBertForPreTraining",
-                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining", "FNetForPreTraining"}  # fmt: skip
+                "ErnieForPreTraining", "BigBirdForPreTraining", "NezhaForPreTraining",
+                "FNetForPreTraining"}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,8 @@ class Role:
 
     ``text`` completes "this model is ...". ``labels`` are those of a classifier, in order. ``scores`` is
     ``probability`` for a coreference scorer that gives each pair of mentions the probability that they corefer, and
-    empty for other models. ``samples``: replies to each question, of a system that answers in text. ``only_prompts``: another process or engine runs the model
+    empty for other models. ``samples``: replies to each question, of a system that answers in text. ``only_prompts``:
+    another process or engine runs the model
     (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`).
     """
 

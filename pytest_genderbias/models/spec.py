@@ -157,8 +157,8 @@ def portable_spec(spec: str) -> str:
     """Return a spec as files of a project hold it: with the last part only of an absolute path, which says nothing on
     another machine.
 
-    >>> portable_spec("/home/me/runs/bert"), portable_spec("text:/data/a.txt"), portable_spec("runs/bert"), portable_spec("C:\\\\a\\\\b")
-    ('bert', 'text:a.txt', 'runs/bert', 'b')
+    >>> [portable_spec(spec) for spec in ("/home/me/runs/bert", "text:/data/a.txt", "runs/bert", "C:\\\\a\\\\b")]
+    ['bert', 'text:a.txt', 'runs/bert', 'b']
     >>> portable_spec("adapter:/home/me/lora@/models/bert"), portable_spec("adapter:runs/lora")
     ('adapter:lora@bert', 'adapter:runs/lora')
     >>> portable_spec("vllm:/models/chat")
@@ -225,8 +225,9 @@ Parse = Callable[[str, str], ModelSpec]  #: from the user's name, which may be e
 def parse_spec(text: str) -> ModelSpec:
     """Parse one ``[NAME=]SPEC``. Files are looked up, the hub is not.
 
-    >>> parse_spec("candidate=bert-base")
-    ModelSpec(name='candidate', spec='bert-base', kind='hub', target='google-bert/bert-base-uncased', base=None, head=None, revision=None)
+    >>> spec = parse_spec("candidate=bert-base")
+    >>> spec.name, spec.spec, spec.kind, spec.target
+    ('candidate', 'bert-base', 'hub', 'google-bert/bert-base-uncased')
     >>> parse_spec("org/old-bert,head=masked-lm").head
     'masked-lm'
 
@@ -365,7 +366,7 @@ def parse_specs(texts: Iterable[str]) -> list[ModelSpec]:
 
 
 def parse_checkpoint(text: str, what: str) -> ModelSpec:
-    """Parse the spec of a checkpoint that another kind of model runs or changes; an alias, too.
+    """Parse the spec of a checkpoint or an alias, that another kind of model runs or changes.
 
     Args:
         text: the spec.

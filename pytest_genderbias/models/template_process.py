@@ -62,9 +62,12 @@ class _Renderer:
         code = f"import sys; sys.path[:] = {sys.path!r}; from {__name__} import serve; serve()"
         self._process = subprocess.Popen(  # noqa: S603 - this interpreter, with code of this module
             [sys.executable, "-c", code],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, encoding="ascii",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            encoding="ascii",
             env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
-        )  # fmt: skip
+        )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         Thread(target=self._read, daemon=True).start()
         atexit.register(self.end)
@@ -80,9 +83,12 @@ class _Renderer:
     ) -> list[str]:
         """Return the text of each conversation; after an error the process has ended, or expects the next request."""
         request = {
-            "template": template, "conversations": conversations, "for_answer": for_answer, "values": values,
+            "template": template,
+            "conversations": conversations,
+            "for_answer": for_answer,
+            "values": values,
             "seconds": MOST_SECONDS,
-        }  # fmt: skip
+        }
         assert self._process.stdin is not None
         try:
             self._process.stdin.write(f"{json.dumps(request, default=str)}\n")
@@ -150,7 +156,7 @@ def _renderer() -> _Renderer:
 
 
 def serve() -> None:
-    """Answer requests, one a line, until standard input ends; nothing but answers is written to standard output."""
+    """Answer requests, one per line, until standard input ends; nothing but answers is written to standard output."""
     answers = os.fdopen(os.dup(1), "w", encoding="ascii")
     os.dup2(2, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that asks

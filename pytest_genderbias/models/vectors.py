@@ -69,7 +69,7 @@ class WordVectors(Backend):
         """Return the row of a word, or of its lower case if the file is lower-cased, or ``None``.
 
         A word that the file spells with other apostrophes, hyphens or invisible characters
-        (:mod:`~pytest_genderbias.text.normal_form`) is found, too; its own spelling comes first.
+        (:mod:`~pytest_genderbias.text.normal_form`) is also found; its own spelling comes first.
         """
         for spelling in (word, normal_form(word)):
             for form in (spelling, spelling.lower()) if self.lowercased else (spelling,):
@@ -134,7 +134,7 @@ def read_vectors(path: Path, wanted: Collection[str] | None = None) -> WordVecto
     - ``.npz``: arrays ``vectors``, shape (n, d), and ``words``, shape (n,), of a string type; also by the other names
       in ``MATRIX_NAMES`` and ``WORD_NAMES``.
     - ``.npy``, or ``.safetensors`` with one tensor or one of these names: the words are in the same folder, in the
-      first existing file of ``STEM.vocab.txt`` (one a line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and
+      first existing file of ``STEM.vocab.txt`` (one per line), ``STEM.vocab.json`` (a list), ``vocab.txt`` and
       ``vocab.json``.
 
     A text file is streamed: only the rows that are kept are parsed. The checks are: in every line the encoding, the
@@ -309,7 +309,7 @@ def _read_array(path: Path, form: str, keep: Collection[str] | None) -> WordVect
     beside = None if form == ".npz" else _vocabulary_beside(path)
     if form != ".npz" and beside is None:
         raise ModelError(
-            f"{path}: no vocabulary beside it; expected its words, one a line, in {path.stem}.vocab.txt or vocab.txt, "
+            f"{path}: no vocabulary beside it; expected one word per line in {path.stem}.vocab.txt or vocab.txt, "
             f"or a list in {path.stem}.vocab.json or vocab.json"
         )
     try:

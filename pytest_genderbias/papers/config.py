@@ -36,7 +36,7 @@ class RunConfig:
         scales: settings by scale, ``small`` or ``paper``; a scale that is missing cannot be run. Texts may hold
             ``{data}`` and other names in braces, which :func:`~pytest_genderbias.papers.places.placed` replaces by the
             user's paths.
-        minutes: of one core that the small scale takes, as measured or expected; ``None`` if nobody stated it.
+        minutes: of one core that the small scale takes, as measured or expected; ``None`` if it is not stated.
         rows: number of rows that the small scale makes: models with all their seeds, each of another method or task.
         gpu_hours: that the paper's scale is estimated to take.
         fetch: what has to be fetched for the paper's scale.
@@ -69,7 +69,7 @@ class PublishedFigure:
 
 @dataclass(frozen=True)
 class Claim:
-    """What a table says in words, as a relation of figures that runs can confirm or refute.
+    """A claim of a table, as a relation of figures that runs can confirm or refute.
 
     Attributes:
         text: the claim.
@@ -91,7 +91,7 @@ class Claim:
 
     @property
     def relation_of_figures(self) -> tuple[object, ...]:
-        """What is compared and how, without the words: equal in the tables that make the same claim."""
+        """The comparison without the words: equal in the tables that make the same claim."""
         return self.figure, self.relation, self.other, self.within, self.absolute
 
     @property
@@ -253,9 +253,15 @@ def _read_table(path: Path, paper: str) -> Table:
     ]
     claims = [_claim(entry) for entry in take(content, "claims", LocatedList, "a table", ())]
     return Table(
-        paper, path.stem, take(content, "title", str, "a table"), tuple(columns), tuple(figures), tuple(claims),
-        tuple(plain(take(content, "differs", LocatedList, "a table", ()))), take(content, "needs", str, "a table", ""),
-    )  # fmt: skip
+        paper,
+        path.stem,
+        take(content, "title", str, "a table"),
+        tuple(columns),
+        tuple(figures),
+        tuple(claims),
+        tuple(plain(take(content, "differs", LocatedList, "a table", ()))),
+        take(content, "needs", str, "a table", ""),
+    )
 
 
 def _row(path: Path, row: str, entry: YamlValue, columns: LocatedMap) -> Iterator[PublishedFigure]:
@@ -295,6 +301,11 @@ def _claim(entry: YamlValue) -> Claim:
         raise entry.error_at("", "a claim needs one of above, below, or near with within")
     other = take(entry, relations[0], str | float, "a claim")
     return Claim(
-        take(entry, "claim", str, "a claim"), take(entry, "figure", str, "a claim"), relations[0], other,
-        take(entry, "within", float, "a claim", 0.0), take(entry, "because", str, "a claim", ""), take(entry, "absolute", bool, "a claim", False),
-    )  # fmt: skip
+        take(entry, "claim", str, "a claim"),
+        take(entry, "figure", str, "a claim"),
+        relations[0],
+        other,
+        take(entry, "within", float, "a claim", 0.0),
+        take(entry, "because", str, "a claim", ""),
+        take(entry, "absolute", bool, "a claim", False),
+    )

@@ -106,10 +106,9 @@ def make_run(run: RunConfig, scale: str, places: Places) -> StoredRun:
     settings = run.scales[scale]
     start, used = time.perf_counter(), time.process_time()
     outcome = kind_named(run.kind)(placed(settings, places), places)
-    return StoredRun(
-        result_name(run, scale), scale, settings, list(outcome.seeds), outcome.figures, outcome.details, round(time.perf_counter() - start, 1),
-        round(time.process_time() - used, 1), versions(),
-    )  # fmt: skip
+    spent = round(time.perf_counter() - start, 1), round(time.process_time() - used, 1)
+    found = list(outcome.seeds), outcome.figures, outcome.details
+    return StoredRun(result_name(run, scale), scale, settings, *found, *spent, versions())
 
 
 def check_run(run: RunConfig, places: Places) -> str:

@@ -296,10 +296,21 @@ def _grid(table: Table, runs: Mapping[str, StoredRun], width: int) -> str:
 _HEAD = """\
 # The papers, table by table
 
-<!-- Generated from the configs of the papers and the stored results: genderbias paper --page=docs/papers.md --results=docs/evidence/papers -->
+<!-- Generated from the configs of the papers and the stored results:
+genderbias paper --page=docs/papers.md --results=docs/evidence/papers -->
 
-Each table and figure of the five papers that has figures has a row here. Without figures, and so without a row, are lu2018's table 1 (the models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1 (the metrics), and orgad2022's figures 1 and 2 (the method and an example). The configs hold the published figures and what the table says as *claims*: relations of figures, such as "scrubbing lowers the TPR gap
-sum". Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where something is trained, and over items where nothing is, or once only, which the table then says. A figure without bounds that is a fact of its model, with nothing trained or drawn for it, decides by its value. "Lower", "reduced" and "more biased" of a figure with a sign compare absolute values. Bounds of differences over restarts keep the suite's items as they are; those of a figure against a number hold for other items, too, where it has an interval over them. Where the seeds are splits of the same texts, the bounds are wider, since the splits share texts. Nothing is corrected for the number of claims: of twenty claims without any effect behind them, one is confirmed by chance.
+Each table and figure of the five papers that has figures has a row here. The others have none: lu2018's table 1 (the
+models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1 (the metrics), and
+orgad2022's figures 1 and 2 (the method and an example). The configs hold the published figures and what the table says
+as *claims*: relations of figures, such as "scrubbing lowers the TPR gap sum".
+
+Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where
+something is trained, and over items where nothing is, or only once, which the table then says. A figure without bounds
+that is a fact of its model, with nothing trained or drawn for it, decides by its value. "Lower", "reduced" and "more
+biased" of a signed figure compare absolute values. Bounds of differences over restarts keep the suite's items as they
+are; those of a figure against a number also hold for other items where it has an interval over them. Where the seeds
+are splits of the same texts, the bounds are wider, since the splits share texts. Nothing is corrected for the number of
+claims: of twenty claims without any effect behind them, one is confirmed by chance.
 
 - *agrees*: the bounds confirm more than half of the claims, and refute none.
 - *differs*: the bounds refute a claim.
@@ -307,7 +318,8 @@ sum". Small runs on the project's test models decide each claim by one-sided 95 
 - *needs the paper's scale*: no run of the small scale can show it.
 - *no result yet*: nobody has made the small runs.
 
-The absolute figures of small models on small data are not those of the papers, and nobody should expect it; the page puts them side by side. `genderbias paper NAME TABLE` shows one table, and makes its runs with `--data` and `--runs`.
+The absolute figures of small models on small data are not expected to equal those of the papers; the page shows both.
+`genderbias paper NAME TABLE` shows one table, and makes its runs with `--data` and `--runs`.
 """
 
 

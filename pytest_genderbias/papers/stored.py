@@ -25,7 +25,7 @@ class StoredFigure:
     """A figure of one side of a run.
 
     Attributes:
-        values: one a seed, in the order of the run's seeds: the mean over the models of that seed (controls); ``None``
+        values: one per seed, in the order of the run: the mean over the models of that seed (controls); ``None``
             where undefined.
         intervals: the 95 % interval of each over the suite's items; ``None`` where there is none.
         held_out: where the seeds are splits of the same texts, the share that each holds out (above 0, below 1);
@@ -62,7 +62,7 @@ class StoredFigure:
 
 @dataclass(frozen=True)
 class StoredRun:
-    """What one run gave.
+    """Result of one run.
 
     Attributes:
         run: name of the run.

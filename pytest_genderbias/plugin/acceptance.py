@@ -10,9 +10,9 @@ from pytest_genderbias.errors import BiasError
 from pytest_genderbias.gates.agreement import MUST_AGREE
 from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
-from pytest_genderbias.gates.book_update import BookChange, state_of, to_write, update_books
-from pytest_genderbias.gates.facts import anchor_in_words
+from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
+from pytest_genderbias.gates.wording import anchor_in_words
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
 from pytest_genderbias.text.numbers import format_number
@@ -22,11 +22,11 @@ _SHOWN = 3  #: tests that failed, of those that a message names
 
 @dataclass
 class Proposals:
-    """What the tests of one baseline file would store.
+    """Proposed entries of the tests of one baseline file.
 
     Attributes:
         entries: the proposed entries by name, and by the node id of the test.
-        refused: names of entries with a worse value that nobody gave a reason for.
+        refused: names of entries with a worse value and no reason for it.
         complete: whether all tests of the file ran.
     """
 
@@ -82,7 +82,7 @@ def accept(
             messages.fail(_nothing_stored(failed))
         return False
     for key, change in changes.items():
-        _list_changes(decisions[key].path, decisions[key].stored, change.entries, change.removed, messages)
+        _list_changes(decisions[key].path, decisions[key].stored, change, messages)
     return True
 
 
@@ -95,14 +95,14 @@ def _nothing_stored(failed: Sequence[str]) -> str:
         else "an entry is refused"
     )
     return (
-        f"nothing was stored, since {why}: an update is stored whole or not at all; mend what failed, give a"
+        f"nothing was stored, since {why}: an update is stored whole or not at all; fix what failed, give a"
         " --bias-reason for values that are worse, or select the tests to accept with -k"
     )
 
 
 @dataclass
 class _Decision:
-    """What an update does to one baseline file, by what is stored in it: called with the stored entries, perhaps again
+    """An update of one baseline file, given its stored entries: called with the stored entries, perhaps again
     under the lock.
 
     Attributes:
@@ -130,23 +130,22 @@ class _Decision:
         """Whether an entry must not be written."""
         return bool(self.proposals.refused or self.messages.failures)
 
-    def __call__(self, stored: Mapping[str, BaselineEntry]) -> BookChange:
+    def __call__(self, stored: Mapping[str, BaselineEntry]) -> Change:
         """Return the change of a file with these entries."""
         self.stored, self.messages = stored, Messages()
         agreed = _agreed_entries(self.key, self.proposals, stored, self.only_new, self.messages)
-        entries: dict[str, NewEntry] = {}
+        change: dict[str, NewEntry | None] = dict.fromkeys(self.unused & stored.keys())
         for name, new in agreed.items():
             changed = to_write(self.path, name, new, stored.get(name))
             if changed is None:
                 continue
             if self._holds(name, changed, stored.get(name)):
-                entries[name] = changed
+                change[name] = changed
             else:
                 self.messages.fail(
                     f"not written: {name} of {self.key.module}: another run changed this entry after it was judged"
                     " here; run again, so that it is compared with what is stored now"
                 )
-        change = BookChange(entries, self.unused & stored.keys())
         self.changes = bool(change)
         return change
 
@@ -232,20 +231,18 @@ def _by_date(value: AcceptedValue) -> tuple[str, str]:
 
 def _unseen_in_words(value: AcceptedValue) -> str:
     return (
-        f"{value.statistic} {format_number(value.old, 6)} -> {format_number(value.new, 6)} is worse, and its gate did not run;"
+        f"{value.statistic} {format_number(value.old, 6)} -> {format_number(value.new, 6)} is worse, and its gate "
+        "did not run;"
         ' run all gates of the entry, or accept it with --bias-update --bias-reason="why"'
     )
 
 
-def _list_changes(
-    path: Path,
-    stored: Mapping[str, BaselineEntry],
-    entries: Mapping[str, NewEntry],
-    removed: frozenset[str],
-    messages: Messages,
-) -> None:
+def _list_changes(path: Path, stored: Mapping[str, BaselineEntry], change: Change, messages: Messages) -> None:
     messages.add(f"baseline written: {path}", "green")
-    for name, new in sorted(entries.items()):
+    for name, new in sorted(change.items(), key=lambda pair: (pair[1] is None, pair[0])):
+        if new is None:
+            messages.add(f"  {name}: removed, no longer measured")
+            continue
         old = stored[name].values if name in stored else {}
         for statistic, value in new.entry.values.items():
             before = "new" if statistic not in old else f"was {format_number(old[statistic], 6)}"
@@ -255,8 +252,6 @@ def _list_changes(
             messages.add(f"  {name}: {new.kept}")
         if name in stored and (moved := _moved_anchor(stored[name], new.entry)):
             messages.add(f"  {name}: {moved}")
-    for name in sorted(removed):
-        messages.add(f"  {name}: removed, no longer measured")
 
 
 def _moved_anchor(stored: BaselineEntry, new: BaselineEntry) -> str:

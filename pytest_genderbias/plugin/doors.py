@@ -1,5 +1,5 @@
-"""Functions of the rooms ``show`` and ``lab`` that the plugin calls. They are named here and imported when they are needed.
-The writers of files are in ``plugin/outputs.py``.
+"""Functions of the rooms ``show`` and ``lab`` that the plugin calls. They are named here and imported when they are
+needed. The writers of files are in ``plugin/outputs.py``.
 """
 
 from __future__ import annotations

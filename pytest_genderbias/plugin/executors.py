@@ -1,4 +1,4 @@
-"""The executors of a run: cases are scored in its process, or by the workers of a Ray cluster, which end with the run."""
+"""The executors of a run: cases are scored in its process, or by the workers of a Ray cluster that ends with it."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ import pytest
 from pytest_genderbias.errors import DataFileError, GateError, ModelError, SettingError, installing
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import is_stream
-from pytest_genderbias.gates.margin import Margin, read_margin
+from pytest_genderbias.gates.policy import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.executors import EXECUTORS, check_address

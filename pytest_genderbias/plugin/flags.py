@@ -36,7 +36,7 @@ class Flag(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What it does, with its default."""
+        """Its effect, with its default."""
         return self.text if self.default is None else f"{self.text} (default: {self.default})"
 
     @property

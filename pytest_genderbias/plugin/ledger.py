@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
     from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.comparison import Comparison, LeftOut
-    from pytest_genderbias.gates.judgement import SettledJudgement
+    from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.variance import ValueVariance
     from pytest_genderbias.plugin.acceptance import Proposals
@@ -77,7 +77,7 @@ class Ledger:
     def __init__(self, config: pytest.Config) -> None:
         self._config, self._settings = config, config.stash[SETTINGS]
         self._measured: Gathered[Measurement] = Gathered(_same_measurement)
-        self._judged: dict[str, Sequence[SettledJudgement]] = {}  # by node id of the test
+        self._judged: dict[str, Sequence[Judgement]] = {}  # by node id of the test
         self._unjudged: dict[str, tuple[str, Unjudged]] = {}  # with the model, by node id of the test
         self._comparisons: list[Comparison] = []
         self._not_compared: list[LeftOut] = []
@@ -173,7 +173,7 @@ class Ledger:
         return list(self._measured)
 
     @property
-    def _judgements(self) -> list[SettledJudgement]:
+    def _judgements(self) -> list[Judgement]:
         """All judgements, those of one test after the other."""
         return [judgement for judgements in self._judged.values() for judgement in judgements]
 
@@ -218,10 +218,13 @@ class Ledger:
         if output is not None:
             collected = [[*key, sorted(node_ids)] for key, node_ids in self._all_collected().items()]
             output[ATTRIBUTE] = {
-                "partial": self._partial, "unclear": sorted(self._unclear), "collected": collected,
-                "order": [item.nodeid for item in self._sequence], "gate_files": sorted(map(str, collected_gate_files(self._config))),
+                "partial": self._partial,
+                "unclear": sorted(self._unclear),
+                "collected": collected,
+                "order": [item.nodeid for item in self._sequence],
+                "gate_files": sorted(map(str, collected_gate_files(self._config))),
                 "late": self._late,
-            }  # fmt: skip
+            }
             return
         self._put_in_order()
         for text in self._late:
@@ -258,8 +261,10 @@ class Ledger:
         self._measured.put_in_order(order)
         self._pictures.put_in_order(order)
         self._judged, self._unjudged, self._finished = (
-            in_order(self._judged, order), in_order(self._unjudged, order), in_order(self._finished, order),
-        )  # fmt: skip
+            in_order(self._judged, order),
+            in_order(self._unjudged, order),
+            in_order(self._finished, order),
+        )
         self._undrawn = in_order(self._undrawn, order)
 
     def _check_that_something_is_judged(self, session: pytest.Session, exitstatus: int) -> None:
@@ -284,9 +289,10 @@ class Ledger:
         """Fail a run in which no gate can fail, unless a test that measures failed for another reason."""
         can_fail = any(
             settled.outcome not in (XFAIL, CAUGHT)
-            for test, judgements in self._judged.items() if test not in self._expected_to_fail
+            for test, judgements in self._judged.items()
+            if test not in self._expected_to_fail
             for settled in judgements
-        )  # fmt: skip
+        )
         if can_fail or self._broken:
             return
         names = ", ".join(spec.name for spec in self._settings.models)
@@ -360,7 +366,7 @@ class Ledger:
             proposals.complete = not narrowed and self._is_complete(key)
         only_new = self._settings.update == "new"
         failed = [
-            *(f"{node_id}: {judgements[0].verdict}" for node_id, judgements in self._failed_judgements().items()),
+            *(f"{node_id}: {judgements[0].in_words}" for node_id, judgements in self._failed_judgements().items()),
             *(f"{node_id}: no verdict" for node_id in sorted(self._broken)),
             *(["a worker of pytest-xdist died"] if self._crashed else []),
         ]
@@ -372,13 +378,13 @@ class Ledger:
                 for node_id, judgements in self._judged.items()
             }
 
-    def _failed_judgements(self) -> dict[str, list[SettledJudgement]]:
+    def _failed_judgements(self) -> dict[str, list[Judgement]]:
         """Return the judgements that keep an update from being stored, by node id.
 
         A broken or undecided limit does not: it says nothing of what was accepted before.
         """
         failed = {
-            test: [one for one in judgements if one.failed and one.judgement.code not in _OF_NO_ENTRY]
+            test: [one for one in judgements if one.failed and one.code not in _OF_NO_ENTRY]
             for test, judgements in self._judged.items()
         }
         return {test: judgements for test, judgements in failed.items() if judgements}
@@ -388,10 +394,10 @@ class Ledger:
         all.
         """
         changed = {
-            test: one.judgement.of_baseline.definition
+            test: one.of_baseline.definition
             for test, judgements in self._judged.items()
             for one in judgements
-            if one.judgement.of_baseline.definition
+            if one.of_baseline.definition
         }
         items = [item for item in session.items if item.nodeid in changed]
         if not items:
@@ -409,9 +415,9 @@ class Ledger:
         """Fail a run with a model whose bias grew over its suites together."""
         if not self._judgements:
             return
-        from pytest_genderbias.gates.release import growth_of
+        from pytest_genderbias.gates.comparison import growth_of
 
-        for growth in growth_of(settled.judgement for settled in self._judgements):
+        for growth in growth_of(self._judgements):
             if growth.worse:
                 self._messages.fail(growth.failure)
 
@@ -478,10 +484,9 @@ class Ledger:
         from pytest_genderbias.reports.run_report import RunSummary
 
         unjudged = list(self._unjudged.values())
-        summary = RunSummary(
-            self._measurements, self._judgements, unjudged, self._messages.lines, failed=len(self._broken),
-            next=write_gates_command(self._config),
-        )  # fmt: skip
+        found, lines = (self._measurements, self._judgements), self._messages.lines
+        again = write_gates_command(self._config)
+        summary = RunSummary(*found, unjudged, lines, failed=len(self._broken), next=again)
         if self._settings.variance:
             summary = replace(summary, variances=self._variances())
         if self._settings.compare:
@@ -507,11 +512,11 @@ def _same_measurement(first: Measurement, second: Measurement) -> bool:
     return first.suite == second.suite and first.model == second.model and first == second
 
 
-def _not_stored(settled: SettledJudgement) -> SettledJudgement:
+def _not_stored(settled: Judgement) -> Judgement:
     """Return a judgement of an update that was not stored."""
-    if settled.judgement.code != STORED:
+    if settled.code != STORED:
         return settled
-    return replace(settled, judgement=replace(settled.judgement, code=NOT_STORED))
+    return replace(settled, code=NOT_STORED)
 
 
 def _fail(session: pytest.Session) -> None:

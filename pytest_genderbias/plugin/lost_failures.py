@@ -105,7 +105,7 @@ def _note_who_asks(future: Future[object], asked: list[int], test_thread: int) -
     """Add to ``asked`` each thread that asks a future, from now on; and the thread of the test, if it waits for it
     already.
 
-    An event loop asks to hand the failure on to a future of its own, which tells nobody.
+    An event loop asks to hand the failure on to a future of its own, which reports it nowhere.
     """
 
     def noted(ask: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ MARKER = "bias"
 
 @dataclass(frozen=True)
 class GateMarker:
-    """What ``@pytest.mark.bias`` says of a test in Python.
+    """Settings of ``@pytest.mark.bias`` on a test in Python.
 
     Attributes:
         models: names of the models to judge; ``None`` for all.

@@ -1,7 +1,7 @@
 """A plugin for ``-p``: pytest collects no file, so that a run has the suites of ``--bias-suite`` and nothing else. It
 says how much a run of all suites measures, and how long that takes, before it starts.
 
-The command line loads it for measurements that are no part of a project's tests. Workers of xdist load it, too.
+The command line loads it for measurements that are no part of a project's tests. Workers of xdist also load it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def pytest_ignore_collect() -> bool:
 
 
 def pytest_report_header(config: pytest.Config) -> list[str]:
-    """Say how much is measured of suites that nobody named, and how long it takes."""
+    """Say how much is measured of suites that were not named, and how long it takes."""
     settings = config.stash.get(SETTINGS, None)
     if settings is None or not settings.selection.includes_all or not settings.models:
         return []
@@ -47,8 +47,8 @@ def measures_only(config: pytest.Config) -> bool:
 
 @dataclass
 class _Expected:
-    """What a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose time is
-    not known.
+    """Amount that a run scores: cases, those of the whole suites, seconds of scoring, and the number of suites whose
+    time is not known.
     """
 
     cases: int = 0
@@ -72,8 +72,8 @@ def _expected_line(config: pytest.Config) -> str:
     )
     unknown = f", besides {expected.unknown} suites whose time is not known" if expected.unknown else ""
     return (
-        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on {_cores()}"
-        f" cores{unknown}, or less with a GPU or stored scores"
+        f"bias: {sample} {expected.of:,} cases{more}; scoring takes about {format_duration(expected.seconds)} on "
+        f"{_cores()} cores{unknown}, or less with a GPU or stored scores"
     )
 
 

@@ -19,7 +19,7 @@ import pytest
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
-from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.measurement.processes import process_count
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
@@ -111,7 +111,7 @@ class Settings:
 
     @property
     def update(self) -> str:
-        """What is written to the baselines: ``"all"``, ``"new"`` entries, or ``"no"`` entries."""
+        """Entries written to the baselines: ``"all"``, ``"new"`` entries, or ``"no"`` entries."""
         return "all" if self.update_all else "new" if self.update_new else "no"
 
     @property

@@ -30,7 +30,7 @@ from pytest_genderbias.plugin.workers import terminal_width
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.baseline import Baseline
-    from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+    from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.reported import ProposedEntry
 
@@ -42,7 +42,7 @@ _VERBOSE = 2  #: of this verbosity on (``-vv``), a failing test shows the whole 
 
 @dataclass
 class ItemOutcome:
-    """What one test measured, judged and would store.
+    """The measurements, judgements and proposed entries of one test.
 
     Attributes:
         gates: the margin of each statistic that the gate file of the test judges on its baseline entry; ``None`` for
@@ -55,7 +55,7 @@ class ItemOutcome:
     """
 
     measurements: list[Measurement] = field(default_factory=list)
-    judgements: list[SettledJudgement] = field(default_factory=list)
+    judgements: list[Judgement] = field(default_factory=list)
     baseline: Baseline | None = None
     gates: Mapping[str, float | None] | None = None
     reported: int = 0
@@ -131,9 +131,7 @@ def _look_alike(first: Measurement, second: Measurement) -> bool:
 
 def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> None:
     """Record a judgement, and whether it failed the test, for tables and reports."""
-    from pytest_genderbias.gates.judgement import SettledJudgement
-
-    settled = SettledJudgement(judgement, outcome, node_id(item))
+    settled = judgement.settled(outcome, node_id(item))
     judgements = outcome_of(item).judgements
     if settled in judgements:
         return

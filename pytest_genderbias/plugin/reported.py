@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry
-from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
+from pytest_genderbias.gates.judgement import AcceptedValue, Judgement
 from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import read_mapping, read_schema, read_stored
@@ -74,12 +74,12 @@ class ProposedEntry:
             read_value(Mapping[str, float | None] | None, content.get("gates"), "gates of a proposed entry"),
             read_stored(Mapping[str, AcceptedValue], content.get("overlooked"), "overlooked values"),
             str(content.get("against")),
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)
 class ReportedOutcome:
-    """What a test measured, judged and would store.
+    """The measurements, judgements and proposed entries of a test.
 
     Attributes:
         module: the name under which the baselines of the test are stored.
@@ -98,7 +98,7 @@ class ReportedOutcome:
     model: str
     settled: bool
     measurements: tuple[Measurement, ...] = ()
-    judgements: tuple[SettledJudgement, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
     used: frozenset[str] = frozenset()
     refused: frozenset[str] = frozenset()
     entries: Mapping[str, ProposedEntry] = field(default_factory=dict)

@@ -28,7 +28,7 @@ def is_set_up(config: pytest.Config) -> bool:
 
 
 def keys_of_ini_file(config: pytest.Config) -> list[str]:
-    """Return the keys that the ini file sets, also those that nobody declares."""
+    """Return the keys that the ini file sets, also those that are not declared."""
     return list(getattr(config, "_inicfg", {}))  # inicfg is deprecated, and nothing public names unknown keys
 
 

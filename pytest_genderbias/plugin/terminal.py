@@ -34,7 +34,7 @@ class _Crash:
 
 @dataclass(frozen=True)
 class _Explanation:
-    """What failed, in the form that reports of pytest have."""
+    """Failures in the form of pytest's reports."""
 
     reprcrash: _Crash
 
@@ -50,7 +50,11 @@ def count_failures(failures: Sequence[str], terminalreporter: TerminalReporter) 
     for text in failures:
         explanation = _Explanation(_Crash(printable(text)))
         report = pytest.TestReport(
-            nodeid="bias", location=("bias", None, "bias"), keywords={}, outcome="failed", longrepr=explanation,  # type: ignore[arg-type]
+            nodeid="bias",
+            location=("bias", None, "bias"),
+            keywords={},
+            outcome="failed",
+            longrepr=explanation,  # type: ignore[arg-type]
             when="teardown",
-        )  # fmt: skip
+        )
         terminalreporter._add_stats("error", [report])

@@ -238,7 +238,11 @@ def _check_mentions(rows: Sequence[Row]) -> None:
 
 def _pair_performance(rows: Sequence[Row], tables: Sequence[NDArray[np.float64]]) -> Performance:
     """Return F1 over the pairs that are read; its units are the documents."""
-    cells = [(row["document"], row[_MENTIONS], table, i, j) for row, table in zip(rows, tables, strict=True) for i, j in row["pairs"]]  # fmt: skip
+    cells = [
+        (row["document"], row[_MENTIONS], table, i, j)
+        for row, table in zip(rows, tables, strict=True)
+        for i, j in row["pairs"]
+    ]
     read = [cell for cell in cells if not np.isnan(cell[2][cell[3], cell[4]])]
     linked = np.asarray([table[i, j] > 0 for _, _, table, i, j in read], dtype=np.float64)
     corefer = np.asarray([mentions[i][-1] == mentions[j][-1] for _, mentions, _, i, j in read], dtype=np.float64)
@@ -267,7 +271,9 @@ def _cluster_performance(
     value = float(f1_of_sums(np.sum(list(counts.values()), axis=0)))
     if np.isnan(value):
         return None
-    sums = ItemSums(np.asarray(list(map(str, counts)), dtype=np.str_), np.stack(list(counts.values())), "f1", "documents")  # fmt: skip
+    sums = ItemSums(
+        np.asarray(list(map(str, counts)), dtype=np.str_), np.stack(list(counts.values())), "f1", "documents"
+    )
     return Performance("conll_f1", "lower", value, sums)
 
 

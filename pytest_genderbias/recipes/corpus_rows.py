@@ -24,8 +24,8 @@ _SHOWN = 5  #: maximum number of warnings about broken lines
 def read_sentence_rows(
     corpus: str, data: str | None = None, max_tokens: int | None = None, held_out: float = 0.1
 ) -> SplitRows:
-    """Read the sentences of a corpus (``text``), with their ``place`` in it, and hold some of its passages out, with the
-    number of their ``passage``.
+    """Read the sentences of a corpus (``text``), with their ``place`` in it, and hold some of its passages out, with
+    the number of their ``passage``.
 
     A passage is a document, several short documents, or a part of a long one. Its target length is 50 to 2,000 words,
     so that about ten or more passages are held out, spread evenly over the corpus. The same corpus and settings always

@@ -45,7 +45,7 @@ _BY_LENGTH = "group_by_length"  #: done here (:func:`order_by_length`), so that 
 
 @dataclass(frozen=True)
 class FineTuning(TrainingSettings):
-    """What the recipes have in common. The fields are settings.
+    """The common part of the recipes. The fields are settings.
 
     ``training`` and ``evaluation``: labelled files instead of the data set's. ``max_rows`` and ``max_evaluation``:
     maximum numbers of rows. ``learning_rate``: by default 3e-5, 1e-4 for hidden sizes below 768 and 3e-4 below 256;

@@ -48,9 +48,9 @@ Ids = NDArray[np.int32]
 Around: TypeAlias = "Callable[[PreTrainedModel], AbstractContextManager[object]]"
 
 _SETTINGS = {
-    "per_device_train_batch_size": "batch_size", "num_train_epochs": "epochs or steps", "learning_rate": "learning_rate",
-    "warmup_steps": "warmup", "train_sampling_strategy": "none: the recipe sets the order of the data",
-    "remove_unused_columns": "none",
+    "per_device_train_batch_size": "batch_size", "num_train_epochs": "epochs or steps",
+    "learning_rate": "learning_rate", "warmup_steps": "warmup",
+    "train_sampling_strategy": "none: the recipe sets the order of the data", "remove_unused_columns": "none",
 }  # fmt: skip
 _AT_ONCE = 1024  #: sentences that are tokenised at once
 _PART_WORDS = 200  #: words in a part of a held-out passage
@@ -63,7 +63,7 @@ _RATES = {GIVEN: 5e-5, NEW: 1e-3}  #: learning rates by the weights
 
 @dataclass(frozen=True)
 class _Pretraining(TrainingSettings):
-    """What both recipes share: the corpus, its split, the order of the data, and the Trainer's arguments."""
+    """The common part of both recipes: the corpus, its split, the order of the data, and the Trainer's arguments."""
 
     role: ClassVar[str]
     columns: ClassVar[tuple[str, ...]] = ("text",)
@@ -144,9 +144,13 @@ class _Pretraining(TrainingSettings):
         if training.new_head:
             renew_vocabulary_head(network, seed)
         arguments = self._arguments(
-            100, num_train_epochs=1, learning_rate=self._rate, warmup_steps=self.warmup,
-            train_sampling_strategy="sequential", remove_unused_columns=False,
-        )  # fmt: skip
+            100,
+            num_train_epochs=1,
+            learning_rate=self._rate,
+            warmup_steps=self.warmup,
+            train_sampling_strategy="sequential",
+            remove_unused_columns=False,
+        )
         training = replace(training, around=_both(training.around, self._around))
         collator = self._collator(checkpoint.tokenizer, seed)
         return network, _Schedule(blocks, count, seed), collator, arguments, training
@@ -204,8 +208,9 @@ class MaskedPretraining(_Pretraining):
     ``corpus``, ``max_tokens``, ``held_out``: see
     :func:`~pytest_genderbias.recipes.corpus_rows.read_sentence_rows`. ``max_length``: tokens in a block. ``steps``:
     number of steps; ``None``: see ``epochs``. ``warmup``: share of the steps. ``mask_probability``: share of the tokens
-    that are selected. ``freeze``: the part that is not trained: ``nothing``, ``embeddings`` (with an output layer that shares them), ``encoder`` (all but the head),
-    or a number k: the embeddings and the first k layers; a caller's ``Training.freeze`` takes its place.
+    that are selected. ``freeze``: the part that is not trained: ``nothing``, ``embeddings`` (with an output layer that
+    shares them), ``encoder`` (all but the head), or a number k: the embeddings and the first k layers; a caller's
+    ``Training.freeze`` takes its place.
 
     ``weights``: ``given`` continues the training of the given model. ``new`` trains from nothing: a network of the
     given model's architecture with weights drawn from the seed, and its tokenizer (webster2020 pre-trains BERT from

@@ -117,10 +117,15 @@ class LstmTraining(TrainingSettings):
 
         tokenizer = make_tokenizer(self.vocabulary, self.cased)
         config = WordLstmConfig(
-            vocab_size=len(tokenizer), embedding_size=self.embedding_size, inner_size=self.hidden_size,
-            hidden_size=self.embedding_size if self.tied else self.hidden_size, num_hidden_layers=self.layers,
-            dropout=self.dropout, sampled_words=self.sampled_words, tie_word_embeddings=self.tied,
-        )  # fmt: skip
+            vocab_size=len(tokenizer),
+            embedding_size=self.embedding_size,
+            inner_size=self.hidden_size,
+            hidden_size=self.embedding_size if self.tied else self.hidden_size,
+            num_hidden_layers=self.layers,
+            dropout=self.dropout,
+            sampled_words=self.sampled_words,
+            tie_word_embeddings=self.tied,
+        )
         network: Any = seeded(seed, lambda: WordLstmForCausalLM(config))  # its base class has methods without types
         return wrap_network(network.to(device_for_new()).eval(), tokenizer, "word-lstm")
 
@@ -147,7 +152,8 @@ class LstmTraining(TrainingSettings):
         if not model.network_class.startswith("WordLstm"):
             raise NotApplicableError(
                 f"the recipe lstm trains word-level LSTMs, and {model.name} is {model.role.text}"
-                f" ({model.network_class or 'no network'}); give mitigate() no model, or one that the recipe has trained"
+                f" ({model.network_class or 'no network'}); give mitigate() no model, or one that the recipe has "
+                "trained"
             )
 
     @cached_property

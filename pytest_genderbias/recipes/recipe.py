@@ -79,9 +79,9 @@ class Training:
     """Options that a caller adds to a recipe's training; the defaults change nothing.
 
     ``callbacks``: for transformers' Trainer; one with an attribute ``report`` is given the Trainer's ``log`` there, so
-    that its figures go where the Trainer's go (``report_to``). ``around``: returns a context manager that is entered during the training,
-    given the network. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``, ``encoder`` (all but the
-    head), or a number k: the embeddings and the first k layers
+    that its figures go where the Trainer's go (``report_to``). ``around``: returns a context manager that is entered
+    during the training, given the network. ``freeze``: the part that is not trained: ``nothing``, ``embeddings``,
+    ``encoder`` (all but the head), or a number k: the embeddings and the first k layers
     (:func:`~pytest_genderbias.recipes.freezing.frozen_parameters`). A recipe may have a setting of the same name, which
     holds where the caller freezes ``nothing``. ``new_head``: reinitialise the head from the seed. ``max_steps``: number
     of steps; ``None``: as the recipe sets it. ``progress``: show transformers' progress bar.
@@ -117,11 +117,11 @@ class Recipe(Evaluator, Protocol):
 
     Recipes of your own need these attributes and methods, and no base class.
 
-    A recipe may also have ``suite_settings(suite, folder)``: returns the options with which a suite measures its models,
-    such as texts that it held out and writes to the folder; empty for suites without any. ``encoder_is_frozen``: whether
-    its trainings change the head alone, so that ``superficial`` would compare an encoder with itself. ``mentions``:
-    column of the mentions, (start, end, words, cluster) each, in the only text column; data methods move them when they
-    change the text.
+    A recipe may also have ``suite_settings(suite, folder)``: returns the options with which a suite measures its
+    models, such as texts that it held out and writes to the folder; empty for suites without any.
+    ``encoder_is_frozen``: whether its trainings change the head alone, so that ``superficial`` would compare an encoder
+    with itself. ``mentions``: column of the mentions, (start, end, words, cluster) each, in the only text column; data
+    methods move them when they change the text.
 
     Attributes:
         name: name of the recipe in YAML files.

@@ -37,10 +37,14 @@ _WHOLE = (
 #: The annotation of each setting that has a range, whichever recipe it is of. A setting whose type says so may be
 #: ``None``.
 RANGES: Mapping[str, Any] = {
-    **dict.fromkeys(_WHOLE, Count), "sampled_words": Annotated[int, at_least(0)], "max_length": Annotated[int, at_least(8)],
-    **dict.fromkeys(("epochs", "learning_rate"), Positive), **dict.fromkeys(("held_out", "mask_probability"), Share),
-    **dict.fromkeys(("dropout", "warmup"), ShareOrNone), "freeze": Freeze,
-}  # fmt: skip
+    **dict.fromkeys(_WHOLE, Count),
+    "sampled_words": Annotated[int, at_least(0)],
+    "max_length": Annotated[int, at_least(8)],
+    **dict.fromkeys(("epochs", "learning_rate"), Positive),
+    **dict.fromkeys(("held_out", "mask_probability"), Share),
+    **dict.fromkeys(("dropout", "warmup"), ShareOrNone),
+    "freeze": Freeze,
+}
 
 
 #: Learning rates by the minimum hidden size, and the rate for a head on a frozen encoder.
@@ -130,9 +134,14 @@ class TrainingSettings(Recipe):
     def _arguments(self, save_steps: int, **own: object) -> dict[str, Any]:
         """Return arguments of the Trainer: the settings, those of the recipe, and the user's, which override both."""
         return {
-            "num_train_epochs": self.epochs, "per_device_train_batch_size": self.batch_size, "learning_rate": self.learning_rate,
-            "save_strategy": "steps", "save_steps": save_steps, **own, **self.arguments,
-        }  # fmt: skip
+            "num_train_epochs": self.epochs,
+            "per_device_train_batch_size": self.batch_size,
+            "learning_rate": self.learning_rate,
+            "save_strategy": "steps",
+            "save_steps": save_steps,
+            **own,
+            **self.arguments,
+        }
 
     def _tuning_arguments(self, model: Model, training: Training) -> dict[str, Any]:
         """Return the arguments for the tuning of an encoder.

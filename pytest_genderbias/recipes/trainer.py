@@ -46,7 +46,8 @@ Collator: TypeAlias = "Callable[..., dict[str, torch.Tensor]]"
 
 #: Arguments that the recipe sets, so that a resumed training ends with the weights of an uninterrupted one.
 _OURS = (
-    "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model", "ignore_data_skip"
+    "output_dir", "seed", "data_seed", "resume_from_checkpoint", "max_steps", "disable_tqdm", "save_only_model",
+    "ignore_data_skip"
 )  # fmt: skip
 _NUMBERS = {int: "a whole number", float: "a number", bool: "true or false"}
 _ABOVE_ZERO = ("per_device_train_batch_size", "gradient_accumulation_steps", "num_train_epochs")
@@ -173,11 +174,19 @@ def _make_trainer(
     from transformers.training_args import ParallelMode
 
     options: dict[str, Any] = {  # their types differ by name
-        "save_strategy": "no", "logging_steps": 50, "report_to": [], "dataloader_pin_memory": False,
-        "use_cpu": network.device.type == "cpu", "save_total_limit": 1, **arguments,
-        "output_dir": str(folder / CHECKPOINTS), "seed": seed, "data_seed": seed,
-        "max_steps": -1 if training.max_steps is None else training.max_steps, "disable_tqdm": not training.progress,
-    }  # fmt: skip
+        "save_strategy": "no",
+        "logging_steps": 50,
+        "report_to": [],
+        "dataloader_pin_memory": False,
+        "use_cpu": network.device.type == "cpu",
+        "save_total_limit": 1,
+        **arguments,
+        "output_dir": str(folder / CHECKPOINTS),
+        "seed": seed,
+        "data_seed": seed,
+        "max_steps": -1 if training.max_steps is None else training.max_steps,
+        "disable_tqdm": not training.progress,
+    }
     try:
         settings = transformers.TrainingArguments(**options)
         if settings.n_gpu > 1:  # several devices would have batches of another size
@@ -315,7 +324,7 @@ class TokenisedRows:
         self,
         tokenizer: PreTrainedTokenizerBase,
         columns: Sequence[Sequence[str]],
-        labels: Sequence[int | float],
+        labels: Sequence[float],
         max_length: int,
     ) -> None:
         self._labels = labels

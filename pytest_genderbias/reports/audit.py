@@ -144,11 +144,12 @@ def _sha256(file: Path) -> str:
 
 #: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`.
 _VERDICTS = (
-    "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "low", "high", "over", "bound", "difference", "p", "tests", "n",
-    "n_total", "accepted_on", "baseline", "margin", "accepted", "test", "reason",
+    "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "low", "high", "over", "bound", "difference",
+    "p", "tests", "n", "n_total", "accepted_on", "baseline", "margin", "accepted", "test", "reason",
 )  # fmt: skip
 _VALUES = (
-    "model", "suite", "statistic", "value", "low", "high", "level", "over", "neutral", "direction", "n", "n_total", "meaning", "reason",
+    "model", "suite", "statistic", "value", "low", "high", "level", "over", "neutral", "direction", "n", "n_total",
+    "meaning", "reason",
 )  # fmt: skip
 #: Columns by the fields of a row.
 _SELECTIONS = {field.name: field.name for field in fields(SelectionRow)} | {
@@ -162,14 +163,8 @@ def _verdicts(report: RunReport) -> Iterator[dict[str, Cell]]:
         values["accepted"] = GATE_COLUMNS["accepted"].text(settled)
         yield {GATE_COLUMNS[name].header: value for name, value in values.items()}
     for broken in broken_tests(report):
-        yield {
-            "outcome": FAILED,
-            "verdict": "none",
-            "model": broken.model,
-            "suite": broken.suite,
-            "test": broken.test,
-            "reason": broken.text,
-        }
+        where = {"model": broken.model, "suite": broken.suite, "test": broken.test}
+        yield {"outcome": FAILED, "verdict": "none", **where, "reason": broken.text}
     for test in report.not_judged:
         yield {
             "outcome": "skipped",
@@ -193,11 +188,18 @@ def _selections(report: RunReport) -> Iterator[dict[str, Cell]]:
 def _signatures(report: RunReport) -> object:
     return [
         {
-            "model": measurement.model, "suite": measurement.suite, "signature": as_plain(measurement.signature, finite=True),
-            "notes": list(measurement.notes), "reasons": dict(measurement.reasons),
+            "model": measurement.model,
+            "suite": measurement.suite,
+            "signature": as_plain(measurement.signature, finite=True),
+            "notes": list(measurement.notes),
+            "reasons": dict(measurement.reasons),
         }
         for measurement in report.measurements
-    ]  # fmt: skip
+    ]
+
+
+def _run(report: RunReport) -> object:
+    return as_plain(report.run, finite=True)
 
 
 def _data(report: RunReport) -> object:
@@ -207,8 +209,9 @@ def _data(report: RunReport) -> object:
     for measurement in report.measurements:
         signature = measurement.signature
         suites.setdefault(measurement.suite, {})[str(signature["digest"])] = {
-            "definition": signature["definition"], "data": as_plain(signature["data"], finite=True),
-        }  # fmt: skip
+            "definition": signature["definition"],
+            "data": as_plain(signature["data"], finite=True),
+        }
         models[measurement.model] = as_plain(signature["model"], finite=True)
     return {"suites": suites, "models": models}
 
@@ -289,20 +292,28 @@ def _figures(report: RunReport, path: Path) -> None:
     write_figures(report, path)
 
 
+_write_verdicts = _table_writer(_verdicts, [GATE_COLUMNS[name].header for name in _VERDICTS])
+_write_values = _table_writer(_values, [FIGURE_COLUMNS[name].header for name in _VALUES])
 #: What a pack holds, in the order of its README.
 PARTS = (
     Part("README.md", "this page", _readme),
-    Part("verdicts.csv", "every verdict with its figures and its whole reason", _table_writer(_verdicts, [GATE_COLUMNS[name].header for name in _VERDICTS])),
-    Part("values.csv", "every statistic with its interval, neutral value and direction", _table_writer(_values, [FIGURE_COLUMNS[name].header for name in _VALUES])),
+    Part("verdicts.csv", "every verdict with its figures and its whole reason", _write_verdicts),
+    Part("values.csv", "every statistic with its interval, neutral value and direction", _write_values),
     Part("records.csv", "results of single items or groups, the worst first", write_records),
     Part(
-        "impact-ratios.csv", "selection rates and impact ratios of predictions by group", _table_writer(_selections, tuple(_SELECTIONS.values())),
+        "impact-ratios.csv",
+        "selection rates and impact ratios of predictions by group",
+        _table_writer(_selections, tuple(_SELECTIONS.values())),
         lambda report: bool(report.selections),
     ),
-    Part("signatures.json", "what each measurement depends on: suite, settings, sample, data, model, versions", _json_writer(_signatures)),
+    Part(
+        "signatures.json",
+        "what each measurement depends on: suite, settings, sample, data, model, versions",
+        _json_writer(_signatures),
+    ),
     Part("data.json", "digests of suites with their word lists, of data sets, and of models", _json_writer(_data)),
-    Part("run.json", "date, arguments, commit, settings and versions", _json_writer(lambda report: as_plain(report.run, finite=True))),
-    Part("figures", "pictures as PNG and SVG, with their findings in words", _figures, lambda report: bool(report.pictures)),
+    Part("run.json", "date, arguments, commit, settings and versions", _json_writer(_run)),
+    Part("figures", "pictures as PNG and SVG, with their findings in words", _figures, lambda run: bool(run.pictures)),
     Part("report.html", "the report, as --bias-report writes it", _page),
     Part("report.json", "the whole run, as --bias-json writes it", write_json),
-)  # fmt: skip
+)

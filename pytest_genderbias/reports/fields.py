@@ -9,11 +9,10 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import change_in_words
-from pytest_genderbias.gates.judgement import WHOLE_SUITE, Judgement, SettledJudgement
-from pytest_genderbias.gates.wording import direction_in_words
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
+from pytest_genderbias.gates.wording import change_in_words, direction_in_words
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.suites.statistic import Statistic
@@ -32,7 +31,7 @@ _TESTS = {"effect_size": "p_value", "combined_effect_size": "word_p_value"}
 
 @dataclass(frozen=True)
 class Chance:
-    """What chance gives for a statistic.
+    """Values of a statistic by chance.
 
     Attributes:
         kind: one of the kinds above.
@@ -122,7 +121,7 @@ class Figure(NamedTuple):
 
     @property
     def about(self) -> Statistic:
-        """What it means."""
+        """Its meaning."""
         return self.measurement.statistics[self.name]
 
     @property
@@ -132,7 +131,7 @@ class Figure(NamedTuple):
 
     @property
     def null(self) -> Null | None:
-        """What chance gives, where shuffles say it."""
+        """Values by chance, where there are shuffles."""
         return self.measurement.null.get(self.name)
 
     @property
@@ -184,7 +183,7 @@ def change_and_bounds(judgement: Judgement, write: Write = format_number) -> tup
         return change, ""
     if interval.high - interval.low <= FLOAT_NOISE:
         over = "restart" if interval.over.startswith("restarts") else "item"
-        return change, "exact" if interval.over.startswith(WHOLE_SUITE) else f"the same in every {over}"
+        return change, "exact" if interval.over.startswith(SUITE_CASES) else f"the same in every {over}"
     low, high = (-interval.high, -interval.low) if worse < -FLOAT_NOISE else (interval.low, interval.high)
     return change, f"({format_bounds(low, high, write)})"
 
@@ -195,13 +194,13 @@ def change_in_full(judgement: Judgement, write: Write = format_number) -> str:
     return change + (f" {bounds}" if bounds.startswith("(") else f", {bounds}" if bounds else "")
 
 
-def _gone(settled: SettledJudgement, _: Write) -> str:
-    reduced = settled.judgement.of_reduction
+def _gone(settled: Judgement, _: Write) -> str:
+    reduced = settled.of_reduction
     return format_share(None if reduced is None else reduced.reduction)
 
 
-def _accepted(settled: SettledJudgement, _: Write) -> str:
-    values = settled.judgement.accepted
+def _accepted(settled: Judgement, _: Write) -> str:
+    values = settled.accepted
     return "; ".join(f"{one.date}: {one.statistic} {one.old} -> {one.new}: {one.reason}" for one in values)
 
 
@@ -224,38 +223,38 @@ FIGURE_COLUMNS: Mapping[str, Column[Figure]] = {
     "null_mean": Column("mean by chance", "null.mean"),
     "null_p_value": Column("p by chance", "null.p_value"),
 }
-GATE_COLUMNS: Mapping[str, Column[SettledJudgement]] = {
+GATE_COLUMNS: Mapping[str, Column[Judgement]] = {
     "outcome": Column("outcome", "outcome"),
-    "verdict": Column("verdict", "verdict"),
-    "code": Column("code", "judgement.code"),
-    "model": Column("model", "judgement.model"),
-    "suite": Column("suite", "judgement.suite"),
-    "gate": Column("gate", "judgement.name"),
-    "subject": Column("gate", "judgement.gate_name"),
-    "statistic": Column("statistic", "judgement.statistic"),
-    "value": Column("value", "judgement.value"),
-    "low": Column("lower bound", "judgement.interval.low"),
-    "high": Column("upper bound", "judgement.interval.high"),
-    "over": Column("bounds over", "judgement.over"),
-    "bound": Column("limit or baseline", "judgement.bound"),
-    "difference": Column("worse by", "judgement.difference"),
-    "change": Column("change", "judgement.difference", lambda row, write: change_in_full(row.judgement, write)),
-    "p": Column("p", "judgement.p"),
-    "tests": Column("corrected for", "judgement.tests"),
-    "n": Column("cases", "judgement.n", lambda row, _: cases_in_words(row.judgement)),
-    "n_total": Column("of", "judgement.n_total"),
-    "least": Column("at least", "judgement.of_limit.least"),
-    "most": Column("at most", "judgement.of_limit.most"),
-    "accepted_on": Column("baseline accepted on", "judgement.of_baseline.accepted_on"),
-    "baseline": Column("baseline", "judgement.of_baseline.baseline"),
-    "margin": Column("margin", "judgement.of_baseline.margin"),
-    "anchor": Column("anchor", "judgement.of_baseline.anchor.value"),
-    "before": Column("before", "judgement.of_reduction.before"),
-    "after": Column("after", "judgement.of_reduction.after"),
-    "control": Column("control", "judgement.of_reduction.control"),
-    "reduction": Column("gone", "judgement.of_reduction.reduction", _gone),
-    "accepted": Column("accepted with a reason", "judgement.accepted", _accepted),
-    "settled_by": Column("settled by", "judgement.settled_by"),
+    "verdict": Column("verdict", "in_words"),
+    "code": Column("code", "code"),
+    "model": Column("model", "model"),
+    "suite": Column("suite", "suite"),
+    "gate": Column("gate", "name"),
+    "subject": Column("gate", "gate_name"),
+    "statistic": Column("statistic", "statistic"),
+    "value": Column("value", "value"),
+    "low": Column("lower bound", "interval.low"),
+    "high": Column("upper bound", "interval.high"),
+    "over": Column("bounds over", "over"),
+    "bound": Column("limit or baseline", "bound"),
+    "difference": Column("worse by", "difference"),
+    "change": Column("change", "difference", change_in_full),
+    "p": Column("p", "p"),
+    "tests": Column("corrected for", "tests"),
+    "n": Column("cases", "n", lambda row, _: cases_in_words(row)),
+    "n_total": Column("of", "n_total"),
+    "least": Column("at least", "of_limit.least"),
+    "most": Column("at most", "of_limit.most"),
+    "accepted_on": Column("baseline accepted on", "of_baseline.accepted_on"),
+    "baseline": Column("baseline", "of_baseline.baseline"),
+    "margin": Column("margin", "of_baseline.margin"),
+    "anchor": Column("anchor", "of_baseline.anchor.value"),
+    "before": Column("before", "of_reduction.before"),
+    "after": Column("after", "of_reduction.after"),
+    "control": Column("control", "of_reduction.control"),
+    "reduction": Column("gone", "of_reduction.reduction", _gone),
+    "accepted": Column("accepted with a reason", "accepted", _accepted),
+    "settled_by": Column("settled by", "settled_by"),
     "test": Column("test", "test"),
-    "reason": Column("reason", "judgement.text"),
+    "reason": Column("reason", "text"),
 }

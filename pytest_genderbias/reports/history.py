@@ -16,7 +16,7 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, PASSED, XFAIL, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
@@ -31,7 +31,7 @@ _SHOWN_RUNS = 30  #: that a trace in a report goes back
 _PATIENCE = 60.0  #: seconds for other processes that write
 _LONGEST = 4_000  #: characters of a text
 
-#: Scripts that make the tables, one a version: a file of version n lacks those from n on. An entry is never changed,
+#: Scripts that make the tables, one per version: a file of version n lacks those from n on. An entry is never changed,
 #: only added.
 MIGRATIONS: tuple[str, ...] = (
     """
@@ -57,20 +57,21 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX figures_of_measurement ON figures (measurement);
     CREATE INDEX judgements_of_figure ON judgements (figure);
     CREATE INDEX measurements_of_run ON measurements (run);
-    """,
+    """,  # noqa: E501 - files hold these statements as they are here
     "ALTER TABLE measurements ADD COLUMN ability TEXT NOT NULL DEFAULT ''",
 )
 _JSON = frozenset(("arguments", "models", "settings", "versions", "failures", "signature"))  #: columns that are not cut
 #: Columns that are called as in :mod:`~pytest_genderbias.reports.fields`.
 _FIGURE = ("statistic", "value", "low", "high", "reason", "direction", "neutral", "meaning")
 _JUDGEMENT = (
-    "test", "gate", "model", "suite", "statistic", "value", "low", "high", "bound", "outcome", "difference", "p", "least", "most", "baseline",
-    "anchor", "accepted_on", "reason",
+    "test", "gate", "model", "suite", "statistic", "value", "low", "high", "bound", "outcome", "difference", "p",
+    "least", "most", "baseline", "anchor", "accepted_on", "reason",
 )  # fmt: skip
 _WORST_FIRST = (FAILED, XFAIL, CAUGHT, PASSED)
 _TRACES = """
-    SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning, r.date, r.commit_hash,
-        m.fingerprint, m.comparable, f.value, f.low, f.high, m.n, j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance, j.anchor
+    SELECT m.model, m.suite, m.options, f.statistic, r.id, m.id, f.position, f.direction, f.neutral, f.meaning,
+        r.date, r.commit_hash, m.fingerprint, m.comparable, f.value, f.low, f.high, m.n,
+        j.verdict, j.outcome, j.least, j.most, j.baseline, j.tolerance, j.anchor
     FROM (SELECT * FROM runs WHERE id IN (SELECT run FROM measurements) ORDER BY utc DESC, id DESC LIMIT ?) r
     JOIN measurements m ON m.run = r.id JOIN figures f ON f.measurement = m.id LEFT JOIN judgements j ON j.figure = f.id
     ORDER BY m.model, m.suite, m.options, f.statistic, r.utc, r.id, m.id, j.id
@@ -309,11 +310,23 @@ def _add_run(store: sqlite3.Connection, report: RunReport) -> int | None:
         return None
     models = [{"name": model.name, "spec": model.spec} for model in run.models]
     return _insert(
-        store, "runs",
-        digest=digest, date=run.date, utc=_in_utc(run.date), version=run.version, commit_hash=run.commit, modified=int(run.modified),
-        exit_status=run.exit_status, seconds=run.seconds, arguments=_json(run.arguments), models=_json(models),
-        settings=_json(run.settings), versions=_json(run.versions), baselines=run.baselines, failures=_json(report.failures),
-    )  # fmt: skip
+        store,
+        "runs",
+        digest=digest,
+        date=run.date,
+        utc=_in_utc(run.date),
+        version=run.version,
+        commit_hash=run.commit,
+        modified=int(run.modified),
+        exit_status=run.exit_status,
+        seconds=run.seconds,
+        arguments=_json(run.arguments),
+        models=_json(models),
+        settings=_json(run.settings),
+        versions=_json(run.versions),
+        baselines=run.baselines,
+        failures=_json(report.failures),
+    )
 
 
 def _digest(report: RunReport) -> str:
@@ -324,11 +337,19 @@ def _digest(report: RunReport) -> str:
 def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measurement) -> dict[str, int]:
     """Add a measurement and return the ids of its statistics."""
     row = _insert(
-        store, "measurements",
-        run=run, model=measurement.model, suite=measurement.suite, options=_options(measurement), comparable=_comparable(measurement),
-        fingerprint=str(measurement.signature["model"].get("fingerprint") or ""), n=measurement.n, n_total=measurement.n_total,
-        signature=_json(measurement.signature), ability=measurement.ability,
-    )  # fmt: skip
+        store,
+        "measurements",
+        run=run,
+        model=measurement.model,
+        suite=measurement.suite,
+        options=_options(measurement),
+        comparable=_comparable(measurement),
+        fingerprint=str(measurement.signature["model"].get("fingerprint") or ""),
+        n=measurement.n,
+        n_total=measurement.n_total,
+        signature=_json(measurement.signature),
+        ability=measurement.ability,
+    )
     figures = {}
     for position, figure in enumerate(figures_of([measurement])):
         cells = {name: FIGURE_COLUMNS[name].value(figure) for name in _FIGURE}
@@ -337,22 +358,20 @@ def _add_measurement(store: sqlite3.Connection, run: int, measurement: Measureme
 
 
 def _add_judgement(
-    store: sqlite3.Connection,
-    run: int,
-    settled: SettledJudgement,
-    figures: Sequence[tuple[Measurement, Mapping[str, int]]],
+    store: sqlite3.Connection, run: int, settled: Judgement, places: Sequence[tuple[Measurement, Mapping[str, int]]]
 ) -> None:
     cells = {name: GATE_COLUMNS[name].value(settled) for name in _JUDGEMENT}
     cells |= {
-        "verdict": with_note(settled.judgement.code), "tolerance": settled.judgement.of_baseline.margin,
-        "accepted_on": cells["accepted_on"] or "", "reason": cells["reason"].partition("\n")[0],
-    }  # fmt: skip
-    _insert(store, "judgements", run=run, figure=_judged_figure(settled, figures), **cells)
+        "verdict": with_note(settled.code),
+        "tolerance": settled.of_baseline.margin,
+        "accepted_on": cells["accepted_on"] or "",
+        "reason": cells["reason"].partition("\n")[0],
+    }
+    _insert(store, "judgements", run=run, figure=_judged_figure(settled, places), **cells)
 
 
-def _judged_figure(settled: SettledJudgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:
+def _judged_figure(judgement: Judgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:
     """Return the id of the statistic that was judged: of several measurements of a suite, that with the same value."""
-    judgement = settled.judgement
     of_suite = [
         (
             measurement.values[judgement.statistic] == judgement.value and measurement.n == judgement.n,
@@ -415,9 +434,16 @@ def _traces(store: sqlite3.Connection, runs: int, path: Path) -> list[Trace]:
         of_points = [list(same) for _, same in groupby(of_trace, key=lambda row: tuple(row[_PLACE]))]
         position, direction, neutral, meaning = of_points[-1][-1][_ABOUT]
         content = {
-            "model": model, "suite": suite, "options": options, "statistic": statistic, "main": position == 0, "direction": direction,
-            "neutral": neutral, "meaning": meaning, "points": [_point(same) for same in of_points],
-        }  # fmt: skip
+            "model": model,
+            "suite": suite,
+            "options": options,
+            "statistic": statistic,
+            "main": position == 0,
+            "direction": direction,
+            "neutral": neutral,
+            "meaning": meaning,
+            "points": [_point(same) for same in of_points],
+        }
         trace = Trace.from_dict(content, f"{path}: history")
         place = position if isinstance(position, int) else 0
         placed.append(((trace.model, trace.suite, trace.options, place), trace))
@@ -429,7 +455,10 @@ def _point(rows: Sequence[Sequence[object]]) -> dict[str, object]:
     names = [field.name for field in fields(TracePoint)]
     point = dict(zip(names, rows[0][_POINT], strict=False))
     gates = [dict(zip(names[len(point) :], row[_GATE], strict=True)) for row in rows]
-    worst = min(gates, key=lambda gate: _WORST_FIRST.index(gate["outcome"]) if gate["outcome"] in _WORST_FIRST else len(_WORST_FIRST))  # fmt: skip
+    worst = min(
+        gates,
+        key=lambda gate: _WORST_FIRST.index(gate["outcome"]) if gate["outcome"] in _WORST_FIRST else len(_WORST_FIRST),
+    )
     point |= {"verdict": worst["verdict"] or "", "outcome": worst["outcome"] or ""}
     compared = next((gate for gate in gates if gate["baseline"] is not None), worst)
     point |= {name: compared[name] for name in ("baseline", "margin", "anchor")}

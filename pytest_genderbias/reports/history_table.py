@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.facts import change_in_words
+from pytest_genderbias.gates.wording import change_in_words
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace
@@ -40,7 +40,7 @@ def history_page(
         runs: how many runs to go back; ``None`` for the usual number.
         model: names of models; ``None`` for all.
         suite: names of suites; ``None`` for all.
-        all: statistics beside the main ones and those with a gate, too.
+        all: also statistics beside the main ones and those with a gate.
         markdown: a table in markdown, and not a page for a terminal.
         width: columns of the terminal.
 
@@ -89,10 +89,10 @@ def _row(trace: Trace, with_options: Container[tuple[str, str, str]]) -> tuple[s
     last, change = trace.last, trace.worsening()
     moved = "" if change is None else change_in_words(change)
     settings = f" {trace.options[:60]}" if (trace.model, trace.suite, trace.statistic) in with_options else ""
-    return (
-        trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), trace.points[0].date[:10],
-        format_number(trace.points[0].value), format_number(last.value), moved, _allowed(trace), last.verdict or "measured",
-    )  # fmt: skip
+    first = trace.points[0]
+    what = trace.model, trace.suite + settings, trace.statistic, str(len(trace.points)), first.date[:10]
+    values = format_number(first.value), format_number(last.value)
+    return *what, *values, moved, _allowed(trace), last.verdict or "measured"
 
 
 def _allowed(trace: Trace) -> str:

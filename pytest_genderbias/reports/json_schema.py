@@ -1,5 +1,5 @@
-"""JSON Schemas of the file of ``--bias-json`` and of gate files, made from the classes that write and read them, so that
-they are never out of date.
+"""JSON Schemas of the file of ``--bias-json`` and of gate files, made from the classes that write and read them, so
+that they are never out of date.
 
 ``genderbias schema`` prints them, and so does the documentation.
 """
@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, Union, get_args, get_origi
 from pytest_genderbias.gates import comparison, judgement
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.gate_file import GateEntry
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import REASONS
 from pytest_genderbias.measurement import measurement
 from pytest_genderbias.measurement.measurement import Measurement
@@ -31,7 +31,8 @@ Schema = dict[str, Any]
 IDENTIFIER = f"urn:pytest-genderbias:report:{run_report.SCHEMA}"
 #: Versions that parts of a report have of their own.
 _VERSIONS: dict[type, int] = {
-    Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA, LeftOut: comparison.SCHEMA,
+    Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA,
+    LeftOut: comparison.SCHEMA,
 }  # fmt: skip
 _RENAMED: dict[tuple[type, str], str] = {(RunReport, "variances"): "variance"}
 _OPEN = {(Judgement, "facts")}  #: which depend on the kind of gate
@@ -92,10 +93,13 @@ class SchemaMaker:
         }
         rules = [_of_rule(rule) for rule in getattr(kind, "rules", ())]
         return {
-            **_described(_first_sentences(kind)), "type": "object", "properties": properties,
-            "required": [name for name in properties if name in required_fields(kind)], "additionalProperties": False,
+            **_described(_first_sentences(kind)),
+            "type": "object",
+            "properties": properties,
+            "required": [name for name in properties if name in required_fields(kind)],
+            "additionalProperties": False,
             **({"allOf": rules} if rules else {}),
-        }  # fmt: skip
+        }
 
     def entry(self, kind: type, run_settings: Mapping[str, Any], gated: bool) -> Schema:
         """Return the schema of an entry with ``suite``, ``statistic`` and ``settings``.
@@ -198,14 +202,14 @@ class _ReportSchemas(SchemaMaker):
 
     def object(self, kind: type) -> Schema:
         """Return the schema of a dataclass: all its fields, and no others."""
-        if kind is SettledJudgement:
-            return self._settled()
         about = _about_fields(kind)
         properties: Schema = {"schema": {"const": _VERSIONS[kind]}} if kind in _VERSIONS else {}
         for name, hint in field_hints(kind).items():
             if (kind, name) not in _LEFT_OUT:
                 content = {"type": "object"} if (kind, name) in _OPEN else self.of(hint)
                 properties[_RENAMED.get((kind, name), name)] = {**content, **_described(about.get(name, ""))}
+        if kind is Judgement:
+            properties = _with_derived(properties)
         if kind is Measurement:
             properties["main"] = {"type": "string", "description": "name of the main statistic"}
         return {
@@ -216,20 +220,23 @@ class _ReportSchemas(SchemaMaker):
             "additionalProperties": False,
         }
 
-    def _settled(self) -> Schema:
-        """Return the schema of a judgement with what its test made of it, which is one object in a report."""
-        schema, about = self.object(Judgement), _about_fields(SettledJudgement)
-        words = list(dict.fromkeys(reason.verdict for reason in REASONS.values()))
-        properties = {
-            **schema["properties"],
-            "text": {"type": "string", "description": "everything that is known, a paragraph a line"},
-            "verdict": {"type": "string", "enum": words, "description": "the word of the verdict"},
-            "code": {**schema["properties"]["code"], "enum": list(REASONS)},
-            "test": {"type": "string", **_described(about["test"])},
-            "outcome": {"type": "string", **_described(about["outcome"])},
-            "failed": {"type": "boolean", "description": "whether the judgement failed its test"},
-        }
-        return {**schema, "properties": properties, "required": list(properties)}
+
+def _with_derived(judgement: Schema) -> Schema:
+    """Return the properties of a judgement in a report, with those that its fields give."""
+    outcome, test = judgement.pop("outcome"), judgement.pop("test")
+    return {
+        **judgement,
+        "text": {"type": "string", "description": "everything that is known, a paragraph a line"},
+        "verdict": {
+            "type": "string",
+            "enum": list(dict.fromkeys(reason.verdict for reason in REASONS.values())),
+            "description": "the word of the verdict",
+        },
+        "code": {**judgement["code"], "enum": list(REASONS)},
+        "test": test,
+        "outcome": outcome,
+        "failed": {"type": "boolean", "description": "whether the judgement failed its test"},
+    }
 
 
 def gates_schema(mitigations: Callable[[SchemaMaker], Schema]) -> Schema:

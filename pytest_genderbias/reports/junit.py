@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Cell, figures_of
 
@@ -17,9 +17,9 @@ _FIGURE = {
     "null_p_value": "null_p_value",
 }  # fmt: skip
 _JUDGED = {
-    "code": "code", "outcome": "outcome", "bound": "bound", "gate": "gate", "over": "over", "judged_low": "low", "judged_high": "high",
-    "worse_by": "difference", "p": "p", "before": "before", "after": "after", "control": "control", "reduction": "reduction",
-    "settled_by": "settled_by",
+    "code": "code", "outcome": "outcome", "bound": "bound", "gate": "gate", "over": "over", "judged_low": "low",
+    "judged_high": "high", "worse_by": "difference", "p": "p", "before": "before", "after": "after",
+    "control": "control", "reduction": "reduction", "settled_by": "settled_by",
 }  # fmt: skip
 _LONGEST = 1_000  #: characters of a name or a value
 
@@ -34,16 +34,11 @@ def add_measurement(to: Properties, start: str, measurement: Measurement) -> Non
     _add(to, start, measurement.suite, {"cases": cases, "model": measurement.model, "fingerprint": fingerprint})
 
 
-def add_judgement(to: Properties, start: str, settled: SettledJudgement) -> None:
+def add_judgement(to: Properties, start: str, judgement: Judgement) -> None:
     """Add a verdict with the code of its reason, what its test made of it, and the figures that it rests on."""
-    judgement = settled.judgement
-    cells = {name: GATE_COLUMNS[column].value(settled) for name, column in _JUDGED.items()}
-    _add(
-        to,
-        start,
-        f"{judgement.suite}.{judgement.statistic}",
-        {"verdict": judgement.verdict, **dict(_known(cells.items()))},
-    )
+    cells = {name: GATE_COLUMNS[column].value(judgement) for name, column in _JUDGED.items()}
+    properties = {"verdict": judgement.verdict, **dict(_known(cells.items()))}
+    _add(to, start, f"{judgement.suite}.{judgement.statistic}", properties)
 
 
 def _known(cells: Iterable[tuple[str, Cell]]) -> Iterator[tuple[str, Cell]]:

@@ -1,7 +1,7 @@
 """The summary of a run as markdown, for a pull request or the summary of a job, and the annotations of GitHub Actions.
 
 The verdict stands first, then what failed, all gates, and what to type. Every foreign text stands in a code span or a
-code block, where GitHub and GitLab render no markup, and link and notify nobody.
+code block, where GitHub and GitLab render no markup, and neither link nor notify.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.release import growth_of
+from pytest_genderbias.gates.comparison import growth_of
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import BETTER, FAILED, NO_BASELINE, NO_REASON, PASSED, REGRESSED, TOO_FEW
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Column, Figure, Row, figures_of
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
@@ -73,7 +73,7 @@ def _head(report: RunReport) -> Iterator[str]:
     verdict = run_verdict(report)
     yield f"## {_MARKS.get(verdict.outcome, '')} Bias: {verdict.text}".replace("  ", " ")
     yield ""
-    counts = Counter(settled.verdict for settled in report.judgements)
+    counts = Counter(settled.in_words for settled in report.judgements)
     counts.update({"not judged": len(report.not_judged)} if report.not_judged else {})
     if counts:
         yield f"{' · '.join(f'{number} {_plain(word)}' for word, number in counts.items())}  "
@@ -86,7 +86,7 @@ def _head(report: RunReport) -> Iterator[str]:
     )
     for model, ability in dict.fromkeys((one.model, one.ability) for one in report.measurements if one.ability):
         yield f"- {_code(model)}: {_code(ability, _LONGEST_LINE)}"
-    for growth in growth_of(settled.judgement for settled in report.judgements):
+    for growth in growth_of(report.judgements):
         yield f"- {_code(growth.model)}: {growth.in_words}"
     yield from (f"- {_code(line, _LONGEST_LINE)}" for line in tried(report.history))
     ages = list(baseline_history(report.judgements, _day(report.run.date)))
@@ -103,7 +103,7 @@ def _parts(report: RunReport) -> Iterator[tuple[str, str]]:
     places = {test.test: test for test in report.tests}
     failed = [settled for settled in report.judgements if settled.failed]
     for settled in failed[:_MOST_FAILURES]:
-        yield f"the failure of {_code(settled.judgement.gate_name)}", _failure(settled, places.get(settled.test))
+        yield f"the failure of {_code(settled.gate_name)}", _failure(settled, places.get(settled.test))
     if len(failed) > _MOST_FAILURES:
         yield "a count", f"{len(failed) - _MOST_FAILURES} more gates failed; the table below has them."
     errors = broken_tests(report)
@@ -135,17 +135,16 @@ def _other_tables(report: RunReport) -> Iterator[tuple[str, str]]:
             yield table.title, _details(table.title, _table(table.headers, rows))
 
 
-def _failure(settled: SettledJudgement, test: FinishedTest | None) -> str:
+def _failure(judgement: Judgement, test: FinishedTest | None) -> str:
     """Return what one failed gate says, without its records."""
-    judgement = settled.judgement
     where = f" ({_code(test.place)})" if test is not None and test.place else ""
-    title = f"**{_code(judgement.gate_name)}** on {_code(judgement.model)}: {_plain(settled.verdict)}{where}"
+    title = f"**{_code(judgement.gate_name)}** on {_code(judgement.model)}: {_plain(judgement.in_words)}{where}"
     return f"{title}\n\n{_block(decisive_lines(judgement))}"
 
 
 def _commands(report: RunReport) -> Iterator[str]:
     """Yield what accepts the values of this run, where gates on baselines did not pass."""
-    codes = {s.judgement.code for s in report.judgements if s.outcome in (FAILED, PASSED) and _is_on_baseline(s)}
+    codes = {s.code for s in report.judgements if s.outcome in (FAILED, PASSED) and _is_on_baseline(s)}
     typed = f"pytest {shlex.join(repeated_arguments(report.run.arguments))}".rstrip()
     if codes & {REGRESSED, TOO_FEW, NO_REASON}:
         yield "Fix the model; or, if what is worse is intended, accept it and commit the baselines:"
@@ -153,13 +152,12 @@ def _commands(report: RunReport) -> Iterator[str]:
     elif BETTER in codes:
         yield "The model is better than its baseline. Store the better values, and commit the baselines:"
         yield _block([f"{typed} --bias-update"])
-    if any(s.judgement.code == NO_BASELINE and s.failed for s in report.judgements):
+    if any(s.code == NO_BASELINE and s.failed for s in report.judgements):
         yield "Gates without a baseline entry: store what is measured now, and commit it:"
         yield _block([f"{typed} --bias-update-new"])
 
 
-def _is_on_baseline(settled: SettledJudgement) -> bool:
-    judgement = settled.judgement
+def _is_on_baseline(judgement: Judgement) -> bool:
     return judgement.of_baseline.accepted_on is not None or judgement.code == NO_REASON
 
 
@@ -176,7 +174,8 @@ def repeated_arguments(arguments: Sequence[str]) -> list[str]:
 
 # Tables.
 
-#: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`; those with texts of others are code.
+#: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`; those with texts of others are
+#: code.
 _GATES = ("subject", "model", "statistic", "value", "bound", "change", "verdict")
 _FIGURES = ("suite", "model", "statistic", "value", "interval", "neutral", "direction", "n")
 _FOREIGN = frozenset(("subject", "suite", "model", "statistic", "bound"))
@@ -187,7 +186,7 @@ def _cells(columns: Mapping[str, Column[Row]], names: Sequence[str], row: Row) -
     return [_code(columns[name].text(row)) if name in _FOREIGN else columns[name].text(row) for name in names]
 
 
-def _gate_table(gates: Sequence[SettledJudgement]) -> str:
+def _gate_table(gates: Sequence[Judgement]) -> str:
     """Return a table with a row a gate, those that failed first; of very many, a line counts the rest."""
     shown = sorted(gates, key=lambda settled: settled.outcome != FAILED)[:_MOST_GATES]
     rows = [[_MARKS.get(one.outcome, ""), *_cells(GATE_COLUMNS, _GATES, one)] for one in shown]
@@ -278,13 +277,12 @@ def annotation_lines(report: RunReport, folder: str = "") -> list[str]:
     """
     places = {test.test: test for test in report.tests}
     commands: dict[str, list[str]] = {_ERROR: [], _WARNING: []}
-    for settled in report.judgements:
-        judgement = settled.judgement
-        if settled.failed or judgement.code == BETTER:
-            level, most = (_ERROR, _MOST_SHOWN) if settled.failed else (_WARNING, 1)
-            title = f"{judgement.gate_name} on {judgement.model}: {settled.verdict}"
+    for judgement in report.judgements:
+        if judgement.failed or judgement.code == BETTER:
+            level, most = (_ERROR, _MOST_SHOWN) if judgement.failed else (_WARNING, 1)
+            title = f"{judgement.gate_name} on {judgement.model}: {judgement.in_words}"
             message = "\n".join(decisive_lines(judgement, _LONGEST_MESSAGE)[:most])
-            commands[level].append(_command(level, places.get(settled.test), title, message, folder))
+            commands[level].append(_command(level, places.get(judgement.test), title, message, folder))
     for test in broken_tests(report):
         commands[_ERROR].append(_command(_ERROR, test, f"{test.test} failed without a verdict", test.text, folder))
     commands[_ERROR] += [_command(_ERROR, None, "bias", failure, folder) for failure in report.failures]

@@ -34,7 +34,7 @@ _OUTCOMES = ("failed", "passed")
 
 @dataclass(frozen=True)
 class ModelRun:
-    """What is logged of one model, as plain data.
+    """The log of one model, as plain data.
 
     Attributes:
         name: name of the model, and of its MLflow run.
@@ -56,7 +56,7 @@ def model_runs(report: RunReport) -> tuple[ModelRun, ...]:
     measurements.
     """
     named = [measurement.model for measurement in report.measurements]
-    named += [settled.judgement.model for settled in report.judgements]
+    named += [settled.model for settled in report.judgements]
     named += [test.model for test in broken_tests(report) if test.model]
     return tuple(_model_run(report, model) for model in dict.fromkeys(named))
 
@@ -150,12 +150,12 @@ def _log(client: MlflowClient, experiment_id: str, run: ModelRun, report: RunRep
 
 
 def _verdicts(report: RunReport, model: str) -> str:
-    texts = [settled.judgement.text for settled in report.judgements if settled.judgement.model == model]
+    texts = [settled.text for settled in report.judgements if settled.model == model]
     return printable("\n\n".join(texts) or "nothing was gated", keep="\n") + "\n"
 
 
 def _model_run(report: RunReport, model: str) -> ModelRun:
-    judged = [settled for settled in report.judgements if settled.judgement.model == model]
+    judged = [settled for settled in report.judgements if settled.model == model]
     counts = Counter(settled.outcome for settled in judged)
     names = _Names()
     metrics = {f"gates/{outcome}": float(counts[outcome]) for outcome in _OUTCOMES}
@@ -171,12 +171,14 @@ def _model_run(report: RunReport, model: str) -> ModelRun:
     params = {"spec": spec, **settings, "fingerprint": ", ".join(sorted(fingerprints))}
     verdicts: dict[str, str] = {}
     for settled in judged:
-        name = f"{settled.judgement.suite}.{settled.judgement.statistic}"
-        verdicts[name] = f"{verdicts[name]}, {settled.verdict}" if name in verdicts else settled.verdict
+        name = f"{settled.suite}.{settled.statistic}"
+        verdicts[name] = f"{verdicts[name]}, {settled.in_words}" if name in verdicts else settled.in_words
     tags = {
-        "mlflow.source.git.commit": report.run.commit, "pytest_genderbias.version": report.run.version,
-        "pytest_genderbias.date": report.run.date, "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
-    }  # fmt: skip
+        "mlflow.source.git.commit": report.run.commit,
+        "pytest_genderbias.version": report.run.version,
+        "pytest_genderbias.date": report.run.date,
+        "pytest_genderbias.verdicts": json.dumps(verdicts, sort_keys=True),
+    }
     return ModelRun(printable(model)[:_LONGEST_NAME] or "model", metrics, _cut(params), _cut(tags))
 
 
@@ -186,8 +188,8 @@ def _figures(report: RunReport, model: str) -> Iterator[tuple[str, float | None]
         name = f"{figure.measurement.suite}/{figure.name}"
         yield from ((f"{name}{end}", FIGURE_COLUMNS[column].value(figure)) for end, column in _OF_FIGURE.items())
     for settled in report.judgements:
-        if settled.judgement.model == model:
-            yield f"{settled.judgement.suite}/{settled.judgement.statistic}.worse", settled.judgement.difference
+        if settled.model == model:
+            yield f"{settled.suite}/{settled.statistic}.worse", settled.difference
 
 
 class _Names:

@@ -16,7 +16,7 @@ import yaml
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import Figure, figures_of, largest
 from pytest_genderbias.reports.run_report import RunReport
@@ -79,10 +79,10 @@ def eval_results(report: RunReport, model: str) -> list[EvalResult]:
     """Return the main statistic of each suite on a model, and each statistic that was judged, as Hugging Face's own
     class has them.
     """
-    judged: dict[tuple[str, str], list[SettledJudgement]] = {}
+    judged: dict[tuple[str, str], list[Judgement]] = {}
     for settled in report.judgements:
-        if settled.judgement.model == model:
-            judged.setdefault((settled.judgement.suite, settled.judgement.statistic), []).append(settled)
+        if settled.model == model:
+            judged.setdefault((settled.suite, settled.statistic), []).append(settled)
     results = []
     measured = largest((one for one in report.measurements if one.model == model), lambda one: one.suite)
     for figure in figures_of(measured):
@@ -93,7 +93,7 @@ def eval_results(report: RunReport, model: str) -> list[EvalResult]:
     return results
 
 
-def _result(figure: Figure, judged: Sequence[SettledJudgement], version: str) -> EvalResult:
+def _result(figure: Figure, judged: Sequence[Judgement], version: str) -> EvalResult:
     from huggingface_hub import EvalResult
 
     measurement, about, interval = figure.measurement, figure.about, figure.interval
@@ -104,7 +104,7 @@ def _result(figure: Figure, judged: Sequence[SettledJudgement], version: str) ->
     if measurement.ability:
         arguments["ability"] = _text(measurement.ability)
     if judged:
-        arguments["verdicts"] = [_text(f"{one.judgement.bound}: {one.verdict}") for one in judged]
+        arguments["verdicts"] = [_text(f"{one.bound}: {one.in_words}") for one in judged]
     suite = _text(measurement.suite)
     return EvalResult(
         task_type=_task(measurement),
@@ -218,7 +218,7 @@ class Card:
         line = content.lines.get(_KEY, 1) + len(_BREAK.findall(self.before))
         if index is not None and not (isinstance(index, list) and all(map(_is_entry, index))):
             raise DataFileError(
-                f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; mend or"
+                f"{self.path}:{line}: {_KEY}: expected a list of models, each a mapping with a list of results; fix or"
                 " remove it"
             )
         return content

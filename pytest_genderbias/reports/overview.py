@@ -10,9 +10,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
-from pytest_genderbias.gates.verdicts import FAILED
+from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.verdicts import FAILED, FLOAT_NOISE
 from pytest_genderbias.gates.wording import format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
@@ -62,14 +61,8 @@ _JUDGED = (
     ("gate", "statistic", "value", "limit", "verdict"),
     ("gate", "statistic", "value", "verdict"),
 )
-_TITLES = {
-    "suite": "",
-    "gate": "",
-    "statistic": "",
-    "change": "bounds or change",
-    "moved": "bounds, change",
-    "limit": "allowed",
-}
+_TITLES = {"change": "bounds or change", "moved": "bounds, change", "limit": "allowed"}
+_TITLES |= dict.fromkeys(("suite", "gate", "statistic"), "")
 _LEAST_MEANING = 35  #: columns that the meaning of a statistic needs, at least
 _MOST_PASSED = 60  #: lines of gates that passed; more are counted
 _SIDES = {"higher": "above {}", "lower": "below {}", "away": "away from {}"}
@@ -81,7 +74,7 @@ _SAME_REASON = "no value, for the same reason"
 
 @dataclass
 class _Notes:
-    """What is said below the table, gathered while its rows are made."""
+    """Notes below the table, gathered while its rows are made."""
 
     without_interval: dict[str, list[str]] = field(default_factory=dict)  # names by reason
     no_measure: dict[str, list[str]] = field(default_factory=dict)
@@ -109,7 +102,7 @@ class _Row:
 
 
 def overview(
-    measurements: Sequence[Measurement], judgements: Sequence[SettledJudgement], width: int, detail: int = 0
+    measurements: Sequence[Measurement], judgements: Sequence[Judgement], width: int, detail: int = 0
 ) -> Iterator[Line]:
     """Yield the lines of the overview.
 
@@ -120,8 +113,8 @@ def overview(
         detail: 0 for main statistics and gates; 1 for all statistics and the notes of the measurements; 2 for their
             worst records, too.
     """
-    gates = [one for one in judgements if one.judgement.of_reduction is None]
-    seen = {(one.judgement.suite, one.judgement.model, one.judgement.statistic) for one in gates}
+    gates = [one for one in judgements if one.of_reduction is None]
+    seen = {(one.suite, one.model, one.statistic) for one in gates}
     shown = _largest(measurements)
     titles = {
         model: _title([one for one in measurements if one.model == model]) for model in {one.model for one in shown}
@@ -229,31 +222,31 @@ def _suite_row(measurement: Measurement, statistic: str, suite: str, notes: _Not
     return _Row(measurement.model, cells, meaning=about.meaning)
 
 
-def _gate_rows(gates: Sequence[SettledJudgement], notes: _Notes, everything: bool) -> list[_Row]:
+def _gate_rows(gates: Sequence[Judgement], notes: _Notes, everything: bool) -> list[_Row]:
     """Return a row for each gate, those that failed first. Of many that passed, the first ones."""
     rows, passed = [], 0
-    for settled in sorted(gates, key=lambda one: (one.judgement.model, one.outcome != FAILED, one.judgement.suite)):
+    for settled in sorted(gates, key=lambda one: (one.model, one.outcome != FAILED, one.suite)):
         passed += settled.outcome != FAILED
         if everything or settled.outcome == FAILED or passed <= _MOST_PASSED:
             rows.append(_gate_row(settled, notes))
     return rows
 
 
-def _gate_row(settled: SettledJudgement, notes: _Notes) -> _Row:
-    judgement = settled.judgement
+def _gate_row(judgement: Judgement, notes: _Notes) -> _Row:
     value = "no value" if judgement.value is None else format_figure(judgement.value)
     cells = {
-        "suite": one_line(judgement.gate_name), "gate": one_line(judgement.name or judgement.suite),
-        "statistic": one_line(judgement.statistic, 40), "cases": cases_in_words(judgement), "verdict": settled.verdict,
-    }  # fmt: skip
-    colour = _COLOURS.get(settled.outcome, "")
+        "suite": one_line(judgement.gate_name),
+        "gate": one_line(judgement.name or judgement.suite),
+        "statistic": one_line(judgement.statistic, 40),
+        "cases": cases_in_words(judgement),
+        "verdict": judgement.in_words,
+    }
+    colour = _COLOURS.get(judgement.outcome, "")
     if then := _value_then(judgement):
         cells |= {"then": then, "now": value, **_against_baseline(judgement, notes)}
         return _Row(judgement.model, cells, colour=colour, layouts=_AGAINST_BASELINE)
-    cells |= {
-        "value": value, **_change(judgement),
-        "allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound)),
-    }  # fmt: skip
+    allowed = {"allowed": one_line(judgement.bound), "limit": one_line(_in_signs(judgement.bound))}
+    cells |= {"value": value, **_change(judgement), **allowed}
     return _Row(judgement.model, cells, colour=colour, layouts=_JUDGED)
 
 

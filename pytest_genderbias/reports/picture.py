@@ -9,8 +9,9 @@ from pytest_genderbias.measurement.plain_data import Stored
 
 #: What a picture may be. A report can choose by it how wide a picture is.
 KINDS = (
-    "signed bars", "scatter", "fills", "heat map", "words by set", "histogram", "probe", "restarts", "models", "accuracy and bias",
-    "mitigation", "training", "resilience", "retrained", "growth", "drift", "history", "variance", "agreement",
+    "signed bars", "scatter", "fills", "heat map", "words by set", "histogram", "probe", "restarts", "models",
+    "accuracy and bias", "mitigation", "training", "resilience", "retrained", "growth", "drift", "history", "variance",
+    "agreement",
 )  # fmt: skip
 #: How the marks of a series are drawn.
 MARKS = ("bars", "columns", "points", "line", "band", "cells", "ranges", "spans", "arrows")

@@ -1,4 +1,4 @@
-"""Pictures of a run as plain data: of each measurement, and of what several measurements and judgements show together."""
+"""Pictures of a run as plain data: of each measurement, and of several measurements and judgements together."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
 
 def _attempts(report: RunReport) -> Iterator[Callable[[], Picture | None]]:
     about = _statistics(report.measurements)
-    judgements = [settled.judgement for settled in report.judgements]
+    judgements = report.judgements
     reductions = [judgement for judgement in judgements if judgement.of_reduction is not None]
     for same in _alike(report.measurements):
         yield partial(runs.models, same)
@@ -146,7 +146,12 @@ def _alike(measurements: Sequence[Measurement]) -> list[list[Measurement]]:
 def _asked(measurement: Measurement) -> str:
     """Return what was asked of a model: equal texts can be compared."""
     signature: Mapping[str, object] = measurement.signature
-    return json_text(as_plain([measurement.suite, *(signature.get(key) for key in ("digest", "definition", "settings", "data"))], finite=True))  # fmt: skip
+    return json_text(
+        as_plain(
+            [measurement.suite, *(signature.get(key) for key in ("digest", "definition", "settings", "data"))],
+            finite=True,
+        )
+    )
 
 
 def _groups(things: Iterable[_T], key: Callable[[_T], Hashable]) -> list[list[_T]]:

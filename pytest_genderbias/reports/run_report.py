@@ -1,5 +1,5 @@
-"""``RunReport``: everything that a run measured and judged, as plain data, and the JSON file of it. Every file that a run
-writes is made from it.
+"""``RunReport``: everything that a run measured and judged, as plain data, and the JSON file of it. Every file that a
+run writes is made from it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema, read_stored
@@ -142,7 +142,7 @@ class RunReport:
 
     run: RunInfo
     measurements: tuple[Measurement, ...] = ()
-    judgements: tuple[SettledJudgement, ...] = ()
+    judgements: tuple[Judgement, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     not_compared: tuple[LeftOut, ...] = ()
     not_judged: tuple[NotJudged, ...] = ()
@@ -201,7 +201,7 @@ class RunSummary:
     """
 
     measurements: Sequence[Measurement]
-    judgements: Sequence[SettledJudgement]
+    judgements: Sequence[Judgement]
     unjudged: Sequence[tuple[str, Unjudged]]
     messages: Sequence[tuple[str, str]]
     comparisons: Sequence[Comparison] | None = None

@@ -1,5 +1,5 @@
-"""The summary in the terminal at the end of a run: gates and suites in one line each, what did not run, what to do next,
-and the verdict.
+"""The summary in the terminal at the end of a run: gates and suites in one line each, what did not run, what to do
+next, and the verdict.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import datetime
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.release import growth_of
+from pytest_genderbias.gates.comparison import growth_of
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import (
     BETTER,
     FAILED,
@@ -39,9 +39,9 @@ def summary_lines(summary: RunSummary, width: int, detail: int) -> Iterator[Line
     Args:
         summary: the results.
         width: columns of the terminal.
-        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
     """
-    for growth in growth_of(settled.judgement for settled in summary.judgements):
+    for growth in growth_of(summary.judgements):
         yield (
             wrapped(f"{one_line(growth.model)}: {growth.in_words}", width, "    "),
             "red bold" if growth.worse else "bold",
@@ -74,7 +74,7 @@ def _remarks(summary: RunSummary) -> Iterator[Line]:
         yield line, "yellow"
     for line in baseline_history(summary.judgements, datetime.date.today()):
         yield line, ""
-    if better := sum(settled.judgement.code == BETTER for settled in summary.judgements):
+    if better := sum(settled.code == BETTER for settled in summary.judgements):
         what = (
             "1 gate is better than its baseline" if better == 1 else f"{better:,} gates are better than their baselines"
         )
@@ -109,14 +109,8 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
     """Yield a line for each kind of reason, with the number of tests, and what to do."""
     key = "not run"
     if missing := [test.name for _, test in tests if test.kind == NO_DATA]:
-        yield (
-            note(
-                key,
-                f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources",
-                width,
-            ),
-            "",
-        )
+        text = f"{len(missing)} need data: {in_brief(missing)}: --bias-data=DIR; -v names files and sources"
+        yield note(key, text, width), ""
         key = ""
     unfit = [model for model, test in tests if test.kind == INAPPLICABLE]
     if unfit:
@@ -125,13 +119,12 @@ def _counted(tests: Sequence[tuple[str, Unjudged]], width: int) -> Iterator[Line
         yield note(key, f"{len(unfit)} {do}: {models}: genderbias list lists what fits, and -v says why", width), ""
 
 
-def _accepted(judgements: Sequence[SettledJudgement]) -> dict[str, None]:
+def _accepted(judgements: Sequence[Judgement]) -> dict[str, None]:
     """Return the worse values that were accepted with a reason, until the value recovers."""
     return {
-        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model} {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": (
-            None
-        )
-        for judgement in (settled.judgement for settled in judgements)
+        f"accepted on {value.date}: {judgement.suite}.{value.statistic} on {judgement.model}"
+        f" {format_number(value.old, 6)} -> {format_number(value.new, 6)}: {value.reason}": None
+        for judgement in (judgements)
         for value in judgement.accepted
     }
 
@@ -150,7 +143,7 @@ def _verdict(summary: RunSummary) -> str:
     if summary.failed:
         parts.insert(0, f"{summary.failed} failed without a verdict")
     subjects = {(measurement.model, measurement.suite) for measurement in summary.measurements}
-    gated = {(settled.judgement.model, settled.judgement.suite) for settled in summary.judgements}
+    gated = {(settled.model, settled.suite) for settled in summary.judgements}
     if not summary.judgements and subjects:
         certain = "" if summary.failed else ": nothing here can fail yet"
         parts.append(f"{len(subjects)} measured, 0 gated{certain}")
@@ -164,16 +157,16 @@ def _verdict(summary: RunSummary) -> str:
     return " · ".join(parts)
 
 
-def _severity(settled: SettledJudgement) -> tuple[int, str]:
+def _severity(settled: Judgement) -> tuple[int, str]:
     return {FAILED: 0, PASSED: 2}.get(settled.outcome, 1), _in_a_word(settled)
 
 
-def _in_a_word(settled: SettledJudgement) -> str:
+def _in_a_word(settled: Judgement) -> str:
     """Return the word under which a judgement is counted."""
-    code = settled.judgement.code
+    code = settled.code
     if settled.outcome == PASSED and code not in (STORED, NOT_STORED):
         return "passed"
-    return settled.verdict
+    return settled.in_words
 
 
 # The report of an earlier run.
@@ -185,13 +178,13 @@ def report_in_words(report: RunReport, width: int, detail: int = 0) -> Iterator[
     Args:
         report: of the run.
         width: columns of the terminal.
-        detail: 1 for all statistics, notes and reasons, 2 for the worst records, too.
+        detail: 1 for all statistics, notes and reasons; 2 also for the worst records.
     """
     names = ", ".join(model.name for model in report.run.models)
     yield paragraph(f"run of {report.run.date}" + (f" on {names}" if names else ""), width)
     for settled in report.judgements:
         if settled.outcome == FAILED:
-            lines = [settled.judgement.text] if detail > 1 else decisive_lines(settled.judgement)
+            lines = [settled.text] if detail > 1 else decisive_lines(settled)
             yield "\n".join(("", *lines))
     broken = broken_tests(report)
     for test in broken:

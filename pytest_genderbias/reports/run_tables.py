@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.fields import GATE_COLUMNS
 from pytest_genderbias.text.columns import together
 from pytest_genderbias.text.numbers import counted, format_decimals, format_number, format_share
 
 COMPARED = (
-    "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)", "better",
+    "suite", "statistic", "model", "value", "than", "its value", "worse by", "95 % bounds", "over", "p (Holm)",
+    "better",
 )  # fmt: skip
 
 
@@ -50,10 +51,10 @@ def comparison_cells(comparison: Comparison) -> tuple[str, ...]:
     shown = "" if p is None else f"{p:.2g}"
     if comparison.p is not None and p is None:
         shown, better = f"({comparison.p:.2g})", f"({better})"
-    return (
-        comparison.suite, comparison.statistic, comparison.other, format_decimals(comparison.other_value), comparison.first,
-        format_decimals(comparison.first_value), format_decimals(comparison.worsening), _bounds(comparison), comparison.over, shown, better,
-    )  # fmt: skip
+    one = comparison
+    other, first, worsening = map(format_decimals, (one.other_value, one.first_value, one.worsening))
+    sides = one.suite, one.statistic, one.other, other, one.first, first
+    return *sides, worsening, _bounds(one), one.over, shown, better
 
 
 def _bounds(comparison: Comparison) -> str:
@@ -75,12 +76,12 @@ _REDUCED = ("subject", "model", "statistic", "before", "after", "control", "redu
 _COSTS = ("95 % bounds", "over", "task", "comes back", "seeds", "asked", "verdict")
 
 
-def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], list[list[str]]]:
+def reduction_rows(judgements: Iterable[Judgement]) -> tuple[list[str], list[list[str]]]:
     """Return the headers of the table and the texts of its rows, as they are; columns that are empty everywhere are
     left out.
     """
     rows = sorted(
-        (_reduced(settled) for settled in judgements if settled.judgement.of_reduction is not None),
+        (_reduced(settled) for settled in judgements if settled.of_reduction is not None),
         key=lambda row: (row[1], row[0]),
     )
     headers = ["suite", *(GATE_COLUMNS[name].header for name in _REDUCED[1:]), *_COSTS]
@@ -88,18 +89,22 @@ def reduction_rows(judgements: Iterable[SettledJudgement]) -> tuple[list[str], l
     return [headers[i] for i in shown], [[row[i] for i in shown] for row in rows]
 
 
-def _reduced(settled: SettledJudgement) -> list[str]:
-    judgement, facts = settled.judgement, settled.judgement.of_reduction
+def _reduced(judgement: Judgement) -> list[str]:
+    facts = judgement.of_reduction
     assert facts is not None  # others have no row
     bounds = facts.reduction_bounds or (None, None)
     task = [f"{name} {format_number(one.before)} to {format_number(one.after)}" for name, one in facts.budget.items()]
     seeds = len(facts.seeds)
     return [
-        *(GATE_COLUMNS[name].text(settled, format_decimals) for name in _REDUCED),
-        "" if bounds == (None, None) else " to ".join(map(format_share, bounds)), facts.over, "; ".join(task),
-        "" if facts.superficial is None else format_share(facts.superficial.comes_back), str(seeds) if seeds > 1 else "",
-        judgement.bound, settled.verdict,
-    ]  # fmt: skip
+        *(GATE_COLUMNS[name].text(judgement, format_decimals) for name in _REDUCED),
+        "" if bounds == (None, None) else " to ".join(map(format_share, bounds)),
+        facts.over,
+        "; ".join(task),
+        "" if facts.superficial is None else format_share(facts.superficial.comes_back),
+        str(seeds) if seeds > 1 else "",
+        judgement.bound,
+        judgement.in_words,
+    ]
 
 
 # What a value hangs on.
@@ -117,14 +122,13 @@ VARIANCE_NOTES = (
 
 def variance_rows(variances: Sequence[ValueVariance]) -> list[list[str]]:
     """Return the texts of the rows, one for each of ``VARIANCES``, as they are."""
-    return [
-        [
-            one.suite, one.model, one.statistic, share.source, f"{share.levels:,}",
-            "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}", *(f"{format_decimals(100 * part, 1)} %" for part in (share.share, share.share_of_value)),
-        ]
-        for one in variances
-        for share in one.shares
-    ]  # fmt: skip
+    rows = []
+    for one in variances:
+        for share in one.shares:
+            size = "0 (estimate below 0)" if share.below_zero else f"{share.variance:.3g}"
+            shares = [f"{format_decimals(100 * part, 1)} %" for part in (share.share, share.share_of_value)]
+            rows.append([one.suite, one.model, one.statistic, share.source, f"{share.levels:,}", size, *shares])
+    return rows
 
 
 def variance_notes(variances: Sequence[ValueVariance]) -> list[str]:
@@ -161,7 +165,7 @@ class RunTable:
 
 
 def run_tables(
-    judgements: Sequence[SettledJudgement],
+    judgements: Sequence[Judgement],
     comparisons: Sequence[Comparison] | None,
     not_compared: Sequence[LeftOut],
     variances: Sequence[ValueVariance] | None,
@@ -174,7 +178,7 @@ def run_tables(
     if reductions:
         yield RunTable("mitigations", "Mitigations", headers, reductions)
     grids: dict[str, RunTable] = {}
-    for judgement in (settled.judgement for settled in judgements):
+    for judgement in judgements:
         if judgement.of_reduction is not None and (tried := judgement.of_reduction.grid) is not None:
             grid = TriedGrid.from_dict(tried)
             table = RunTable("grid", f"Grid of {judgement.model}", *grid.rows(), 1, [f"Judged is {grid.in_words()}."])

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
 from pytest_genderbias.gates.wording import WIDTH, in_lines
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
@@ -79,14 +79,14 @@ def decisive_lines(judgement: Judgement, width: int = WIDTH) -> list[str]:
     return in_lines(judgement.shown, width).splitlines() or [with_note(judgement.code)]
 
 
-def baseline_history(judgements: Sequence[SettledJudgement], today: datetime.date) -> Iterator[str]:
+def baseline_history(judgements: Sequence[Judgement], today: datetime.date) -> Iterator[str]:
     """Yield a line on the age of each model's baseline, and one for each value that has left its anchor.
 
     Args:
         judgements: of the run; only those that compare with a baseline have a history.
         today: the date from which ages are counted.
     """
-    compared = [settled.judgement for settled in judgements if settled.judgement.of_baseline.accepted_on is not None]
+    compared = [settled for settled in judgements if settled.of_baseline.accepted_on is not None]
     for model in dict.fromkeys(judgement.model for judgement in compared):
         dates = {str(judgement.of_baseline.accepted_on) for judgement in compared if judgement.model == model}
         yield f"baseline of {model}: {_ages(dates, today)}"

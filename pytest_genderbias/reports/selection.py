@@ -25,7 +25,7 @@ _UNKNOWN = ("", "unknown")
 
 @dataclass(frozen=True)
 class SelectionRow:
-    """What a group of persons has in one decision, as plain data.
+    """Selection of a group of persons in one decision, as plain data.
 
     Attributes:
         model: name of the model.
@@ -83,11 +83,9 @@ class SelectionTable:
             yield SelectionRow(model, self.decision, category, "", 0, note=self.reason)
             return
         ratios = self.ratios
-        columns = (
-            ratios.groups, ratios.persons.tolist(), ratios.shares.tolist(), ratios.selected.tolist(), ratios.rates.tolist(),
-            ratios.ratios.tolist(), ratios.low.tolist(), ratios.high.tolist(),
-        )  # fmt: skip
-        for group, persons, share, selected, rate, ratio, low, high in zip(*columns, strict=True):
+        counts = ratios.persons, ratios.shares, ratios.selected, ratios.rates
+        columns = [column.tolist() for column in (*counts, ratios.ratios, ratios.low, ratios.high)]
+        for group, persons, share, selected, rate, ratio, low, high in zip(ratios.groups, *columns, strict=True):
             row = SelectionRow(model, self.decision, category, " and ".join(group), persons, share, selected, rate)
             if math.isnan(ratio):
                 yield replace(row, note=f"under {100 * LEAST_SHARE:g} % of the persons: no ratio")

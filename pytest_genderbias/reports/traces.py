@@ -26,7 +26,7 @@ class TracePoint:
         high: upper bound.
         n: cases that were scored.
         verdict: of its gate, the worst of several; empty without a gate.
-        outcome: ``failed`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.SettledJudgement` has it;
+        outcome: ``failed`` or ``passed``, or as :class:`~pytest_genderbias.gates.judgement.Judgement` has it;
             empty without a gate.
         least: smallest value that a limit allowed; ``None`` without one, as the rest of these.
         most: largest value that a limit allowed.
@@ -72,7 +72,7 @@ class Trace(Stored):
             the next two.
         neutral: value of a model without bias.
         meaning: what the statistic is, in one clause.
-        points: one a run, at least one.
+        points: at least one, one per run.
     """
 
     model: str
@@ -87,7 +87,7 @@ class Trace(Stored):
 
     @property
     def key(self) -> tuple[str, ...]:
-        """What tells it from other traces of a history."""
+        """Key that distinguishes it from other traces of a history."""
         return (self.model, self.suite, self.options, self.statistic)
 
     @property
@@ -104,14 +104,8 @@ class Trace(Stored):
         """Return how much worse the last value is than the first that it can be compared with; ``None`` if there is
         none.
         """
-        first = next(
-            (
-                point
-                for point in self.points[:-1]
-                if point.comparable == self.last.comparable and point.value is not None
-            ),
-            None,
-        )
+        alike = (point for point in self.points[:-1] if point.comparable == self.last.comparable)
+        first = next((point for point in alike if point.value is not None), None)
         if first is None or first.value is None or self.last.value is None:
             return None
         return self.distance(self.last.value) - self.distance(first.value)

@@ -37,7 +37,10 @@ _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  #: 
 _KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
 #: Flags that a run needs again, and keys of the ini file that its command line set.
 _CONDITIONS = ("--bias-data", "--bias-dtype", "--bias-device", "--bias-labels")
-_KEPT_KEYS = ("bias_tokenizer", "bias_endpoint_version", "bias_endpoint_timeout", "bias_samples", "bias_system_prompt", "bias_temperature", "bias_max_requests", "bias_max_tokens", "bias_trust_remote_code", "bias_allow_remote")  # fmt: skip
+_KEPT_KEYS = (
+    "bias_tokenizer", "bias_endpoint_version", "bias_endpoint_timeout", "bias_trust_remote_code", "bias_allow_remote",
+    "bias_samples", "bias_system_prompt", "bias_temperature", "bias_max_requests", "bias_max_tokens",
+)  # fmt: skip
 _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
 # Each passes on the model that it was written from: its limit is the measured value and a margin.
 # That is no statement on what is fair: read each gate, then move its limit or remove it.
@@ -225,8 +228,10 @@ def _limit(measurement: Measurement, name: str, bounds: Interval, margin: float)
 def _rounded(value: float, towards: Callable[[float], int]) -> str:
     """Return a number of three figures as YAML reads it, rounded up or down.
 
-    >>> _rounded(0.28041, math.ceil), _rounded(-1.2349, math.floor), _rounded(0.000012341, math.ceil), _rounded(12345, math.ceil)
-    ('0.281', '-1.24', '0.0000124', '12400')
+    >>> _rounded(0.28041, math.ceil), _rounded(-1.2349, math.floor)
+    ('0.281', '-1.24')
+    >>> _rounded(0.000012341, math.ceil), _rounded(12345, math.ceil)
+    ('0.0000124', '12400')
     """
     if value == 0:
         return "0"

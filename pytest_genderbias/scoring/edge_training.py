@@ -56,7 +56,12 @@ class Head:
 
 def head_shapes(features: int) -> dict[str, tuple[int, ...]]:
     """Return the shape of each array of a head."""
-    return {"hidden_weight": (HIDDEN, features), "hidden_bias": (HIDDEN,), "output_weight": (HIDDEN,), "output_bias": (1,)}  # fmt: skip
+    return {
+        "hidden_weight": (HIDDEN, features),
+        "hidden_bias": (HIDDEN,),
+        "output_weight": (HIDDEN,),
+        "output_bias": (1,),
+    }
 
 
 class ShowPairs(Protocol):

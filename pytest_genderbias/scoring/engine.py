@@ -134,8 +134,8 @@ def answer(
 
 
 def scored_units(cases: Cases, digest: str, limit: int | None, seed: int) -> IntArray:
-    """Return the units that a run scores: the first of a suite's random order, with at most ``limit`` cases and at least
-    one unit.
+    """Return the units that a run scores: the first of a suite's random order, at least one of them, with at most
+    ``limit`` cases.
     """
     n = cases.n_units if limit is None else min(cases.n_units, max(1, limit // cases.cases_per_unit))
     return random_order(cases.n_units, digest, seed)[:n]
@@ -190,7 +190,7 @@ def score_suite(
 
 def _replies(query: Replies, model: Model, answer: Answer, cache: Path | None) -> ReplyTexts:
     """Return the texts that were read, in the order of the scored cases."""
-    from pytest_genderbias.scoring.replies import ReplyScorer
+    from pytest_genderbias.scoring.reply_counts import ReplyScorer
 
     cases = answer.cases.cases_of(answer.units)
     return ReplyTexts(tuple(ReplyScorer(answer.cases, query, model, None, cache).texts(cases)))

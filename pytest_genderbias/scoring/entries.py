@@ -2,8 +2,8 @@
 
 An entry is a folder of :class:`~pytest_genderbias.scoring.store.ScoreStore` (named with 32 hexadecimal digits, it holds
 only scores, ``canaries.npy`` of a served model, ``about.json``, a lock and the unfinished files of killed writers), a
-trained head in ``heads``, or what is known of a model in ``models``. Other files in the cache folder are
-neither counted nor changed. No entry is removed while a process holds its lock.
+trained head in ``heads``, the replies of a system in ``replies``, or what is known of a model in ``models``. Other
+files in the cache folder are neither counted nor changed. No entry is removed while a process holds its lock.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from pathlib import Path
 
 from pytest_genderbias.folders import is_on_disk
 from pytest_genderbias.models.known import RECORDS
+from pytest_genderbias.models.replies import KEPT
 
 ABOUT, LOCK, CANARIES = "about.json", ".lock", "canaries.npy"
 _FOLDER = re.compile(r"[0-9a-f]{32}")
 SCORES = re.compile(r"(\d{10,})-(\d{10,})\.npy")
 _LEFTOVER = re.compile(r"\.(\d{10,}-\d{10,}\.npy|about\.json|canaries\.npy)-\w+")
 _HEAD = re.compile(r"[0-9a-f]{32}\.safetensors")
+_KEPT = re.compile(r"[0-9a-f]{32}\.jsonl")
 _RECORD = re.compile(r"[0-9a-f]{32}\.json")
 
 
@@ -61,6 +63,7 @@ def list_entries(root: Path) -> list[CacheEntry]:
     entries = [_score_entry(path) for path in _paths(root) if _FOLDER.fullmatch(path.name)]
     entries += [_file_entry(path, "trained head") for path in _paths(root / "heads") if _HEAD.fullmatch(path.name)]
     entries += [_file_entry(path, "known model") for path in _paths(root / RECORDS) if _RECORD.fullmatch(path.name)]
+    entries += [_file_entry(path, "replies") for path in _paths(root / KEPT) if _KEPT.fullmatch(path.name)]
     return sorted((entry for entry in entries if entry is not None), key=lambda entry: (entry.used, entry.path))
 
 

@@ -39,7 +39,7 @@ class Window(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """What is scored: the cases of one question, by one model.
+    """A task to score: the cases of one question, by one model.
 
     ``batch_tokens``: tokens in a batch (``None``: found automatically). ``cache``: folder for heads that a scorer
     trains, or ``None``. ``progress``: shows how far the training of a head is, or ``None``.
@@ -59,7 +59,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Scored:
-    """What became of a window.
+    """Result of a window.
 
     Attributes:
         window: the window.

@@ -120,14 +120,8 @@ def _distinct(
     high = np.zeros(len(distinct), dtype=np.int64)
     np.minimum.at(low, back, first)
     np.maximum.at(high, back, first + count)
-    return Inputs(
-        ids[distinct],
-        None if types is None else types[distinct],
-        lengths[distinct],
-        low,
-        high - low,
-        back.astype(np.int64),
-    )
+    of_distinct = None if types is None else types[distinct]
+    return Inputs(ids[distinct], of_distinct, lengths[distinct], low, high - low, back.astype(np.int64))
 
 
 def best_ids(scores: Tensor, k: int) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

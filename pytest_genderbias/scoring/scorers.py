@@ -51,7 +51,7 @@ class _Way(NamedTuple):
 
 
 _TRAINED = "edge_probe.EdgeProbe"  #: the one scorer that trains something, keeps it and shows how far it is
-_REPLIES = "replies.ReplyScorer"  #: whose replies are kept
+_REPLIES = "reply_counts.ReplyScorer"  #: whose replies are kept
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer"),)
 #: The scorers of each kind of query, as module and class, the preferred one first. The user's objects have their own
 #: (``object_scorer.py``).

@@ -205,11 +205,11 @@ def _encode_without_offsets(
     encoder: RowEncoder,
     space: CaseSpace,
     choices: Sequence[Mapping[str, int]],
-    sentences: list[list[str]],
+    texts: list[list[str]],
     scored: str | None,
 ) -> TokenRows:
-    rows, spans = [], np.zeros((len(sentences), 2), dtype=np.int64)
-    for i, sentence in enumerate(sentences):
+    rows, spans = [], np.zeros((len(texts), 2), dtype=np.int64)
+    for i, sentence in enumerate(texts):
         output = tokenized(encoder.tokenizer, *sentence, add_special_tokens=True, truncation=False)
         ids = np.asarray(output["input_ids"], dtype=np.int32)
         types = np.asarray(output.get("token_type_ids", np.zeros_like(ids)), dtype=np.int32)

@@ -44,7 +44,7 @@ Token = tuple[int, int, int]  #: id, start, stop
 
 @dataclass(frozen=True)
 class Reading:
-    """What a tokenizer makes of a word, or of the words of a text.
+    """Tokens of a word, or of the words of a text.
 
     ``ids``: the tokens. ``words``: number of words with a letter or digit. ``unknown``: those of them with an unknown
     token, or without any. ``knows_any``: whether a known token stands for a letter or digit.

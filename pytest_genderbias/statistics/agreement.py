@@ -34,7 +34,7 @@ _OVER_METHODS, _OVER_SEEDS = "methods, and seeds within them", "seeds of the sam
 
 @dataclass(frozen=True)
 class Agreement:
-    """How an extrinsic figure of bias goes with an intrinsic one, over points: one a method and seed.
+    """How an extrinsic figure of bias goes with an intrinsic one, over points, one per method and seed.
 
     Attributes:
         r: Pearson's r, -1 to 1. 1: the intrinsic figure ranks models as the extrinsic one does; 0: it says nothing of

@@ -403,7 +403,8 @@ def shuffled_combined_effects(
     Example:
         One context each: the two words stay in their sets or are exchanged.
 
-        >>> effects = shuffled_combined_effects([[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]], 50, draws=8)
+        >>> sets = [[[1.0, 0.0]]], [[[0.0, 1.0]]], [[[2.0, 0.0]]], [[[0.0, 3.0]]]
+        >>> effects = shuffled_combined_effects(*sets, 50, draws=8)
         >>> set(effects.round(4).tolist()) == {1.4142, -1.4142}
         True
     """

@@ -111,7 +111,8 @@ def principal_ratios(vectors: ArrayLike, centred: bool = False, normalised: bool
     Example:
         Opposite vectors of lengths 4, 2, 1 along three axes: the mean is 0 and the squares are 2 * 16, 2 * 4, 2 * 1, 0.
 
-        >>> first = principal_ratios([[4, 0, 0, 0], [-4, 0, 0, 0], [0, 2, 0, 0], [0, -2, 0, 0], [0, 0, 1, 0], [0, 0, -1, 0]])
+        >>> half = np.array([[4, 0, 0, 0], [0, 2, 0, 0], [0, 0, 1, 0]])
+        >>> first = principal_ratios(np.concatenate([half, -half]))
         >>> tuple(round(ratio, 6) for ratio in first.ratios)
         (0.5, 0.25, 0.0)
         >>> abs(first.component).round(6)

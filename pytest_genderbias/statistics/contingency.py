@@ -104,7 +104,7 @@ def smallest_expected(supplied: ArrayLike, sizes: ArrayLike) -> FloatArray:
 
 
 def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> list[int | None]:
-    """Return how many persons of each group must get a fill, if nobody else gets it, for the test to have p < level.
+    """Return how many persons of each group must get a fill, if no other group gets it, for the test to have p < level.
 
     Between groups of equal size this is the smallest difference in counts that can be significant at all: a fill that
     persons of both groups get needs a larger one.
@@ -120,8 +120,10 @@ def fewest_significant(sizes: ArrayLike, level: float, test: str = "chi2") -> li
     Example:
         Chi-square of 4 of 20 against 0 of 20 is 4.444, with p = .035; of 3 it is 3.243, with p = .072.
 
-        >>> fewest_significant([20, 20], 0.05), fewest_significant([20, 20], 0.05, "fisher"), fewest_significant([2, 2], 0.01)
-        ([4, 4], [5, 5], [None, None])
+        >>> fewest_significant([20, 20], 0.05), fewest_significant([20, 20], 0.05, "fisher")
+        ([4, 4], [5, 5])
+        >>> fewest_significant([2, 2], 0.01)
+        [None, None]
     """
     n = np.asarray(sizes, dtype=np.int64)
     fewest: list[int | None] = []
@@ -225,7 +227,7 @@ def significant_counts(
         Shape (...), as in :func:`significant_fills`; NaN if a group has no person.
 
     Example:
-        The example of :func:`significant_fills`, with a fill that is supplied for nobody.
+        The example of :func:`significant_fills`, with a fill that is supplied for no person.
 
         >>> float(significant_counts([[4, 0], [0, 4], [4, 4], [0, 0]], [4, 4], [0, 0, 0, 0], 1))
         2.0

@@ -109,7 +109,7 @@ class CooccurrenceCounter:
     document.
 
     The weight depends only on the distance d >= 1; a position is not paired with itself. Stop words, words of a group
-    and ``<unk>`` are counted, too; the users of c(w, g) leave them out. For a vocabulary of a given size, memory does
+    and ``<unk>`` are also counted; the users of c(w, g) leave them out. For a vocabulary of a given size, memory does
     not grow with the length of the text or of a document.
 
     Args:

@@ -48,8 +48,8 @@ def logit_differences(
 ) -> FloatArray:
     r"""Return the mean log-odds of yes for the first group minus that for the reference group, by scenario.
 
-    :math:`d_s = \overline{\mathrm{logit}\,P(\text{yes} \mid s, g)} - \overline{\mathrm{logit}\,P(\text{yes} \mid s, r)}`, means over persons and
-    wordings; P is the probability of yes among yes and no.
+    :math:`d_s = \overline{\mathrm{logit}\,P(y \mid s, g)} - \overline{\mathrm{logit}\,P(y \mid s, r)}`, means over
+    persons and wordings; y is the answer yes, and P its probability among yes and no.
 
     Args:
         first: logit of P(yes) for persons of the first group, shape (n, persons).

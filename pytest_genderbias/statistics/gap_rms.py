@@ -93,7 +93,8 @@ def gap_rms(gaps: ArrayLike, variances: ArrayLike) -> float:
     Raises:
         UndefinedError: no class has two cases of each group.
 
-    >>> round(gap_rms(*gaps_and_variances([[30], [10]], [[40], [40]])), 4), round((0.5**2 - 2 * 0.75 * 0.25 / 39) ** 0.5, 4)
+    >>> by_hand = (0.5**2 - 2 * 0.75 * 0.25 / 39) ** 0.5
+    >>> round(gap_rms(*gaps_and_variances([[30], [10]], [[40], [40]])), 4), round(by_hand, 4)
     (0.4903, 0.4903)
     """
     value = float(rms_of_gaps(gaps, variances))

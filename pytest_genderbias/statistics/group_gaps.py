@@ -314,7 +314,8 @@ def absolute_gap_sums(tables: ArrayLike, rate: Rate) -> FloatArray:
     Returns:
         Shape (...), 0 to K; higher is worse, 0 is neutral.
 
-    >>> absolute_gap_sums([[[[3, 1], [1, 1]], [[2, 2], [2, 0]]], [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]], "true_positive").tolist()
+    >>> tables = [[[[3, 1], [1, 1]], [[2, 2], [2, 0]]], [[[1, 0], [0, 0]], [[0, 1], [0, 0]]]]
+    >>> absolute_gap_sums(tables, "true_positive").tolist()
     [0.75, 1.0]
     """
     hits, trials = hits_and_trials(tables, rate)

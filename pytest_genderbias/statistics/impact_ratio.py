@@ -74,7 +74,7 @@ def impact_ratios(
     no ratio, and is not the most selected group.
 
     The bounds hold for other persons of the same groups, and allow for the choice of the most selected group, which
-    chance decides, too. A ratio is the smallest of the group's ratios to all groups, so its lower bound is the smallest
+    chance also decides. A ratio is the smallest of the group's ratios to all groups, so its lower bound is the smallest
     lower bound of those, each at the full level. Its upper bound is their smallest upper bound, at the level of
     Bonferroni. The bounds of the ratio of two rates are those of :func:`ratio_bounds`, which are exact where few
     persons are selected, or few are not.
@@ -88,7 +88,7 @@ def impact_ratios(
 
     Raises:
         ValueError: the lengths differ, or no category is given.
-        UndefinedError: nobody of a known group is selected, or all groups are below ``least_share``.
+        UndefinedError: no person of a known group is selected, or all groups are below ``least_share``.
 
     Example:
         60 of 100 men and 30 of 100 women are selected; two persons gave no sex.

@@ -39,7 +39,7 @@ def mean_recall(right: ArrayLike, n: ArrayLike) -> tuple[float, float, float]:
     """Return the mean recall over classes (balanced accuracy), with two-sided 95 % bounds.
 
     Its squared error is the mean of the classes' variances over their number; the variance of a recall is that of
-    (right + 2) / (n + 4) (Agresti and Coull 1998), so that a class without a mistake has an error, too.
+    (right + 2) / (n + 4) (Agresti and Coull 1998), so that a class without a mistake also has an error.
 
     Args:
         right: right answers by class, shape (K,).
@@ -74,7 +74,7 @@ def fall_bound(then: ArrayLike, now: ArrayLike) -> tuple[float, float]:
     restarts.
 
     Items are paired. Where a side has two restarts or more, the bound for other restarts (their pooled spread, by
-    Student's t) counts, too, and the lower of both is returned.
+    Student's t) also counts, and the lower of both is returned.
 
     Args:
         then: right answers by restart and item, 1, 0, or NaN where an item was not asked, shape (R, n).

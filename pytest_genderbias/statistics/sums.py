@@ -227,7 +227,8 @@ def f1_gap_sums(labels: NDArray[np.str_], pro: ArrayLike, anti: ArrayLike, over:
 
     ``pro`` and ``anti`` as there, partners in the same order, shape (n, metrics, 4).
 
-    >>> f1_gap_sums(np.array(["a", "b"]), [[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]], "pairs").total
+    >>> pro, anti = [[[1, 1, 1, 1]], [[1, 1, 1, 1]]], [[[1, 1, 1, 1]], [[0, 1, 0, 1]]]
+    >>> f1_gap_sums(np.array(["a", "b"]), pro, anti, "pairs").total
     0.5
     """
     table = np.stack([np.asarray(pro), np.asarray(anti)], axis=1).astype(np.float64)

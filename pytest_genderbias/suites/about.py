@@ -19,7 +19,7 @@ OWN_WORDS = ("question", "reads", "does_not_mean", "formula", "picture", "cost")
 
 @dataclass(frozen=True)
 class Criticism:
-    """What a publication holds against a measurement, or against measurements of its kind.
+    """An objection in a publication to a measurement, or to measurements of its kind.
 
     Attributes:
         text: the point, in one or two sentences.
@@ -36,7 +36,7 @@ class Criticism:
 
 @dataclass(frozen=True)
 class SuiteAbout:
-    """What a suite measures, in words: plain text without markup, for readers who have not seen the papers.
+    """Description of what a suite measures: plain text without markup, for readers who have not seen the papers.
 
     Attributes:
         question: what the suite asks of a model, in two sentences.

@@ -18,7 +18,7 @@ class AskedPairs:
     Messages are made when they are asked for: a suite can have millions of pairs.
 
     Attributes:
-        pairs: cases of two segments, one a unit.
+        pairs: cases of two segments, one per unit.
         orders: number of orders in which a pair is asked about.
         ask: function from the number of a pair, premise and hypothesis to the message in each order.
     """

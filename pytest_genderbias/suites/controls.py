@@ -59,7 +59,7 @@ class Controls:
 
     @property
     def kind(self) -> _Kind:
-        """What is asked and how answers are read."""
+        """The question, and how answers are read."""
         kind = _KINDS[self.name]
         return replace(kind, ask=_ask_paraphrases, read=_read_pairs) if self.in_pairs else kind
 
@@ -98,7 +98,7 @@ class _Kind:
     """A kind of control items: how an item is read from a file, what is asked, and how answers are read.
 
     ``chance``: share of right answers of a model that guesses. ``needed``: what the lower bound of the share has to
-    exceed: half of the way from chance to 1, but for inference, whose recalls have to exceed chance, too; for
+    exceed: half of the way from chance to 1, but for inference, whose recalls also have to exceed chance; for
     paraphrases, where a model that compares words is below chance; and for gender, which a model knows or not.
     ``what``: what the items are, in the plural.
     """

@@ -26,7 +26,7 @@ OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 
 @dataclass(frozen=True)
 class Context:
-    """What a family knows when it makes its questions, before anything is scored.
+    """Input of a family for making its questions, before anything is scored.
 
     Attributes:
         role: ``kind`` of the model's role.
@@ -68,7 +68,8 @@ class Family(ABC, Generic[BodyT, OptionsT]):
 
     The functions are called in this order: :meth:`read` and :meth:`content` when a suite is loaded; :meth:`questions`
     once the role of the model is known, before its weights are loaded; :meth:`summarise` with the answers; then
-    :meth:`null` and :meth:`competence`. One object serves all suites of a family, so that none of them may keep anything.
+    :meth:`null` and :meth:`competence`. One object serves all suites of a family, so that none of them may keep
+    anything.
     """
 
     name: ClassVar[str]
@@ -84,7 +85,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
 
     @property
     def about(self) -> SuiteAbout:
-        """What it asks and how to read it, in words, from ``fixtures/about``."""
+        """Texts on what it asks and how to read it, from ``fixtures/about``."""
         return read_about(self.name)
 
     @abstractmethod

@@ -15,9 +15,11 @@ from pytest_genderbias.text.suggestions import expected_instead
 _TABLE = re.compile(r".+\.(?:(?:jsonl|csv|tsv)(?:\.gz)?|parquet)", re.IGNORECASE)
 #: Settings of a measurement that are no options of a suite.
 RUN_SETTINGS: Mapping[str, Any] = {
-    "limit": Count | None, "seed": Annotated[int, at_least(0)] | None, "batch_tokens": Count | None,
+    "limit": Count | None,
+    "seed": Annotated[int, at_least(0)] | None,
+    "batch_tokens": Count | None,
     "seeds": Annotated[int, at_least(2)],
-}  # fmt: skip
+}
 Text: TypeAlias = Annotated[str, Rule("a text", minLength=1)]
 
 

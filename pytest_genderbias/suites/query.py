@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 #: Kinds of checkpoints that have hidden states.
 NETWORKS = ("encoder", "masked-lm", "causal-lm", "nli-classifier", "text-classifier", "pair-regressor")
-#: The same, with the checkpoints of coreference recipes: their kind has objects, too, which have no hidden states.
+#: The same, with the checkpoints of coreference recipes: their kind also has objects, which have no hidden states.
 WITH_HIDDEN_STATES = (*NETWORKS, "coreference-scorer")
 
 
@@ -74,7 +74,8 @@ class VerbalisedProbabilities:
     def prompt(self, premise: str, hypothesis: str) -> str:
         """Return the question about a pair.
 
-        >>> VerbalisedProbabilities("{premise} So {hypothesis}", ("yes", "maybe", "no")).prompt("He sings.", "She sings?")
+        >>> query = VerbalisedProbabilities("{premise} So {hypothesis}", ("yes", "maybe", "no"))
+        >>> query.prompt("He sings.", "She sings?")
         'He sings. So She sings?'
         """
         words = {"premise": premise, "hypothesis": hypothesis}
@@ -285,8 +286,8 @@ class GeneratedTokens:
 
 @dataclass(frozen=True)
 class GeneratedReplies:
-    """What a model writes after each text: up to ``length`` tokens, sampled at ``temperature``, until it ends the text
-    by itself.
+    """Texts that a model writes after given ones: up to ``length`` tokens, sampled at ``temperature``, until it ends
+    the text by itself.
 
     A chat model is asked in its chat template, with ``message``, in which {prompt} stands for the text; the others
     continue the text. A unit has ``samples`` cases of its first text and as many of its second one, and both sides draw

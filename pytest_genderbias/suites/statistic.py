@@ -29,7 +29,7 @@ SHARE, SIGNED_SHARE, SIZE, ANY = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf), (-np.in
 
 @dataclass(frozen=True)
 class Statistic:
-    """What a measurement carries of a statistic: plain data.
+    """A statistic as a measurement holds it: plain data.
 
     Attributes:
         direction: the direction that is worse: ``higher``, ``lower``, or ``away`` from neutral on either side.
@@ -133,7 +133,7 @@ class FamilyStatistic:
         limits: the least and the largest value that it can have.
         limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a
             suite.
-        crossed: whether its sums are by unit and template, and not by unit alone. Its interval is then made from the sums
+        crossed: whether its sums are by unit and template, and not by unit alone. Its interval comes from the sums
             (``measurement/carry_out.py``), and not by the family.
         root: as in :class:`Statistic`.
     """

@@ -22,7 +22,8 @@ def sums_of_items(
         settings: the settings of the signature.
         items: the raw item statistics.
 
-    >>> sums = sums_of_items("lm-occupation/1", {}, {"occupation": np.array(["nurse", "pilot"]), "bias": np.array([-1.0, 3.0])})
+    >>> items = {"occupation": np.array(["nurse", "pilot"]), "bias": np.array([-1.0, 3.0])}
+    >>> sums = sums_of_items("lm-occupation/1", {}, items)
     >>> sums["aggregate_bias"].total, sums["signed_bias"].total
     (2.0, 1.0)
     """

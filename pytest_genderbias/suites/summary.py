@@ -102,14 +102,6 @@ class SummaryBuilder:
         examples: Examples | None = None,
     ) -> Summary:
         """Return the summary."""
-        return Summary(
-            self.values,
-            self.intervals,
-            self.reasons,
-            records,
-            items,
-            list(notes),
-            data=data or {},
-            unstored=unstored or {},
-            examples=examples or Examples(),
-        )
+        figures = self.values, self.intervals, self.reasons
+        more: dict[str, Any] = {"data": data or {}, "unstored": unstored or {}}
+        return Summary(*figures, records, items, list(notes), examples=examples or Examples(), **more)

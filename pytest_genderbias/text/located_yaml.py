@@ -2,9 +2,9 @@
 
 Only plain YAML is read: mappings with texts as keys, lists, texts, numbers, true, false and null. The file may come
 from anyone: size, depth, nodes and aliases are bounded while the parser yields its events, before anything is built of
-them. Values whose YAML meaning differs from their appearance are errors: explicit tags, duplicate and merge keys, ``1:30``
-(90), ``010`` (8), and numbers that are infinite or do not fit into 64 bits. A date is the text that it looks like, as
-in YAML 1.2.
+them. Values whose YAML meaning differs from their appearance are errors: explicit tags, duplicate and merge keys,
+``1:30`` (90), ``010`` (8), and numbers that are infinite or do not fit into 64 bits. A date is the text that it looks
+like, as in YAML 1.2.
 """
 
 from __future__ import annotations
@@ -237,8 +237,10 @@ class _Document:
         return _Part(value, 1, 1)
 
     _readers: Mapping[type[yaml.Event], Callable[[_Document, Any, int], _Part]] = {
-        yaml.MappingStartEvent: _mapping, yaml.SequenceStartEvent: _sequence, yaml.ScalarEvent: _scalar,
-    }  # fmt: skip
+        yaml.MappingStartEvent: _mapping,
+        yaml.SequenceStartEvent: _sequence,
+        yaml.ScalarEvent: _scalar,
+    }
 
 
 def _line(event: yaml.Event) -> int:

@@ -37,11 +37,13 @@ def _each(characters: str) -> tuple[tuple[int, int], ...]:
 #: Control characters that are no white space, and Unicode's property Default_Ignorable_Code_Point
 #: (DerivedCoreProperties.txt of Unicode 16), whose characters have no glyph.
 IGNORED = CharacterKind(
-    "invisible: soft hyphen, zero-width space and joiners, word joiner, byte order mark, directions, variation selectors, tags, controls",
+    "invisible: soft hyphen, zero-width space and joiners, word joiner, byte order mark, directions, variation"
+    " selectors, tags, controls",
     (
-        (0x0000, 0x0008), (0x000E, 0x001B), (0x007F, 0x007F), (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C), (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F),
-        (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8),
-        (0x1BCA0, 0x1BCA3), (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
+        (0x0000, 0x0008), (0x000E, 0x001B), (0x007F, 0x007F), (0x00AD, 0x00AD), (0x034F, 0x034F), (0x061C, 0x061C),
+        (0x115F, 0x1160), (0x17B4, 0x17B5), (0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F),
+        (0x3164, 0x3164), (0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0x1BCA0, 0x1BCA3),
+        (0x1D173, 0x1D17A), (0xE0000, 0xE0FFF),
     ),
     "", "Default_Ignorable_Code_Point, General_Category Cf, or a control character of ASCII that is no white space",
 )  # fmt: skip
@@ -63,12 +65,16 @@ HYPHENS = CharacterKind(
 )
 SPACES = CharacterKind(
     "spaces: non-breaking, thin, ideographic, the blank of Braille and others",
-    _each("\u2800"), " ", "General_Category Zs, Zl or Zp, and U+2800",
-)  # fmt: skip
+    _each("\u2800"),
+    " ",
+    "General_Category Zs, Zl or Zp, and U+2800",
+)
 COMPATIBLE = CharacterKind(
     "other forms of a letter or sign: full-width, ligatures, mathematical alphabets, circled letters",
-    (), "their letters", "a compatibility decomposition, except of superscripts, subscripts and fractions",
-)  # fmt: skip
+    (),
+    "their letters",
+    "a compatibility decomposition, except of superscripts, subscripts and fractions",
+)
 COMBINED = CharacterKind("letters with combining marks", (), "the composed letter", "normalisation form C")
 #: All kinds, as the docs list them.
 KINDS = (IGNORED, APOSTROPHES, QUOTES, HYPHENS, SPACES, COMPATIBLE, COMBINED)
@@ -83,7 +89,7 @@ _FIXED = {
 
 
 class _Table(dict[int, str]):
-    """What each character is matched as, for ``str.translate``; computed when a character first occurs."""
+    """The form in which each character is matched, for ``str.translate``; computed at its first occurrence."""
 
     def __missing__(self, code: int) -> str:
         self[code] = found = _matched_as(code)
@@ -134,7 +140,8 @@ def is_plain(text: str) -> bool:
 def normal_form(text: str) -> str:
     """Return a text as words of it are matched: :data:`KINDS` lists what changes. Case stays.
 
-    >>> normal_form("wo\\u00adman\\u2019s \\uff48\\uff41\\uff54, cafe\\u0301, of\\ufb01ce") == "woman's hat, caf\\u00e9, office"
+    >>> text = normal_form("wo\\u00adman\\u2019s \\uff48\\uff41\\uff54, cafe\\u0301, of\\ufb01ce")
+    >>> text == "woman's hat, caf\\u00e9, office"
     True
     """
     if is_plain(text):  # nearly all

@@ -56,12 +56,12 @@ class LocatedList(list[YamlValue]):
 
 
 class Rule:
-    """What a value must be beside its type: ``Annotated[int, Rule("a whole number of at least 1", minimum=1)]``.
+    """A condition on a value beside its type: ``Annotated[int, Rule("a whole number of at least 1", minimum=1)]``.
 
     Args:
         words: what the value should be, for messages.
         test: whether a value is accepted, where no keyword says it. A JSON Schema does not see it.
-        keywords: of JSON Schema. Those of numbers and texts are tested here, too; numbers with a rule are finite.
+        keywords: of JSON Schema. Those of numbers and texts are also tested here; numbers with a rule are finite.
     """
 
     def __init__(self, words: str, test: Callable[[Any], bool] | None = None, **keywords: object) -> None:
@@ -76,12 +76,16 @@ class Rule:
 
 
 _KEPT: Mapping[str, Callable[[Any, Any], bool]] = {
-    "minimum": operator.ge, "maximum": operator.le, "exclusiveMinimum": operator.gt, "exclusiveMaximum": operator.lt,
-    "multipleOf": lambda value, step: value % step == 0, "enum": lambda value, known: value in known,
+    "minimum": operator.ge,
+    "maximum": operator.le,
+    "exclusiveMinimum": operator.gt,
+    "exclusiveMaximum": operator.lt,
+    "multipleOf": lambda value, step: value % step == 0,
+    "enum": lambda value, known: value in known,
     "pattern": lambda value, pattern: re.search(pattern.replace("$", r"\Z"), value) is not None,
     "minLength": lambda value, least: len(value) >= least,
     "uniqueItems": lambda value, _: len(set(value)) == len(value),
-}  # fmt: skip
+}
 
 
 def at_least(least: int) -> Rule:

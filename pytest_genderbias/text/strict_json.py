@@ -22,7 +22,7 @@ def parse_json(text: str, where: str, line: int | None = None, finite: bool = Tr
         text: the text, without a byte order mark.
         where: what is read, a file; it begins every message, with the line where there is one.
         line: the line of the file that the text is; ``None`` if it is the whole file.
-        finite: whether ``NaN`` and infinite numbers are refused. In rows of a table they may be in keys that nobody
+        finite: whether ``NaN`` and infinite numbers are refused. In rows of a table they may be in keys that no reader
             reads.
 
     Raises:

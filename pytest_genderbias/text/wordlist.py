@@ -27,10 +27,21 @@ from pytest_genderbias.text.suggestions import expected_instead
 
 #: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
 STANDARD_ATTRIBUTES: dict[str, Any] = {
-    "word": str, "group": str | list[str], "partner": str | list[str], "article": str, "noun": bool, "number": str,
-    "women_share": float, "class": str | list[str], "count": int, "share": float, "printed": str,
-    "printed_article": str, "split": str, "mass": bool,
-}  # fmt: skip
+    "word": str,
+    "group": str | list[str],
+    "partner": str | list[str],
+    "article": str,
+    "noun": bool,
+    "number": str,
+    "women_share": float,
+    "class": str | list[str],
+    "count": int,
+    "share": float,
+    "printed": str,
+    "printed_article": str,
+    "split": str,
+    "mass": bool,
+}
 _HEAD = ("list", "title", "source", "licence", "language", "note", "attributes")
 _BODIES = ("entries", "columns", "rows", "groups", "pairs")
 

@@ -16,7 +16,7 @@ from support.small_projects import MODELS
 
 from pytest_genderbias.command_line import first_files
 from pytest_genderbias.gates.gate_file import read_gates
-from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.text.located_yaml import read_yaml

@@ -16,7 +16,7 @@ from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.wording import (
@@ -88,7 +88,7 @@ def test_a_better_model_is_told_to_refresh_the_baseline(tmp_path: Path) -> None:
 
 
 def test_another_model_is_named_and_nothing_is_to_be_accepted() -> None:
-    lines = shown(judge_no_worse(hand_made(0.1), hand_made(model="then"), margin=0.01))
+    lines = shown(judge_against(hand_made(0.1), hand_made(model="then"), margin=0.01))
     assert any("those of then; judged for other items" in line for line in lines)
     assert not any("--bias-update" in line for line in lines)
 
@@ -122,7 +122,7 @@ def test_the_example_is_of_the_item_that_moved_most(tmp_path: Path) -> None:
     models = [load_model(str(save_checkpoint("gpt2", tmp_path / f"{seed}", seed=seed))) for seed in range(4)]
     then, *others = (measure("lm-occupation", model, cache=None) for model in models)
     for now in others:
-        judged = judge_no_worse(now, then, 0.0)
+        judged = judge_against(now, then, 0.0)
         assert judged.movement is not None
         (example,) = (line for line in in_lines(judged.shown, 300).splitlines() if line.startswith("  example "))
         assert f" {judged.movement.most[0].name} " in f"{example} "

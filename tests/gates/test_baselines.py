@@ -121,8 +121,11 @@ def test_a_baseline_of_raw_items_is_judged_as_one_of_sums(tmp_path: Path) -> Non
     template are added.
     """
     for suite, measured, other in (
-        ("lm-occupation", "demo-lm", "demo-mlm"), ("lm-occupation", "demo-lm", None), ("nli-religion", Neutral(0.5), Neutral(0.4)), ("disco-terms", "demo-mlm", None),
-    ):  # fmt: skip
+        ("lm-occupation", "demo-lm", "demo-mlm"),
+        ("lm-occupation", "demo-lm", None),
+        ("nli-religion", Neutral(0.5), Neutral(0.4)),
+        ("disco-terms", "demo-mlm", None),
+    ):
         then = measure(suite, measured, limit=420, cache=None)
         now = then if other is None else measure(suite, other, limit=420, cache=None)
         new = entry_of(then)
@@ -196,11 +199,23 @@ def test_entries_that_are_not_written_keep_their_bytes(tmp_path: Path) -> None:
     ("key", "value", "message"),
     [
         ("values", [], "entries.nli-religion.values: expected a mapping, got []"),
-        ("values", {"net_neutral": "much"}, "entries.nli-religion.values.net_neutral: expected a number or null, got 'much'"),
-        ("gated", {"net_neutral": "much"}, "entries.nli-religion.gated.net_neutral: expected a number of 0 or more or null, got 'much'"),
-        ("accepted", [{"date": "2026-01-01"}], "entries.nli-religion.accepted[0]: expected the keys statistic, date, old"),
+        (
+            "values",
+            {"net_neutral": "much"},
+            "entries.nli-religion.values.net_neutral: expected a number or null, got 'much'",
+        ),
+        (
+            "gated",
+            {"net_neutral": "much"},
+            "entries.nli-religion.gated.net_neutral: expected a number of 0 or more or null, got 'much'",
+        ),
+        (
+            "accepted",
+            [{"date": "2026-01-01"}],
+            "entries.nli-religion.accepted[0]: expected the keys statistic, date, old",
+        ),
     ],
-)  # fmt: skip
+)
 def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: object, message: str) -> None:
     measurement = measure("nli-religion", Neutral(0.5), limit=100, cache=None)
     path = write_entries(tmp_path, "m", "t.py", {"nli-religion": entry_of(measurement)})
@@ -210,7 +225,7 @@ def test_an_entry_of_another_form_is_one_error(tmp_path: Path, key: str, value: 
     with pytest.raises(BaselineError) as caught:
         Baseline(tmp_path, "m", "t.py").judge(measurement, margin=0.0)
     assert str(caught.value).startswith(f"{path}: {message}")
-    assert "restore it from version control, or mend it; deleting it would lose the reasons" in str(caught.value)
+    assert "restore it from version control, or fix it; deleting it would lose the reasons" in str(caught.value)
 
 
 def test_a_baseline_error_is_an_oserror(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of, read_book, read_items
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
+from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.gates.item_file import load_stored, pack_items, pack_measured
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.sensitivity import NORMAL, retraining_of
+from pytest_genderbias.gates.verdicts import Correction
 from pytest_genderbias.measurement.measurement import Measurement as Plain
 from pytest_genderbias.measurement.restarts import combine_restarts, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -117,7 +117,7 @@ def test_what_settles_a_verdict_counts_what_other_trainings_vary_by(tmp_path: Pa
     stored(tmp_path, retrained(*SHIFTS))
     assert judged(tmp_path, one(0.08)).settled_by.startswith("a baseline of 4 restarts")
     of_one, of_five = (
-        judge_no_worse(one(0.08), retrained(*SHIFTS, model="a"), 0.0, correction=Correction(tests)) for tests in (1, 5)
+        judge_against(one(0.08), retrained(*SHIFTS, model="a"), 0.0, correction=Correction(tests)) for tests in (1, 5)
     )
     assert of_one.settled_by.startswith("a baseline of 4 restarts")
     assert int(of_five.settled_by.split()[3]) > 4
@@ -128,7 +128,7 @@ def test_restarts_are_judged_by_one_checkpoint(tmp_path: Path) -> None:
     found = judged(tmp_path, retrained(0.2, 0.22, 0.24))
     assert found.code == "regressed"
     assert "3 of the measurement of now: 0.45 to 0.49" in found.text
-    assert judge_no_worse(retrained(0.2, 0.22, 0.24, model="b"), one(0.0, "a"), 0.0).code == "regressed"
+    assert judge_against(retrained(0.2, 0.22, 0.24, model="b"), one(0.0, "a"), 0.0).code == "regressed"
 
 
 def test_the_number_of_restarts_may_differ(tmp_path: Path) -> None:
@@ -189,7 +189,7 @@ def test_an_update_with_a_reason_keeps_the_spread_of_restarts_around_one_checkpo
 
 def test_a_restart_without_a_number_is_no_pass(tmp_path: Path) -> None:
     values = replace(retrained(*SHIFTS), items={"restart.share": np.array([0.2, np.nan, 0.3])})
-    found = judge_no_worse(one(0.0, "b"), values, 1.0)
+    found = judge_against(one(0.0, "b"), values, 1.0)
     assert found.code == "too_few"
     assert "no value in one of the restarts" in found.text
 

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.gates.agreement import why_chance_moved
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
-from pytest_genderbias.gates.raised_by_chance import why_chance_moved
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.statistics.block_tables import BlockTables
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -55,25 +55,25 @@ def measured(tmp_path_factory):
 
 @pytest.mark.parametrize("statistic", ["tpr_gap_sum", "precision_gap_sum", "separation_sum", "sufficiency_gap"])
 def test_a_less_accurate_classifier_without_bias_is_not_called_worse(measured, statistic):
-    found = judge_no_worse(measured["less accurate"], measured["then"], 0.0, statistic)
+    found = judge_against(measured["less accurate"], measured["then"], 0.0, statistic)
     assert found.code == "not_comparable"
     assert "accuracy is 0.2" in found.text and f"so that chance alone moves {statistic}" in found.text
     instead = "precision_gap_rms" if statistic[0] in "ps" and "separation" not in statistic else "tpr_gap_rms"
     assert f"gate {instead}, which chance does not raise" in found.text
-    assert judge_no_worse(measured["less accurate"], measured["then"], 0.05, instead).code != "regressed"
+    assert judge_against(measured["less accurate"], measured["then"], 0.05, instead).code != "regressed"
     if statistic == "tpr_gap_sum":
         assert measured["less accurate"].values[statistic] > measured["then"].values[statistic]
 
 
 def test_bias_that_appears_is_found_also_where_accuracy_rises(measured):
     then = measured["then"]
-    assert judge_no_worse(measured["biased"], then, 0.05, "tpr_gap_sum").code == "regressed"
-    assert judge_no_worse(measured["biased and accurate"], then, 0.05, "tpr_gap_sum").code == "regressed"
+    assert judge_against(measured["biased"], then, 0.05, "tpr_gap_sum").code == "regressed"
+    assert judge_against(measured["biased and accurate"], then, 0.05, "tpr_gap_sum").code == "regressed"
     for name in ("biased", "biased and accurate"):
-        found = judge_no_worse(measured[name], then, 0.05, "tpr_gap_rms")
+        found = judge_against(measured[name], then, 0.05, "tpr_gap_rms")
         assert found.code == "regressed" and found.interval.low > 0.05
-    assert judge_no_worse(then, measured["biased"], 0.05, "tpr_gap_rms").code == "within"
-    assert judge_no_worse(then, then, 0.0, "tpr_gap_sum").code == "unchanged"
+    assert judge_against(then, measured["biased"], 0.05, "tpr_gap_rms").code == "within"
+    assert judge_against(then, then, 0.0, "tpr_gap_sum").code == "unchanged"
 
 
 def test_a_baseline_is_judged_alike(measured, tmp_path):

@@ -36,9 +36,11 @@ def test_a_point_without_a_figure_is_not_chosen():
     ]
     assert choose_point(points, RULE) is None
     assert [why_out(one, RULE) for one in points] == [
-        *["s/x has no value with one of the seeds"] * 2, "the loss became NaN", "accuracy has no value",
+        *["s/x has no value with one of the seeds"] * 2,
+        "the loss became NaN",
+        "accuracy has no value",
         "s/x has no value with one of the seeds",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(("wanted", "best"), [("lowest", 0), ("highest", 3), ("nearest", 2)])
@@ -70,11 +72,14 @@ def test_of_equal_points_the_first_is_chosen():
         ({"lowest": "a/b", "under": 3}, "under is no part of a rule"),
         ({"lowest": 3}, "lowest should name a figure"),
         ({"lowest": "a/b", "within": 3}, "within should be a mapping"),
-        ({"lowest": "a/b", "within": {"perplexity": "much"}}, "within should have shares of 0 or more, as perplexity: 5%"),
+        (
+            {"lowest": "a/b", "within": {"perplexity": "much"}},
+            "within should have shares of 0 or more, as perplexity: 5%",
+        ),
         ({"lowest": "a/b", "within": {"perplexity": -0.1}}, "within should have shares"),
         ({"lowest": "a/b", "within": {"perplexity": True}}, "within should have shares"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_rule_is_refused(rule, message):
     with pytest.raises(SettingError, match=message):
         read_rule(rule)
@@ -92,12 +97,12 @@ def tried(judged_on=(2, 3)):
 
 def test_the_table_has_every_point_and_why_it_is_out():
     assert tried().table().splitlines() == [
-        "| dropout.attention   | cda.names   | lm-occupation/aggregate_bias   | perplexity worse   | choice                    |",
+        "| dropout.attention   | cda.names   | lm-occupation/aggregate_bias   | perplexity worse   | choice                    |",  # noqa: E501
         "|---------------------|-------------|--------------------------------|--------------------|---------------------------|",
-        "| 0.1                 | none        | 0.3000 (0.0707)                | 2 %                | best                      |",
-        "| 0.15                | -           | 0.1500 (0.0707)                | 7 %                | out: perplexity 7 % worse |",
-        "| 0.2                 | -           | -                              | -                  | out: the loss became NaN  |",
-    ]  # fmt: skip
+        "| 0.1                 | none        | 0.3000 (0.0707)                | 2 %                | best                      |",  # noqa: E501
+        "| 0.15                | -           | 0.1500 (0.0707)                | 7 %                | out: perplexity 7 % worse |",  # noqa: E501
+        "| 0.2                 | -           | -                              | -                  | out: the loss became NaN  |",  # noqa: E501
+    ]
 
 
 def test_the_words_name_points_rule_and_seeds():

@@ -7,7 +7,7 @@ import re
 import xml.etree.ElementTree as ET
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -16,23 +16,15 @@ from support.small_projects import model
 
 from pytest_genderbias import Limit, Measurement, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import GateFailure
-from pytest_genderbias.gates import baseline, comparison
-from pytest_genderbias.gates import compared_restarts as restarts_of_gates
-from pytest_genderbias.gates.comparison import (
-    Comparison,
-    LeftOut,
-    _corrected,
-    compare_models,
-    judge_no_worse,
-    judge_same,
-)
+from pytest_genderbias.gates import baseline, comparison, regression
+from pytest_genderbias.gates.comparison import Comparison, LeftOut, _corrected, compare_models, judge_against
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import decided_by
-from pytest_genderbias.gates.policy import Correction, Referee, correction_for, refereed_by
+from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.regression import _from_to
 from pytest_genderbias.gates.sensitivity import Retraining
-from pytest_genderbias.gates.verdicts import passes
+from pytest_genderbias.gates.verdicts import Correction, correction_for, passes
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_tables import comparison_cells
@@ -49,7 +41,7 @@ def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
-    monkeypatch.setattr(restarts_of_gates, "prior_of", lambda measurement, statistic: None)
+    monkeypatch.setattr(regression, "prior_of", lambda measurement, statistic: None)
 
 
 SUITES = "--bias-suite=tiny-nli.yaml,tiny-lm.yaml"
@@ -98,11 +90,11 @@ def test_a_comparison_is_that_of_the_gate() -> None:
     rows, left_out = compare_models(sent(a, b), ["a", "b"])
     assert not left_out
     [row] = main_of(rows)
-    judged = judge_no_worse(b, a, margin=0.0)
+    judged = judge_against(b, a, margin=0.0)
     assert judged.interval is not None
     assert (row.low, row.high, row.over) == (judged.interval.low, judged.interval.high, judged.over)
     assert row.worsening == pytest.approx(row.first_value - row.other_value)  # higher is better  # type: ignore[operator]
-    back = judge_no_worse(a, b, margin=0.0)  # of the two one-sided p values one is that of the gate the other way round
+    back = judge_against(a, b, margin=0.0)  # of the two one-sided p values one is that of the gate the other way round
     assert row.p == pytest.approx(min(1.0, 2 * min(judged.p, back.p)), abs=2e-3)  # type: ignore[type-var]
 
 
@@ -167,7 +159,7 @@ def test_one_model_under_two_names_is_the_same() -> None:
     [row] = main_of(rows)
     assert (row.better, row.worsening, row.p, row.moved) == ("the same", 0.0, 1.0, 0)
     assert "the same in every item" in comparison_cells(row)
-    judged = judge_no_worse(classified("b", 1), classified("a", 1), margin=0.0)
+    judged = judge_against(classified("b", 1), classified("a", 1), margin=0.0)
     assert (judged.code, not passes(judged.code)) == ("unchanged", False)
     assert "the same in every item" in judged.text
 
@@ -195,7 +187,7 @@ def test_what_is_said_of_restarts_is_one_figure() -> None:
     """Text, difference and bounds: of the mean over restarts, which went from neutral to .1 away from it."""
     then = trained("a", -0.1, 0.1, -0.1001, 0.1001, direction="away")
     now = trained("b", 0.1, 0.1001, 0.0999, 0.1, direction="away")
-    judged = judge_no_worse(now, then, margin=0.02)
+    judged = judge_against(now, then, margin=0.02)
     assert judged.difference == pytest.approx(0.1)
     assert "net_neutral 0 -> 0.1: 0.1 worse" in judged.text
     assert judged.interval is not None
@@ -204,17 +196,17 @@ def test_what_is_said_of_restarts_is_one_figure() -> None:
 
 
 def test_restarts_that_do_not_differ_are_undecided() -> None:
-    two = judge_no_worse(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6), margin=0.0)
+    two = judge_against(trained("b", 0.5, 0.5), trained("a", 0.6, 0.6), margin=0.0)
     assert (two.code, two.over) == ("too_few", "other restarts")
     assert two.settled_by == "three restarts or more, better five (seeds: 5), on both sides"
     assert "the restarts of a side do not differ" in two.text
-    assert judge_no_worse(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6), margin=0.0).code == "unchanged"
+    assert judge_against(trained("b", 0.6, 0.6), trained("a", 0.6, 0.6), margin=0.0).code == "unchanged"
     whole = [replace(m, n=m.n_total) for m in (trained("a", 0.6, 0.6), trained("b", 0.5, 0.5))]
-    assert judge_no_worse(whole[1], whole[0], margin=0.0).code == "too_few"
+    assert judge_against(whole[1], whole[0], margin=0.0).code == "too_few"
     [row] = main_of(compare_models(sent(*whole), ["a", "b"])[0])
     assert (row.better, row.low) == ("undecided", None)
     assert row.method.startswith("none: the restarts of a side do not differ")
-    many = judge_no_worse(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), margin=0.0)
+    many = judge_against(trained("b", *[0.5] * 5), trained("a", *[0.6] * 5), margin=0.0)
     assert (many.code, many.p) == ("too_few", None), "however many they are, it is not known how far others lie"
 
 
@@ -244,11 +236,11 @@ def test_so_many_comparisons_that_the_items_bound_none_of_them_decide_nothing() 
     ]
     assert fewest_items(Correction(1).level) <= 8 < fewest_items(Correction(40).level)
     for margin, alone in ((None, "regressed"), (0.0, "regressed"), (0.06, "within")):
-        codes = [judge_no_worse(few[1], few[0], margin, correction=Correction(tests)).code for tests in (1, 40)]
+        codes = [judge_against(few[1], few[0], margin, correction=Correction(tests)).code for tests in (1, 40)]
         assert codes == [alone, "too_few"]
-    judged = judge_no_worse(few[1], few[0], 0.06, correction=Correction(40, "statistics"))
+    judged = judge_against(few[1], few[0], 0.06, correction=Correction(40, "statistics"))
     assert judged.tests == 40 and "8 premise words say nothing of others at this level, 11 are needed" in judged.text
-    assert judge_no_worse(few[0], few[0], correction=Correction(40)).code == "unchanged"
+    assert judge_against(few[0], few[0], correction=Correction(40)).code == "unchanged"
 
 
 def first_items(measurement: Measurement, number: int) -> SumsByStatistic:
@@ -260,7 +252,7 @@ def first_items(measurement: Measurement, number: int) -> SumsByStatistic:
 @pytest.mark.parametrize("tests", [1, 3, 500, 40_000])
 def test_the_bounds_that_are_shown_decide(tests: int, same: bool) -> None:
     """Whatever the correction is: beyond the margin is ``regressed`` (or ``different``), around it ``too_few``."""
-    a, judge = classified("a", 1), judge_same if same else judge_no_worse
+    a, judge = classified("a", 1), partial(judge_against, same=same)
     verdicts = set()
     for worsening in (0.01, 0.03, -0.05):
         for margin in (0.0, 0.01):
@@ -278,7 +270,7 @@ def test_the_bounds_that_are_shown_decide(tests: int, same: bool) -> None:
 @pytest.mark.parametrize(("n", "part"), [(1000, "1,000 of 1,936,512"), (1_936_512, "all of them")])
 def test_what_is_compared_as_it_is_says_how_much_of_the_suite(n: int, part: str) -> None:
     a, b = (replace(classified(name, 1), items={}, sums=SumsByStatistic({}), n=n) for name in "ab")
-    judged = judge_no_worse(b, a, margin=0.0)
+    judged = judge_against(b, a, margin=0.0)
     assert (judged.code, judged.over) == ("within", f"the suite's cases, {part}")
     assert f"on the suite's own cases, {part}, and no other items" in judged.text
 
@@ -458,8 +450,8 @@ def test_gates_on_one_statistic_can_be_told_apart(jobs: pytest.Pytester) -> None
 
 def test_the_table_says_better_and_alike_in_words() -> None:
     def shown(now: Measurement, then: Measurement) -> str:
-        judged = judge_no_worse(now, then, margin=0.0)
-        *_, (row, _) = overview([], [SettledJudgement(judged, "passed")], 300)
+        judged = judge_against(now, then, margin=0.0)
+        *_, (row, _) = overview([], [judged.settled("passed")], 300)
         return re.split("  +", row)[4]
 
     a, b = classified("a", 1), classified("b", 1, 0.05)

@@ -18,8 +18,7 @@ from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries
-from pytest_genderbias.gates.facts import SinceAnchor
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, SinceAnchor
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic

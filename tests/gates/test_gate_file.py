@@ -11,7 +11,7 @@ import pytest
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.gate_file import Gate, plan_gates, read_gates
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.text.located_yaml import read_yaml
 
 FILE = """
@@ -35,10 +35,14 @@ def read(folder: Path, text: str = FILE) -> list[Gate]:
 def test_gates_are_plain_objects(tmp_path: Path) -> None:
     gates = read(tmp_path)
     assert [gate.name for gate in gates] == [
-        "nli-occupation.net_neutral.at_least", "nli-occupation.net_neutral.at_least-2", "nli-occupation.threshold_0.7.at_least",
-        "wide.significant_fills.baseline", "wide.significant_fills.baseline-2", "disco-names.significant_fills.no_worse_than_a",
+        "nli-occupation.net_neutral.at_least",
+        "nli-occupation.net_neutral.at_least-2",
+        "nli-occupation.threshold_0.7.at_least",
+        "wide.significant_fills.baseline",
+        "wide.significant_fills.baseline-2",
+        "disco-names.significant_fills.no_worse_than_a",
         "lm-occupation.aggregate_bias.at_most",
-    ]  # fmt: skip
+    ]
     assert [gate.line for gate in gates] == list(range(3, 10))
     assert gates[0].limit == Limit(at_least=0.5) and gates[3].limit is None and gates[3].entry == "wide"
 
@@ -47,13 +51,23 @@ def test_gates_are_planned_for_the_models_of_a_run(tmp_path: Path) -> None:
     plans = list(plan_gates(read(tmp_path), ["a", "b"]))
     names = [plan.name for plan in plans]
     assert names[:6] == [f"{gate.name}:a" for gate in read(tmp_path)[:5]] + ["nli-occupation.net_neutral.at_least:b"]
-    assert names[-2:] == ["disco-names.significant_fills.no_worse_than_a:b", "lm-occupation.aggregate_bias.at_most:no-model"]  # fmt: skip
+    assert names[-2:] == [
+        "disco-names.significant_fills.no_worse_than_a:b",
+        "lm-occupation.aggregate_bias.at_most:no-model",
+    ]
     assert len(plans) == 5 + 5 + 1
     assert [statistic for statistic, _ in plans[0].until] == ["net_neutral", "net_neutral", "threshold_0.7"]
     assert [statistic for statistic, _ in plans[5].until] == ["net_neutral"] * 2
-    assert plans[3].until == () and plans[3].margins == {"significant_fills": [Margin(0.2), Margin(0.1)]} and plans[3].entries == ["wide"] * 2  # fmt: skip
+    assert (
+        plans[3].until == ()
+        and plans[3].margins == {"significant_fills": [Margin(0.2), Margin(0.1)]}
+        and plans[3].entries == ["wide"] * 2
+    )
     assert {plan.comparisons for plan in plans[:-1]} == {1}
-    assert plans[-1].gate.why_idle(["a", "b"]) == "gate lm-occupation.aggregate_bias.at_most is for c, and the run has a, b"  # fmt: skip
+    assert (
+        plans[-1].gate.why_idle(["a", "b"])
+        == "gate lm-occupation.aggregate_bias.at_most is for c, and the run has a, b"
+    )
     assert [plan.model for plan in plan_gates(read(tmp_path), [])] == [None] * 7
 
 
@@ -82,7 +96,8 @@ from pytest_genderbias.gates.gate_file import plan_gates, read_gates
 from pytest_genderbias.text.located_yaml import read_yaml
 
 gates = read_gates(read_yaml(Path(sys.argv[1])))
-print(len(gates), len(list(plan_gates(gates, ["a", "b"]))), sorted({"pytest", "torch", "scipy.stats", "scipy.optimize"} & {*sys.modules}))
+heavy = {"pytest", "torch", "scipy.stats", "scipy.optimize"}
+print(len(gates), len(list(plan_gates(gates, ["a", "b"]))), sorted(heavy & {*sys.modules}))
 """
     arguments = [sys.executable, "-c", code, str(tmp_path / "release.bias.yaml")]
     result = subprocess.run(arguments, check=True, capture_output=True, text=True)

@@ -107,8 +107,17 @@ _SETTINGS = [
     {"speed": 1}, {"templates": "both"}, {"templates": "x"}, {"items": "wide"}, {"single_word_only": 3}, 3,
 ]  # fmt: skip
 _ABILITY = [
-    "none: random", "own.yaml", "own.txt", ["own.yaml"], [], [3], None, {"none": "x"}, {"none": "x", "of": 1}, 3,
-]  # fmt: skip
+    "none: random",
+    "own.yaml",
+    "own.txt",
+    ["own.yaml"],
+    [],
+    [3],
+    None,
+    {"none": "x"},
+    {"none": "x", "of": 1},
+    3,
+]
 GATES: dict[str, list[Any]] = {
     "suite": ["lm-occupation", "lm-job", 3, ""],
     "statistic": ["aggregate_bias", "bias", 3, None],
@@ -151,10 +160,12 @@ REDUCTIONS: dict[str, list[Any]] = {
 MITIGATIONS: dict[str, list[Any]] = {
     "method": [
         "wed", ["wed", "projection"], {"name": "wed", "components": 2}, {"name": "wed", "components": 0}, "cdb", 3, [],
-        {"name": "wed", "colour": 1}, {"components": 2}, ["wed", {"name": "projection", "components": "two"}], ["wed", 3],
+        {"name": "wed", "colour": 1}, {"components": 2}, ["wed", {"name": "projection", "components": "two"}],
+        ["wed", 3],
         {"name": "wed", "when": "never"},
     ],
-    "recipe": [{"name": "lstm", "dropout": 0.2}, "lstm", "nope", {"name": "lstm", "dropout": 2}, {"name": "lstm", "epochs": "x"}, 3],
+    "recipe": [{"name": "lstm", "dropout": 0.2}, "lstm", "nope", {"name": "lstm", "dropout": 2},
+        {"name": "lstm", "epochs": "x"}, 3],
     "seeds": [3, 0, [1, 2], [1, 1], [-1], ["a"], True],
     "controls": [2, 0, "x"],
     "models": [["a"], [], "a"],

@@ -23,18 +23,16 @@ from pytest_genderbias import (
     measure,
 )
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
-from pytest_genderbias.gates import baseline, comparison, item_file
-from pytest_genderbias.gates import compared_restarts as restarts_of_gates
-from pytest_genderbias.gates.agreement import FLOAT_NOISE, worsening
+from pytest_genderbias.gates import baseline, comparison, item_file, regression
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.regression import Reference, find_regression
 from pytest_genderbias.gates.sensitivity import Retraining
-from pytest_genderbias.gates.verdicts import passes
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, passes
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.statistics.inference.intervals import restart_interval
@@ -52,7 +50,7 @@ def _over_items_only(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = Retraining(None, None, None, None, "", False)
     for module in (baseline, comparison):
         monkeypatch.setattr(module, "retraining_of", lambda measurement, statistic: unknown)
-    monkeypatch.setattr(restarts_of_gates, "prior_of", lambda measurement, statistic: None)
+    monkeypatch.setattr(regression, "prior_of", lambda measurement, statistic: None)
 
 
 scope: dict[str, Any] = {}
@@ -177,7 +175,10 @@ def test_a_sample_of_what_is_no_mean_decides_nothing(wide: Path) -> None:
     found = judge_limit(part, Limit(at_least=0.1), "threshold_0.5")
     assert (found.code, found.settled_by) == ("too_few", "all 1,760 cases (no limit)")
     assert "400 of 1,760 cases were scored" in found.text
-    assert judge_limit(measure(wide, Scatter(), cache=None, unit="word_pair"), Limit(at_least=0.1), "threshold_0.5").code == "within"  # fmt: skip
+    assert (
+        judge_limit(measure(wide, Scatter(), cache=None, unit="word_pair"), Limit(at_least=0.1), "threshold_0.5").code
+        == "within"
+    )
 
 
 def test_no_value_fails_and_says_why(whole: Measurement) -> None:
@@ -230,7 +231,9 @@ def test_restarts_on_a_sample_of_what_is_no_mean(wide: Path) -> None:
     assert "no interval for other restarts: 400 of 1,760 cases were scored, the same in every restart" in found.text
 
 
-@pytest.mark.parametrize(("bases", "why"), [((0.7, 0.8), "fewer than three restarts"), ((0.7,) * 3, "all restarts gave the same")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("bases", "why"), [((0.7, 0.8), "fewer than three restarts"), ((0.7,) * 3, "all restarts gave the same")]
+)
 def test_restarts_that_say_nothing_of_others(wide: Path, bases: tuple[float, ...], why: str) -> None:
     found = judge_limit(restarts(wide, *bases), Limit(at_least=0.1))
     assert (found.code, found.over) == ("too_few", "other restarts")
@@ -321,7 +324,7 @@ def test_a_stopped_measurement_says_nothing_of_others(wide: Path, whole: Measure
         judge_limit(found, Limit(at_least=0.4), generalise=True)
     for pair in ((found, found), (whole, found), (found, whole)):
         with pytest.raises(GateError, match="scored only until other gates were decided; compare measurements without"):
-            judge_no_worse(*pair, margin=0.0)
+            judge_against(*pair, margin=0.0)
     each = [*(measure(wide, Scatter(base), cache=None, limit=64) for base in (0.70, 0.71)), found]
     with pytest.raises(GateError, match="scored only until"):
         judge_limit(combine_restarts(each, range(3)), Limit(at_least=0.4))
@@ -389,7 +392,9 @@ def test_worse_better_and_undecided(whole: Measurement, tmp_path: Path) -> None:
         f"slice: person; value: {name}" for name in (moved[1], moved[4])
     ]
     assert few.settled_by == "a margin of 0.096", "no list of a hundred words in place of 20"
-    assert baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), margin=0.31).code == "within"  # fmt: skip
+    assert (
+        baseline.judge(measure_like(whole, Scatter(worse=0.3, words=("nurse", "poet"))), margin=0.31).code == "within"
+    )
 
 
 def test_too_few_items_leave_the_suite_itself(wide: Path, tmp_path: Path) -> None:
@@ -414,7 +419,9 @@ def test_items_that_were_too_large_to_be_stored(
     assert not list(tmp_path.rglob("*.npz"))
 
 
-@pytest.mark.parametrize(("change", "message"), [("missing", ": no such file"), ("damaged", " is not the one that belongs to t.py.json")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "message"), [("missing", ": no such file"), ("damaged", " is not the one that belongs to t.py.json")]
+)
 def test_item_files_are_whole_or_one_error(whole: Measurement, tmp_path: Path, change: str, message: str) -> None:
     baseline = stored(tmp_path, whole)
     (path,) = tmp_path.rglob("*.npz")
@@ -493,14 +500,23 @@ def test_a_case_that_rounding_tips_over_a_threshold_is_no_regression_of_the_same
     def measured(sums: Any, fingerprint: str) -> Measurement:
         statistics = {"share": Statistic("lower", 1.0, "share")}
         return Measurement(
-            "tiny", "m", {"share": float(sums.sum() / counts.sum())}, {"share": None}, {"share": None}, {}, statistics, 2000, 2000,
-            [], {"label": labels, "sums": sums, "counts": counts},
+            "tiny",
+            "m",
+            {"share": float(sums.sum() / counts.sum())},
+            {"share": None},
+            {"share": None},
+            {},
+            statistics,
+            2000,
+            2000,
+            [],
+            {"label": labels, "sums": sums, "counts": counts},
             {"settings": {}, "sample": {"n": 2000, "of": 2000}, "model": {"fingerprint": fingerprint}},
             sums=SumsByStatistic({"share": mean_sums(labels, sums, counts, "items")}),
-        )  # fmt: skip
+        )
 
     def verdict(measurement: Measurement) -> str:
-        before = Reference("baseline", 0.6, worsening(measurement, "share", 0.6), measured(then, "a"), fingerprint="a")
+        before = Reference("baseline", 0.6, measured(then, "a"), fingerprint="a")
         return find_regression(measurement, "share", before, Allowed(0.0)).code
 
     assert verdict(measured(now, "a")) == "within"

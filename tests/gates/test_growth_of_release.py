@@ -12,9 +12,8 @@ from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, WorstCluster
-from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.release import Growth, growth_of
+from pytest_genderbias.gates.comparison import Growth, growth_of
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.figures import runs
 from pytest_genderbias.statistics.inference.item_sums import mean_sums

@@ -9,13 +9,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.gates.margin import Allowed, Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.policy import Allowed, Margin, read_margin, read_margin_of_sameness
 
 
 @pytest.mark.parametrize(
     ("written", "amount", "share"),
-    [(0, 0.0, None), (0.02, 0.02, None), ("20%", None, 0.2), (" 2.5 % ", None, 0.025), (None, None, None), (Margin(0.1), 0.1, None)],
-)  # fmt: skip
+    [
+        (0, 0.0, None),
+        (0.02, 0.02, None),
+        ("20%", None, 0.2),
+        (" 2.5 % ", None, 0.025),
+        (None, None, None),
+        (Margin(0.1), 0.1, None),
+    ],
+)
 def test_numbers_shares_and_none_are_read(written: object, amount: float | None, share: float | None) -> None:
     assert read_margin(written) == Margin(amount, share)
 

@@ -14,7 +14,7 @@ from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
 from pytest_genderbias.gates.book_update import to_write, write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
@@ -83,13 +83,15 @@ def changed(by: float, model: str = "m") -> Measurement:
 
 def test_without_a_margin_a_gate_fails_where_chance_does_not_explain_the_worsening(tmp_path: Path) -> None:
     baseline, others = stored(tmp_path), hand_made(model="other")
-    for judge in (baseline.judge, lambda now: judge_no_worse(now, others)):
+    for judge in (baseline.judge, lambda now: judge_against(now, others)):
         assert [judge(now).code for now in (hand_made(), changed(0.08), hand_made(0.01))] == [
-            "unchanged", "within", "regressed",
-        ]  # fmt: skip
+            "unchanged",
+            "within",
+            "regressed",
+        ]
         assert "allowed" not in judge(hand_made(0.01)).text
     assert baseline.judge(hand_made(-0.01)).code == "better"
-    assert judge_no_worse(hand_made(-0.01), others).code == "within", "a better model makes nothing out of date"
+    assert judge_against(hand_made(-0.01), others).code == "within", "a better model makes nothing out of date"
 
 
 def test_a_margin_passes_only_where_the_bounds_keep_it(tmp_path: Path) -> None:

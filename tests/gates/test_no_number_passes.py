@@ -15,10 +15,10 @@ from support.hand_made import ITEMS, hand_made
 from pytest_genderbias import Baseline, Limit
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import compare_models, judge_no_worse
+from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.gates.judgement import Judgement, decide, make_judgement
 from pytest_genderbias.gates.limits import judge_limit
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.regression import Reference, code_of_worsening, find_regression
 from pytest_genderbias.gates.verdicts import NO_VALUE, REASONS, REGRESSED, STORED, passes
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
@@ -67,9 +67,9 @@ def test_infinite_bounds_decide_nothing_on_their_side() -> None:
 
 @pytest.mark.parametrize("value", [*NO_NUMBERS, None])
 def test_a_model_against_a_model(value: float | None) -> None:
-    assert passes(judge_no_worse(hand_made(), hand_made(), margin=0.0).code)
-    assert fails(judge_no_worse(of_value(value), hand_made(), margin=9.0))
-    found = judge_no_worse(hand_made(), replace(of_value(value), model="other"), margin=9.0)
+    assert passes(judge_against(hand_made(), hand_made(), margin=0.0).code)
+    assert fails(judge_against(of_value(value), hand_made(), margin=9.0))
+    found = judge_against(hand_made(), replace(of_value(value), model="other"), margin=9.0)
     assert fails(found) and "share has no value in the other" in found.text
     rows, _ = compare_models([hand_made(), replace(of_value(value), model="other")], ["m", "other"])
     assert [row.better for row in rows] == ["no value"]
@@ -82,7 +82,7 @@ def test_a_model_against_items_that_are_no_numbers(value: float) -> None:
     broken = hand_made(sums=SumsByStatistic({"share": sums}))
     with np.errstate(all="ignore"):
         for now, then in ((broken, hand_made()), (hand_made(), broken)):
-            found = judge_no_worse(now, replace(then, model="other"), margin=0.01)
+            found = judge_against(now, replace(then, model="other"), margin=0.01)
             assert (
                 fails(found) and " its items give " in found.text and ", and only finite numbers decide" in found.text
             )
@@ -101,7 +101,7 @@ def test_a_baseline(tmp_path: Path, value: float | None, update: str) -> None:
 
 @pytest.mark.parametrize("value", NO_NUMBERS)
 def test_a_stored_value_that_is_no_number_is_none(value: float) -> None:
-    before = Reference("baseline", value, None, None, fingerprint="f0.0")
+    before = Reference("baseline", value, None, fingerprint="f0.0")
     found = find_regression(hand_made(), "share", before, Allowed(9.0))
     assert found.code == NO_VALUE and f"in the baseline: it is {value}" in found.text
 
@@ -116,9 +116,15 @@ def test_a_worsening(figure: str, allowed: Allowed | None) -> None:
         math.nan if figure == "low" else -0.2, math.nan if figure == "high" else -0.05, 0.95, "items", ""
     )
     found = make_judgement(
-        hand_made(), "share", code, "", "", interval=interval, p=math.nan if figure == "p" else 0.9,
+        hand_made(),
+        "share",
+        code,
+        "",
+        "",
+        interval=interval,
+        p=math.nan if figure == "p" else 0.9,
         difference=math.nan if figure == "value" else -0.1,
-    )  # fmt: skip
+    )
     assert fails(found)
 
 

@@ -12,7 +12,7 @@ from support.hand_made import hand_made
 
 from pytest_genderbias.errors import DataFileError, GateError
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
@@ -32,14 +32,14 @@ def test_a_limit_and_a_baseline_pass_at_the_same_level() -> None:
     """
     now = restarts(0.02, 0.05, -0.01, 0.03, 0.01)
     without_items = [replace(m, sums=SumsByStatistic({})) for m in (now, restarts(*[0.0] * 5, model="then"))]
-    limited, compared = judge_limit(now, Limit(at_most=0.3)), judge_no_worse(*without_items, margin=0.05)
+    limited, compared = judge_limit(now, Limit(at_most=0.3)), judge_against(*without_items, margin=0.05)
     assert limited.interval is not None and compared.interval is not None
     assert limited.interval.level == compared.interval.level == 0.95
     assert compared.interval.low + 0.25 == pytest.approx(limited.interval.low)
     assert compared.interval.high + 0.25 == pytest.approx(limited.interval.high)
     assert (limited.code, compared.code) == ("within", "within")
     strict = float(np.nextafter(compared.interval.high - 1e-5, 0))
-    assert judge_no_worse(*without_items, margin=strict).code == "too_few"
+    assert judge_against(*without_items, margin=strict).code == "too_few"
     assert judge_limit(now, Limit(at_most=0.25 + strict)).code == "too_few"
 
 
@@ -52,7 +52,7 @@ def probe(*values: float, model: str = "m") -> Measurement:
 
 def test_probes_are_compared_as_restarts_seed_by_seed() -> None:
     before, after = np.array([1.1, 1.3, 1.2, 1.5, 1.4]), np.array([1.18, 1.33, 1.29, 1.56, 1.45])
-    judged = judge_no_worse(probe(*after), probe(*before, model="then"), margin=0.0)
+    judged = judge_against(probe(*after), probe(*before, model="then"), margin=0.0)
     test = stats.ttest_rel(after, before, alternative="greater")
     assert judged.p == pytest.approx(test.pvalue)
     assert judged.interval is not None and judged.over == "shuffles and retraining"
@@ -60,7 +60,7 @@ def test_probes_are_compared_as_restarts_seed_by_seed() -> None:
         stats.ttest_rel(after, before).confidence_interval(0.95)
     )
     assert "Student's t over the differences of restarts, seed by seed" in judged.text
-    assert judge_no_worse(probe(*before), probe(*before, model="then"), margin=0.0).code == "unchanged"
+    assert judge_against(probe(*before), probe(*before, model="then"), margin=0.0).code == "unchanged"
 
 
 def test_no_gate_takes_what_says_nothing_of_the_size_of_a_bias(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_no_gate_takes_what_says_nothing_of_the_size_of_a_bias(tmp_path: Path) -
     with pytest.raises(GateError, match=message):
         judge_limit(p_like, Limit(at_most=0.3))
     with pytest.raises(GateError, match=message):
-        judge_no_worse(p_like, p_like, margin=0.1)
+        judge_against(p_like, p_like, margin=0.1)
     with pytest.raises(GateError, match=message):
         Baseline(tmp_path, "m", "t.py", update="all").judge(p_like, 0.1)
 
@@ -105,7 +105,7 @@ def test_few_items_that_carry_the_change_are_said_to() -> None:
     two = replace(
         then, values={"share": float(moved[:, 0].mean())}, sums=SumsByStatistic({"share": replace(sums, sums=moved)})
     )
-    text = judge_no_worse(replace(two, model="m"), then, margin=0.01).text
+    text = judge_against(replace(two, model="m"), then, margin=0.01).text
     assert "few items carry the change: it is worth 2 of 12 (Kish's effective number), skewness 1.8; " in text
     assert "  moved     2 of 12 items; most: item 0 0.1 -> 0.3, item 1 0.1273 -> 0.3273\n" in text
-    assert "carry the change" not in judge_no_worse(hand_made(0.1), then, margin=0.01).text
+    assert "carry the change" not in judge_against(hand_made(0.1), then, margin=0.01).text

@@ -5,6 +5,7 @@ cannot be decided.
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,17 @@ from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import assert_same
 from pytest_genderbias.errors import GateError, GateFailure
-from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.policy import Correction
 from pytest_genderbias.gates.regression import code_of_change
-from pytest_genderbias.gates.verdicts import ONE_SIDED
+from pytest_genderbias.gates.verdicts import ONE_SIDED, Correction
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.suites.statistic import Statistic
 
+judge_same = partial(judge_against, same=True)
 DIRECTIONS = ("higher", "lower", "away")
 
 
@@ -53,14 +54,14 @@ def test_a_change_counts_to_either_side(direction: str, sign: int) -> None:
     now = then + sign * (0.1 + rng.normal(0, 0.01, 40))
     found = [code(then, now, margin, direction) for margin in (0.2, 0.1, 0.02)]
     assert found == ["same", "too_few", "different"]
-    one_sided = judge_no_worse(measured(now, direction=direction), measured(then, "float32", direction), 0.02).code
+    one_sided = judge_against(measured(now, direction=direction), measured(then, "float32", direction), 0.02).code
     worse = sign > 0 if direction != "lower" else sign < 0
     assert one_sided == ("regressed" if worse else "within")
 
 
 def test_a_change_through_neutral_is_not_the_same_distance() -> None:
     then = np.random.default_rng(1).normal(0.2, 0.01, 30)
-    assert judge_no_worse(measured(-then, direction="away"), measured(then, "float32", "away"), 0.05).code == "within"
+    assert judge_against(measured(-then, direction="away"), measured(then, "float32", "away"), 0.05).code == "within"
     found = judge_same(measured(-then, direction="away"), measured(then, "float32", "away"), 0.05)
     assert found.code == "different"
     assert found.difference == pytest.approx(-2 * then.mean())
@@ -126,7 +127,7 @@ def test_same_is_never_more_than_no_worse_both_ways() -> None:
         then = rng.normal(0.5, 0.1, 20)
         now = then + rng.normal(rng.uniform(-0.1, 0.1), 0.08, 20)
         if code(then, now, 0.06) == "same":
-            assert judge_no_worse(measured(now), measured(then, "float32"), 0.06).code == "within"
+            assert judge_against(measured(now), measured(then, "float32"), 0.06).code == "within"
 
 
 def test_what_is_shown() -> None:

@@ -38,9 +38,9 @@ def test_a_wider_interval_sees_less() -> None:
     seen = [seen_by(blurred(width), "share") for width in (0.01, 0.2, 1.0)]
     sizes = [one.size for one in seen if one is not None]
     assert len(sizes) == 3 and sizes == sorted(sizes) and sizes[0] < sizes[1]
-    assert [why_too_weak(blurred(width), "share", one, 0.5) == "" for width, one in zip((0.01, 0.2, 1.0), seen, strict=True)] == [
-        True, False, False,
-    ]  # fmt: skip
+    assert [
+        why_too_weak(blurred(width), "share", one, 0.5) == "" for width, one in zip((0.01, 0.2, 1.0), seen, strict=True)
+    ] == [True, False, False]
 
 
 def test_the_items_that_a_comparison_pairs_count_and_not_those_of_the_interval() -> None:

@@ -14,7 +14,7 @@ from pytest_genderbias import Measurement, assert_at_most, assert_no_regression,
 from pytest_genderbias.errors import DataFileError, GateFailure, SettingError
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_REASON, NOT_ABLE, STORED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able
 from pytest_genderbias.measurement.control_questions import ability_of
@@ -334,13 +334,13 @@ def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(in
     then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
     assert now.value is not None
     assert then.abilities[0].value > now.abilities[0].value
-    for judge in (judge_no_worse, judge_same):
-        judgement = judge(now, then, 0.6)
+    for same in (False, True):
+        judgement = judge_against(now, then, 0.6, same=same)
         assert judgement.code == LESS_ABLE
         assert "fell by" in judgement.text
     with pytest.raises(GateFailure, match="worse at its task"):
         assert_no_worse(now, then, 0.6)
-    assert judge_no_worse(then, now, 0.6).code != LESS_ABLE
+    assert judge_against(then, now, 0.6).code != LESS_ABLE
 
 
 def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tmp_path):

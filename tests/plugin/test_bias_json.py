@@ -82,7 +82,7 @@ def test_the_file_is_read_back_as_it_was_written(project: pytest.Pytester) -> No
     assert [m.name for m in report.run.models] == ["m"]
     assert "--bias-json=report.json" in report.run.arguments
     assert {m.suite for m in report.measurements} == {"tiny-nli"}
-    assert [j.judgement.verdict for j in report.judgements if j.failed] == ["limit broken"]
+    assert [j.verdict for j in report.judgements if j.failed] == ["limit broken"]
 
 
 @pytest.mark.parametrize(
@@ -146,4 +146,4 @@ def test_each_test_has_its_outcome_place_and_time(project: pytest.Pytester) -> N
     assert error.outcome == "failed" and "tiny-lm needs a causal LM" in error.text
     assert tests["genderbias::weat:m"].outcome == "skipped"
     assert len(tests) == 4 and sum(test.seconds for test in tests.values()) > 0
-    assert [one.judgement.code for one in report.judgements if one.test == over.test] == ["over_limit"]
+    assert [one.code for one in report.judgements if one.test == over.test] == ["over_limit"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_genderbias.gates.margin import Margin
+from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import flag_values
 from pytest_genderbias.plugin.flag_values import Origin

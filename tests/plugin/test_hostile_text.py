@@ -15,7 +15,6 @@ from support.command_lines import make_reports
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import BaselineError, BiasError, DataFileError, GateFailure, UnknownNameError
-from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
@@ -132,7 +131,7 @@ def test_a_measurement_is_shown_escaped(tmp_path) -> None:
     assert page.tags == {"table", "caption", "thead", "tr", "th", "tbody", "td", "p"}
     refuse_obeyed(page.text)
     judgement = judge_limit(measurement, Limit(at_most=1.0))
-    settled = SettledJudgement(judgement, "passed", WORST)
+    settled = judgement.settled("passed", WORST)
     for text, _ in overview([measurement], [settled], 100, 2):
         refuse_obeyed(text)
     write_json(RunReport(RunInfo("2026-11-22T10:00:00+00:00", "0"), (measurement,), (settled,)), tmp_path / "out.json")

@@ -13,7 +13,7 @@ from support.small_projects import model
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, entry_of
-from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
+from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.plugin.acceptance import add_gates, merge
 from pytest_genderbias.plugin.reported import ProposedEntry, ReportedOutcome
@@ -38,7 +38,7 @@ def pytest_runtest_protocol(item, nextitem):
 
 def test_an_outcome_travels_as_json() -> None:
     measurement = measure("nli-occupation", load_model("demo-nli"), limit=500, cache=None)
-    judgement = SettledJudgement(judge_limit(measurement, Limit(at_least=0.1)), "passed")
+    judgement = judge_limit(measurement, Limit(at_least=0.1)).settled("passed")
     entry = ProposedEntry(entry_of(measurement, gated={"net_neutral": 0.1}), {"net_neutral": 0.1}, {"accuracy": WORSE})
     outcome = ReportedOutcome(
         "t.py", "m", True, (measurement,), (judgement,), frozenset({"a"}), frozenset({"b"}), {"a": entry}

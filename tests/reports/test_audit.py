@@ -14,7 +14,7 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias.errors import DataFileError, WriteError
-from pytest_genderbias.gates.judgement import AcceptedValue, SettledJudgement
+from pytest_genderbias.gates.judgement import AcceptedValue
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports import audit
 from pytest_genderbias.reports.audit import check_pack, pack_name, write_audit
@@ -30,7 +30,7 @@ def report(**about: object) -> RunReport:
     measurement = hand_made(0.1)
     judgement = judge_limit(measurement, Limit(at_most=0.3), label="kept low")
     accepted = AcceptedValue("share", "2026-10-01", 0.2, 0.25, "a new tokenizer")
-    settled = SettledJudgement(replace(judgement, accepted=(accepted,)), "failed", "gates.py::share")
+    settled = replace(judgement, accepted=(accepted,)).settled("failed", "gates.py::share")
     made = RunReport(
         RunInfo("2026-11-22T20:00:00+01:00", "0.1.0", models=(ReportedModel("m", "runs/m"),), versions={"numpy": "2"}),
         (measurement,),
@@ -59,7 +59,7 @@ def test_a_pack_holds_verdicts_values_signatures_digests_and_versions(tmp_path: 
     verdict, skipped = table(made / "verdicts.csv")
     assert (verdict["outcome"], verdict["verdict"], verdict["gate"]) == ("failed", "limit broken", "kept low")
     assert float(verdict["value"]) == pytest.approx(0.35)
-    assert verdict["reason"] == of.judgements[0].judgement.text
+    assert verdict["reason"] == of.judgements[0].text
     assert verdict["accepted with a reason"] == "2026-10-01: share 0.2 -> 0.25: a new tokenizer"
     assert (skipped["outcome"], skipped["reason"]) == ("skipped", "needs a masked LM")
     (value,) = table(made / "values.csv")
@@ -165,7 +165,7 @@ def test_a_pack_appears_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
 
 def test_hostile_texts_are_escaped(tmp_path: Path) -> None:
     measurement = hand_made(suite=HOSTILE, model=HOSTILE + "x" * 100_000)
-    settled = SettledJudgement(judge_limit(measurement, Limit(at_most=0.1), label=HOSTILE), "failed", HOSTILE)
+    settled = judge_limit(measurement, Limit(at_most=0.1), label=HOSTILE).settled("failed", HOSTILE)
     info = RunInfo("no date <b>", HOSTILE, models=(ReportedModel(HOSTILE, HOSTILE),))
     made = pack(tmp_path, RunReport(info, (measurement,), (settled,)))
     (verdict,) = table(made / "verdicts.csv")

@@ -7,22 +7,21 @@ import datetime
 import pytest
 
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.facts import read_facts
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement, read_facts
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.run_verdict import baseline_history
 
 TODAY = datetime.date(2026, 11, 22)
 
 
-def settled(model: str, value: float | None = 0.28, **facts: object) -> SettledJudgement:
+def settled(model: str, value: float | None = 0.28, **facts: object) -> Judgement:
     judgement = Judgement(
         "tiny", model, "share", value, None, 12, 12, "b", "within", (Paragraph("", "text"),), facts=read_facts(facts)
     )
-    return SettledJudgement(judgement, "passed", "t")
+    return judgement.settled("passed", "t")
 
 
-def lines(*judgements: SettledJudgement) -> list[str]:
+def lines(*judgements: Judgement) -> list[str]:
     return list(baseline_history(judgements, TODAY))
 
 

@@ -8,8 +8,8 @@ import pytest
 from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, settled
 
-from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, ReductionFacts, SinceAnchor
-from pytest_genderbias.gates.judgement import WHOLE_SUITE
+from pytest_genderbias.gates.judgement import BaselineFacts, LimitFacts, ReductionFacts, SinceAnchor
+from pytest_genderbias.measurement.measurement import SUITE_CASES
 from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, change_and_bounds, change_in_full, figures_of
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.text.numbers import format_figure
@@ -49,7 +49,7 @@ def test_every_column_of_a_gate_has_a_value_or_none(facts: object, known: dict[s
         (0.15, 0.05, 0.25, "items", "0.150 worse (0.050 to 0.250)"),
         (-0.15, -0.25, 0.05, "items", "0.150 better (-0.050 to 0.250)"),
         (0.0, -0.25, 0.05, "items", "no change (-0.250 to 0.050)"),
-        (0.15, 0.15, 0.15, WHOLE_SUITE, "0.150 worse, exact"),
+        (0.15, 0.15, 0.15, SUITE_CASES, "0.150 worse, exact"),
         (0.15, 0.15, 0.15, "items", "0.150 worse, the same in every item"),
         (None, 0.15, 0.15, "items", ""),
     ],

@@ -14,8 +14,7 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias.errors import BiasError, DataFileError, WriteError
-from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor
-from pytest_genderbias.gates.judgement import SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, SinceAnchor
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports import history
@@ -84,7 +83,7 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
     over = judge_limit(measurement, Limit(at_most=0.3))
     facts = BaselineFacts("2026-10-01", 0.3, 0.02, anchor=SinceAnchor("", 0.25, 0.1))
     moved = replace(over, code="regressed", facts=facts, name="entry")
-    judgements = (SettledJudgement(over, "passed", "a"), SettledJudgement(moved, "failed", "b"))
+    judgements = (over.settled("passed", "a"), moved.settled("failed", "b"))
     write_history(on(1, measurement, judgements=judgements), tmp_path / "bias.db")
     (trace,) = read_history(tmp_path / "bias.db")
     point = trace.last
@@ -100,7 +99,7 @@ def test_verdicts_limits_and_anchors_stand_beside_the_values(tmp_path: Path) -> 
 
 def test_limits_stand_beside_values_that_they_did_not_decide(tmp_path: Path) -> None:
     nothing = replace(hand_made(), values={"share": None}, intervals={"share": None}, bounds={"share": None})
-    settled = SettledJudgement(judge_limit(nothing, Limit(within=0.2)), "failed")
+    settled = judge_limit(nothing, Limit(within=0.2)).settled("failed")
     write_history(on(1, nothing, judgements=(settled,)), tmp_path / "bias.db")
     point = read_history(tmp_path / "bias.db")[0].last
     assert (point.verdict, point.least, point.most) == ("cannot judge (no value)", -0.2, 0.2)
@@ -153,7 +152,7 @@ def test_values_that_are_missing_or_no_numbers_are_no_values(tmp_path: Path) -> 
 def test_hostile_names_are_data(tmp_path: Path) -> None:
     path = tmp_path / "'; DROP TABLE runs ?mode=memory#.db"
     measurement = hand_made(suite=HOSTILE, model=HOSTILE + "x" * 100_000)
-    settled = SettledJudgement(replace(judge_limit(measurement, Limit(at_most=0.1)), name=HOSTILE), "failed", HOSTILE)
+    settled = replace(judge_limit(measurement, Limit(at_most=0.1)), name=HOSTILE).settled("failed", HOSTILE)
     report = on(1, measurement, judgements=(settled,))
     write_history(report, path)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -180,7 +179,7 @@ def test_a_run_is_added_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.
         raise KeyboardInterrupt
 
     monkeypatch.setattr(history, "_add_judgement", killed)
-    settled = SettledJudgement(judge_limit(hand_made(), Limit(at_most=0.1)), "failed")
+    settled = judge_limit(hand_made(), Limit(at_most=0.1)).settled("failed")
     with pytest.raises(KeyboardInterrupt):
         write_history(on(2, hand_made(), judgements=(settled,)), path)
     assert rows(path, "SELECT (SELECT count(*) FROM runs), (SELECT count(*) FROM measurements)") == [(1, 1)]

@@ -86,7 +86,7 @@ def test_the_headline_is_the_result_of_the_run(judgements: tuple, failures: tupl
 
 def test_the_first_table_has_every_gate_with_its_figures_and_those_that_failed_first() -> None:
     accepted = AcceptedValue("share", "2026-09-01", 0.2, 0.25, "another corpus")
-    failing = replace(regressed(), judgement=replace(regressed().judgement, accepted=(accepted,)))
+    failing = replace(regressed(), accepted=(accepted,))
     page = render_report(gated_report([judged(), failing]))
     table = page[page.index('id="gates-table"') : page.index("</table>")]
     rows = [Reader(row + "</tr>").texts for row in table.split("<tbody>")[1].split("</tr>")[:-1]]
@@ -120,7 +120,7 @@ def test_a_failure_says_what_moved_and_what_to_type() -> None:
         Paragraph("do", "mend the model, or accept:"),
         Paragraph("", "pytest --bias-update --bias-reason='why'", is_command=True),
     )
-    failing = replace(regressed(), judgement=replace(regressed().judgement, shown=shown))
+    failing = replace(regressed(), shown=shown)
     texts = Reader(render_report(gated_report([failing]))).texts
     at = texts.index("share 0.25 -> 0.38: 0.13 worse, allowed 0.01")
     assert texts[at + 1 : at + 6] == ["moved", shown[1].text, "do", shown[2].text, shown[3].text]

@@ -91,5 +91,5 @@ def test_what_is_no_report_is_not_valid(change: Callable[[dict[str, Any]], None]
 def test_every_part_of_a_report_is_described() -> None:
     schema: Any = report_schema()
     assert [name for name, part in schema["properties"].items() if "description" not in part] == ["schema"]
-    assert {"Measurement", "SettledJudgement", "FinishedTest", "Interval", "Statistic"} <= set(schema["$defs"])
-    assert set(schema["$defs"]["SettledJudgement"]["required"]) >= {"verdict", "test", "outcome", "failed"}
+    assert {"Measurement", "Judgement", "FinishedTest", "Interval", "Statistic"} <= set(schema["$defs"])
+    assert set(schema["$defs"]["Judgement"]["required"]) >= {"verdict", "test", "outcome", "failed"}

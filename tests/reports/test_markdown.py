@@ -10,8 +10,7 @@ from support.hand_made import hand_made
 from support.run_reports import PASSED, REGRESSED, hostile_report, run_report, settled
 
 from pytest_genderbias.gates.comparison import Comparison
-from pytest_genderbias.gates.facts import read_facts
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import Judgement, read_facts
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.markdown import LARGEST, MARKER, summary_text

@@ -11,7 +11,6 @@ import pytest
 from support.hand_made import hand_made
 
 from pytest_genderbias.errors import WriteError
-from pytest_genderbias.gates.judgement import SettledJudgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.reports.mlflow_runs import check_mlflow, model_runs, write_mlflow
 from pytest_genderbias.reports.run_report import FinishedTest, ReportedModel, RunInfo, RunReport
@@ -21,7 +20,7 @@ HOSTILE = '"><script>|\x1b[31m\u202e\n../..'
 
 def report(*suites: str, **about: object) -> RunReport:
     measured = tuple(hand_made(0.1, suite=suite) for suite in suites or ("tiny",))
-    over = SettledJudgement(judge_limit(measured[0], Limit(at_most=0.3)), "failed")
+    over = judge_limit(measured[0], Limit(at_most=0.3)).settled("failed")
     info = RunInfo(
         "2026-11-22T19:00:00+00:00",
         "0.1.0",
@@ -56,8 +55,8 @@ def test_each_model_has_its_figures_verdicts_and_what_they_depend_on() -> None:
 def test_no_gate_hides_another_and_no_failure_is_left_out() -> None:
     measured = hand_made(0.1)
     gates = (
-        SettledJudgement(judge_limit(measured, Limit(at_most=0.3)), "failed"),
-        SettledJudgement(judge_limit(measured, Limit(at_most=0.9)), "passed"),
+        judge_limit(measured, Limit(at_most=0.3)).settled("failed"),
+        judge_limit(measured, Limit(at_most=0.9)).settled("passed"),
     )
     broken = FinishedTest("t", "gone", outcome="failed", text="no such model")
     own, _, gone = model_runs(report(judgements=gates, tests=(broken,)))

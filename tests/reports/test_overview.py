@@ -8,8 +8,7 @@ import re
 
 import pytest
 
-from pytest_genderbias.gates.facts import BaselineFacts, Part, Seen, SinceAnchor
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, SinceAnchor
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.ability import Ability
 from pytest_genderbias.measurement.measurement import Measurement
@@ -57,28 +56,23 @@ def measured(
     return dataclasses.replace(measurement, **fields)  # type: ignore[arg-type]
 
 
-def judged(
-    code: str, outcome: str, model: str = "m", suite: str = "nli-occupation", name: str = ""
-) -> SettledJudgement:
+def judged(code: str, outcome: str, model: str = "m", suite: str = "nli-occupation", name: str = "") -> Judgement:
     interval = Interval(0.129, 0.131, 0.95, "occupations", "")
     bound = "baseline 0.858 - 0.01"
-    return SettledJudgement(
-        Judgement(
-            suite,
-            model,
-            "net_neutral",
-            0.728,
-            interval,
-            10,
-            10,
-            bound,
-            code,
-            (Paragraph("", "text"),),
-            difference=0.13,
-            name=name,
-        ),
-        outcome,
-    )
+    return Judgement(
+        suite,
+        model,
+        "net_neutral",
+        0.728,
+        interval,
+        10,
+        10,
+        bound,
+        code,
+        (Paragraph("", "text"),),
+        difference=0.13,
+        name=name,
+    ).settled(outcome)
 
 
 def lines(*arguments: object, width: int = 100, detail: int = 0) -> list[str]:
@@ -253,19 +247,18 @@ def test_the_heading_says_how_able_a_model_is_and_where_nobody_asked() -> None:
 # Gates on a baseline.
 
 
-def compared(**changes: object) -> SettledJudgement:
+def compared(**changes: object) -> Judgement:
     """Return a judgement on a baseline of .858, whose gate counts .142 as a growth of 100 %."""
     facts = BaselineFacts(None, 0.858, sees=Seen(0.0284, 0.142, 0.02, "5 restarts"))
-    settled = judged("within", "passed")
     judgement = dataclasses.replace(
-        settled.judgement,
+        judged("within", "passed"),
         value=0.8509,
         bound="baseline 0.858",
         difference=0.0071,
         interval=Interval(-0.0142, 0.0284, 0.95, "restarts", ""),
         facts=facts,
     )
-    return dataclasses.replace(settled, judgement=dataclasses.replace(judgement, **changes))  # type: ignore[arg-type]
+    return dataclasses.replace(judgement, **changes)  # type: ignore[arg-type]
 
 
 def test_a_gate_on_a_baseline_shows_then_and_now_as_a_growth_beside_what_it_sees() -> None:
@@ -301,6 +294,6 @@ def test_the_anchor_is_shown_where_it_decided() -> None:
 
 
 def test_limits_and_baselines_have_a_table_each() -> None:
-    limit = dataclasses.replace(judged("within", "passed").judgement, bound="at most 0.9", difference=None)
-    shown = lines([], [compared(), SettledJudgement(limit, "passed")])
+    limit = dataclasses.replace(judged("within", "passed"), bound="at most 0.9", difference=None)
+    shown = lines([], [compared(), limit])
     assert [line.split()[0] for line in shown if line.startswith("    ")] == ["then", "value"]

@@ -26,8 +26,7 @@ def test_a_row_a_record_and_a_column_a_name(tmp_path: Path) -> None:
     table = parquet.read_table(tmp_path / "r.parquet")
     assert {name: str(kind) for name, kind in zip(table.schema.names, table.schema.types, strict=True)} == {
         "suite": "string", "model": "string", "rank": "int64", "word": "string", "score": "double",
-        "counts.female": "int64",
-        "counts.male": "int64", "record.rank": "int64",
+        "counts.female": "int64", "counts.male": "int64", "record.rank": "int64",
     }  # fmt: skip
     assert table.to_pylist()[0]["counts.female"] == 3
 

@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
-from pytest_genderbias.gates.facts import BaselineFacts, LimitFacts, read_facts
-from pytest_genderbias.gates.judgement import AcceptedValue, Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, LimitFacts, read_facts
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
@@ -17,8 +16,8 @@ from pytest_genderbias.reports.run_tables import comparison_cells, comparison_no
 JUDGEMENT = Judgement("s|", "m", "t", 0.5, None, 1, 1, "b", "too_few", (Paragraph("", "text"),), name="n")
 
 
-def settled(*judgements: Judgement) -> list[SettledJudgement]:
-    return [SettledJudgement(judgement, "failed", "t.py::test") for judgement in judgements]
+def settled(*judgements: Judgement) -> list[Judgement]:
+    return [judgement.settled("failed", "t.py::test") for judgement in judgements]
 
 
 def test_a_pair_without_a_value_has_no_note() -> None:
@@ -57,8 +56,7 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
     headers, [row] = reduction_rows(settled(judgement, without))
     assert dict(zip(headers, row, strict=True)) == {
         "suite": "s| (n)", "model": "m", "statistic": "t", "before": "1.0000", "after": "0.5000", "control": "-",
-        "gone": "-",
-        "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b",
+        "gone": "-", "task": "f1 0.5 to 0.25", "comes back": "25 %", "seeds": "3", "asked": "b",
         "verdict": "cannot judge (too few cases)",
     }  # fmt: skip
     assert reduction_rows(settled(without))[1] == []
@@ -68,18 +66,18 @@ def test_a_judgement_without_figures_stays_in_the_table_of_gates() -> None:
 
 def test_a_failure_that_a_test_forgave_is_never_a_bare_one() -> None:
     for outcome, shown in (("xfail", "worse (xfail)"), ("caught", "worse (caught by the test)")):
-        forgiven = SettledJudgement(replace(JUDGEMENT, code="regressed"), outcome, "t.py::test")
+        forgiven = replace(JUDGEMENT, code="regressed").settled(outcome, "t.py::test")
         assert any(shown in text for text, _ in overview([], [forgiven], 100))
         written = forgiven.to_dict()
         assert (written["test"], written["outcome"], written["failed"]) == ("t.py::test", outcome, False)
-        assert SettledJudgement.from_dict(json.loads(json.dumps(written))) == forgiven
+        assert Judgement.from_dict(json.loads(json.dumps(written))) == forgiven
 
 
 def test_the_json_file_holds_what_was_recorded(tmp_path: Path) -> None:
     accepted = AcceptedValue("t", "2026-01-01", float("inf"), 0.5, "why")
     judgement = replace(JUDGEMENT, accepted=(accepted,), facts=LimitFacts(float("-inf"), 0.5))
     rows = [Comparison("s", "t", True, "a", "b", 1.0, None, None, better="no value")]
-    settled_one, left_out = SettledJudgement(judgement, "failed"), LeftOut("s", ("a",), "why")
+    settled_one, left_out = judgement.settled("failed"), LeftOut("s", ("a",), "why")
     info = RunInfo("2026-11-22T10:00:00+00:00", "0", exit_status=1)
     write_json(
         RunReport(info, (), (settled_one,), comparisons=tuple(rows), not_compared=(left_out,)), tmp_path / "r.json"
@@ -105,10 +103,10 @@ def test_a_report_of_an_earlier_version_is_read_in_the_words_of_today() -> None:
         one |= {"schema": 1, "verdict": verdict, "outcome": outcome}
         one["facts"] = {"accepted_on": "2026-01-01", "baseline": 0.3, "tolerance": 0.02, "plan": "of earlier versions"}
     now = RunReport.from_dict(json.loads(json.dumps(content))).judgements
-    assert [(one.verdict, one.outcome) for one in now] == [
+    assert [(one.in_words, one.outcome) for one in now] == [
         ("cannot judge (too few cases)", "passed"),
         ("worse", "failed"),
         ("pass (better: refresh)", "passed"),
     ]
-    assert [line.strip() for line in now[0].judgement.text.splitlines()] == ["text", "judged for other items"]
-    assert now[0].judgement.facts == BaselineFacts("2026-01-01", 0.3, 0.02)
+    assert [line.strip() for line in now[0].text.splitlines()] == ["text", "judged for other items"]
+    assert now[0].facts == BaselineFacts("2026-01-01", 0.3, 0.02)

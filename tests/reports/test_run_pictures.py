@@ -13,8 +13,7 @@ from support.run_reports import hostile_report
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import UnknownNameError
-from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor, read_facts
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, SinceAnchor, read_facts
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import value_variance
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
@@ -51,8 +50,8 @@ def named(picture: Picture, name: str, panel: int = 0) -> Series:
     return series
 
 
-def settled(*judgements: Judgement) -> tuple[SettledJudgement, ...]:
-    return tuple(SettledJudgement(judgement, "passed") for judgement in judgements)
+def settled(*judgements: Judgement) -> tuple[Judgement, ...]:
+    return tuple(judgement.settled("passed") for judgement in judgements)
 
 
 def test_models_stand_beside_each_other(measured: Measurement) -> None:

@@ -19,11 +19,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.margin import Allowed
-from pytest_genderbias.gates.policy import Correction
+from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.regression import code_of_worsening
-from pytest_genderbias.gates.verdicts import passes
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, Correction, passes
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 

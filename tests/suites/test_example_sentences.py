@@ -12,7 +12,7 @@ from support.hand_made import hand_made
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book_update import write_entries
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.item_file import load_stored, pack_measured
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.wording import in_lines
@@ -51,7 +51,7 @@ def test_a_failing_baseline_shows_the_sentence_that_moved_most_then_and_now(tmp_
 
 
 def test_two_models_and_a_limit_have_examples_too() -> None:
-    judged = judge_no_worse(with_sentences(0.1), with_sentences(model="then"), margin=0.01)
+    judged = judge_against(with_sentences(0.1), with_sentences(model="then"), margin=0.01)
     assert "The poet ran. neutral 0.9 -> 0.8" in example_line(in_lines(judged.shown))
     worst = replace(with_sentences(), examples=Examples({"item 11": Example("The boss ran.", {"neutral": 0.25})}))
     assert (

@@ -15,7 +15,7 @@ from support.answered_suites import CASES, make_case
 from pytest_genderbias import Limit, load_suite, suite_names
 from pytest_genderbias.errors import GateError
 from pytest_genderbias.gates.limits import check_breakable
-from pytest_genderbias.gates.margin import Allowed
+from pytest_genderbias.gates.policy import Allowed
 
 DEMO = json.loads((Path(__file__).parents[1] / "support" / "demo_figures.json").read_text())
 SHARE, SIGNED_SHARE, SIZE, ANY = (0, 1), (-1, 1), (0, math.inf), (-math.inf, math.inf)
@@ -25,7 +25,9 @@ BY_NAME = {
     "_pearson": SIGNED_SHARE, "pearson_r": SIGNED_SHARE,
     "_rms": SIGNED_SHARE, "accuracy_gap": SIGNED_SHARE, "f1_gap": SIGNED_SHARE, "s_amb": SIGNED_SHARE,
     "s_dis": SIGNED_SHARE,
-    "association_score": SIGNED_SHARE, "refusal_difference": SIGNED_SHARE, "same_gender_difference": SIGNED_SHARE,
+    "association_score": SIGNED_SHARE, "refusal_difference": SIGNED_SHARE, "yes_difference": SIGNED_SHARE,
+    "refused": SHARE,
+    "same_gender_difference": SIGNED_SHARE,
     "p_value": SHARE, "mass": SHARE, "stereotype_share": SHARE, "net_neutral": SHARE, "fraction_neutral": SHARE,
     "threshold_0.5": SHARE,
     "threshold_0.7": SHARE, "cosine": SHARE, "ratio_2": SHARE, "ratio_3": SHARE, "ratio_4": SHARE,

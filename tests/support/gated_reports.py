@@ -7,8 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
-from pytest_genderbias.gates.facts import BaselineFacts, SinceAnchor
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, SinceAnchor
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.measurement.measurement import Measurement
@@ -29,7 +28,7 @@ RUN = RunInfo(
 )
 
 
-def judged(code: str = "within", outcome: str = "passed", **changes: Any) -> SettledJudgement:
+def judged(code: str = "within", outcome: str = "passed", **changes: Any) -> Judgement:
     """Return a judgement of ``share`` of the suite ``tiny`` on ``candidate``, against a limit."""
     content: dict[str, Any] = {
         "suite": "tiny",
@@ -43,10 +42,10 @@ def judged(code: str = "within", outcome: str = "passed", **changes: Any) -> Set
         "code": code,
         "shown": (Paragraph("", f"{with_note(code)}: tiny on candidate: share is 0.25"),),
     }
-    return SettledJudgement(Judgement(**{**content, **changes}), outcome, "release.bias.yaml::tiny")
+    return Judgement(**{**content, **changes}).settled(outcome, "release.bias.yaml::tiny")
 
 
-def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
+def regressed(number: int = 1, worse: float = 0.13) -> Judgement:
     """Return a judgement against a baseline that failed."""
     return judged(
         "regressed",
@@ -67,7 +66,7 @@ def regressed(number: int = 1, worse: float = 0.13) -> SettledJudgement:
 
 
 def gated_report(
-    judgements: Sequence[SettledJudgement] = (), measurements: Sequence[Measurement] | None = None, **changes: Any
+    judgements: Sequence[Judgement] = (), measurements: Sequence[Measurement] | None = None, **changes: Any
 ) -> RunReport:
     """Return the report of a run of one suite with two records."""
     records = [{"item": "nurse", "score": 0.4, "slice": "worst"}, {"item": "plumber", "score": 0.05, "slice": "worst"}]

@@ -7,8 +7,7 @@ from typing import Any
 
 from support.hand_made import hand_made
 
-from pytest_genderbias.gates.facts import BaselineFacts
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import BaselineFacts, Judgement
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -51,8 +50,8 @@ PASSED = Judgement(
 )
 
 
-def settled(judgement: Judgement, outcome: str, test: str = "g.bias.yaml::gate:m") -> SettledJudgement:
-    return SettledJudgement(judgement, outcome, test)
+def settled(judgement: Judgement, outcome: str, test: str = "g.bias.yaml::gate:m") -> Judgement:
+    return judgement.settled(outcome, test)
 
 
 def run_report(**changes: Any) -> RunReport:

@@ -43,6 +43,10 @@ COUNTS = {
     "neutral-persons": (10, [("group", "neutral", 10)]),
     "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
+    "refusals-de": (19, []),
+    "refusals-en": (71, []),
+    "refusals-es": (21, []),
+    "refusals-fr": (17, []),
     "sentiment-words": (346, [("class", "positive", 160), ("class", "negative", 186)]),
     "stop-words": (260, []),
     "us-occupations": (554, [("class", "health", 31), ("class", "office", 63)]),
@@ -78,7 +82,7 @@ def test_packaged_lists_load_with_their_counts(name):
     assert loaded.title
     assert loaded.source
     assert loaded.licence
-    assert loaded.language == "en"
+    assert loaded.language == (name[-2:] if name.startswith("refusals-") else "en")
 
 
 @pytest.mark.parametrize("name", PAIR_LISTS)

@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 
 from pytest_genderbias.errors import SettingError, UnknownNameError
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
@@ -385,10 +385,9 @@ def _row(study: AgreementStudy, intrinsic: str, extrinsic: str, head: str, resam
     insignificant = sum(not _is_significant(point, intrinsic) for point in study.points)
     left_out = (insignificant, len(study.points) - insignificant - len(pairs))
     try:
-        result = agreement_of_points(
-            [point.method for point, _, _ in pairs], [x for _, x, _ in pairs], [y for _, _, y in pairs],
-            resamples=resamples, seed=seed,
-        )  # fmt: skip
+        methods = [point.method for point, _, _ in pairs]
+        x, y = [x for _, x, _ in pairs], [y for _, _, y in pairs]
+        result = agreement_of_points(methods, x, y, resamples=resamples, seed=seed)
     except UndefinedError as reason:
         return AgreementRow(intrinsic, extrinsic, head, None, str(reason), *left_out)
     return AgreementRow(intrinsic, extrinsic, head, result, "", *left_out)

@@ -73,7 +73,7 @@ class SuiteWatcher:
     Args:
         suites: names, paths or loaded suites, one or several.
         every: steps between measurements; or, as a number below 1, the share of the training between them (0.1: eleven
-            measurements, the start included); or the steps themselves. The Trainer logs the loss at these steps, too.
+            measurements, the start included); or the steps themselves. The Trainer also logs the loss at these steps.
         model: a model of the kind that is trained, for its tokenizer, role and name. By default these are the Trainer's
             ``processing_class`` and the class of the network.
         at_start: whether to measure before the first step.
@@ -417,7 +417,8 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
         statistics: names such as ``lm-occupation/aggregate_bias``; by default the main one of each suite of a callback,
             and all of a history.
 
-    >>> print(history_table([{"step": 50, "loss": 2.5, "values": {"lm-occupation/aggregate_bias": 0.25}, "performance": {}}]))
+    >>> values = {"lm-occupation/aggregate_bias": 0.25}
+    >>> print(history_table([{"step": 50, "loss": 2.5, "values": values, "performance": {}}]))
     |   step |   loss |   lm-occupation/aggregate_bias |
     |--------|--------|--------------------------------|
     |     50 | 2.5000 |                         0.2500 |
@@ -429,11 +430,13 @@ def history_table(watched: Watched, statistics: Sequence[str] = ()) -> str:
     tasks = list(dict.fromkeys(name for entry in history for name in entry["performance"]))
     rows = [
         [
-            str(entry["step"]), format_decimals(entry["loss"]), *(format_decimals(entry["performance"].get(name)) for name in tasks),
+            str(entry["step"]),
+            format_decimals(entry["loss"]),
+            *(format_decimals(entry["performance"].get(name)) for name in tasks),
             *(format_decimals(entry["values"].get(name)) for name in shown),
         ]
         for entry in history
-    ]  # fmt: skip
+    ]
     headers = ["step", _LOSS, *tasks, *shown]
     return markdown_table(headers, rows, range(len(headers)))
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.margin import SHARE, share_of
+from pytest_genderbias.gates.policy import SHARE, share_of
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
@@ -154,9 +154,9 @@ class DeclaredMitigation:
 
     Attributes:
         grid: settings of method and recipe that are tried; ``None`` for these alone.
-        choose_on: the seeds that choose a point of the grid: their number, a list, or ``all``; ``None`` for half of them.
-        arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that imports
-            transformers.
+        choose_on: the seeds that choose a point of the grid: their number, a list, or ``all``; ``None`` for half.
+        arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that
+            imports transformers.
         seeds: number of trainings, or their seeds; ``None`` for the default.
         controls: number of controls; ``None`` for the default.
         models: names of the models to mitigate; ``None`` for all.
@@ -383,10 +383,18 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
     return DeclaredMitigation(
-        method, recipe, _declared_grid(entry, method, recipe, load), entry.choose_on, arguments, entry.seeds, entry.controls,
-        None if entry.models is None else tuple(map(str, entry.models)), entry.from_nothing, _shares(entry.budget),
+        method,
+        recipe,
+        _declared_grid(entry, method, recipe, load),
+        entry.choose_on,
+        arguments,
+        entry.seeds,
+        entry.controls,
+        None if entry.models is None else tuple(map(str, entry.models)),
+        entry.from_nothing,
+        _shares(entry.budget),
         entry.optional,
-    )  # fmt: skip
+    )
 
 
 def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite) -> GridPlan | None:
@@ -430,10 +438,15 @@ def _declared_reduction(
     if mitigation.recipe is None:
         _check_budget(entry.at if item.budget is None else at, budget, subject)
     arguments: dict[str, YamlValue] = {
-        "by": item.by, "statistic": subject.statistic, "budget": budget, "superficial": item.superficial, "name": item.name
-    }  # fmt: skip
+        "by": item.by,
+        "statistic": subject.statistic,
+        "budget": budget,
+        "superficial": item.superficial,
+        "name": item.name,
+    }
     of_grid = "" if mitigation.grid is None else f".best-of-{len(mitigation.grid.points)}"
-    name = f"{item.name or f'{_label(mitigation.method)}{of_grid}.{subject.suite.name}'}.{subject.statistic}.by_{item.by:g}"
+    label = item.name or f"{_label(mitigation.method)}{of_grid}.{subject.suite.name}"
+    name = f"{label}.{subject.statistic}.by_{item.by:g}"
     shares = {"back": item.back, "overshoot": item.overshoot}
     arguments |= {key: share for key, share in shares.items() if share is not None} | subject.settings
     optional = mitigation.optional if item.optional is None else item.optional

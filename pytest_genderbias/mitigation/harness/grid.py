@@ -28,7 +28,7 @@ from pytest_genderbias.gates.choice import (
     read_rule,
     why_out,
 )
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.run import SEEDS, MitigationRun, mitigate, mitigation_errors, seeds_of
 from pytest_genderbias.mitigation.methods.base import Method, Together
@@ -96,7 +96,9 @@ def combinations(grid: Grid) -> list[dict[str, object]]:
     points: list[dict[str, object]] = []
     for one in grids:
         if not isinstance(one, Mapping) or not one:
-            raise SettingError(f"grid should name settings with lists of values, as dropout.hidden: [.1, .2], got {one!r}")  # fmt: skip
+            raise SettingError(
+                f"grid should name settings with lists of values, as dropout.hidden: [.1, .2], got {one!r}"
+            )
         for name, values in one.items():
             if not isinstance(values, (list, tuple)) or not values:
                 raise SettingError(f"{name} should have a list of values to try, got {values!r}")
@@ -135,7 +137,9 @@ def _check_parts(methods: Sequence[str], recipe: Recipe | None, point: Mapping[s
         part, _, setting = name.rpartition(".")
         if part not in parts:
             example = f"{parts[0]}.{setting}"
-            raise SettingError(f"{name} should begin with the name of a method or the recipe ({', '.join(parts)}), as {example}")  # fmt: skip
+            raise SettingError(
+                f"{name} should begin with the name of a method or the recipe ({', '.join(parts)}), as {example}"
+            )
         if parts.count(part) > 1:
             raise SettingError(f"{name} could be of either {part}; a grid takes methods of different names")
         if setting == _ARGUMENTS:
@@ -404,7 +408,7 @@ def search_plan(
     run = run_of(plan.points[number], judging, controls)
     searched = replace(
         run, tried=TriedGrid(tuple(tried), plan.rule, number, choosing, judging), _workshop=(run._workshop, temporary)
-    )  # fmt: skip
+    )
     for other in runs:
         searched.take_figures_of(other)
     return searched

@@ -119,15 +119,22 @@ class Growth:
         }
         places = sorted({place for curve in columns.values() for place in curve})
         headers = ["% of the training" if self.by_share else "step", *columns]
-        rows = [[f"{place:g}", *(format_mean(curve.get(place, [])) for curve in columns.values())] for place in places]  # fmt: skip
+        rows = [[f"{place:g}", *(format_mean(curve.get(place, [])) for curve in columns.values())] for place in places]
         return markdown_table(headers, rows, range(len(headers)))
 
     def to_dict(self) -> dict[str, object]:
         """Return everything as plain JSON values, which :meth:`from_dict` reads."""
         plain = as_plain(
-            {"schema": SCHEMA, "suite": self.suite, "statistics": self.statistics, "seeds": self.seeds, "histories": self.histories,
-             "every": self.every, "what": json.loads(json.dumps(self.what, default=str))}
-        )  # fmt: skip
+            {
+                "schema": SCHEMA,
+                "suite": self.suite,
+                "statistics": self.statistics,
+                "seeds": self.seeds,
+                "histories": self.histories,
+                "every": self.every,
+                "what": json.loads(json.dumps(self.what, default=str)),
+            }
+        )
         return cast("dict[str, object]", plain)
 
     @classmethod
@@ -140,9 +147,13 @@ class Growth:
         """
         content = from_plain(read_schema(data, SCHEMA, "growth"), "growth")
         fields = {
-            "suite": str, "statistics": Mapping[str, Statistic], "seeds": tuple[int, ...],
-            "histories": Mapping[str, Sequence[Sequence[object]]], "every": float | int, "what": Mapping[str, object],
-        }  # fmt: skip
+            "suite": str,
+            "statistics": Mapping[str, Statistic],
+            "seeds": tuple[int, ...],
+            "histories": Mapping[str, Sequence[Sequence[object]]],
+            "every": float | int,
+            "what": Mapping[str, object],
+        }
         content = read_mapping(content, "growth")
         if content.keys() != fields.keys():
             raise DataFileError(f"growth: expected the keys {', '.join(fields)}, got {', '.join(content)}")
@@ -155,9 +166,13 @@ class Growth:
         if any(len(trainings) != len(seeds) for trainings in histories.values()):
             raise DataFileError(f"growth.histories: expected a history of each side for each of {len(seeds)} seeds")
         return cls(
-            str(values["suite"]), cast("Mapping[str, Statistic]", values["statistics"]), seeds, histories,
-            cast(float, values["every"]), cast("Mapping[str, object]", values["what"]),
-        )  # fmt: skip
+            str(values["suite"]),
+            cast("Mapping[str, Statistic]", values["statistics"]),
+            seeds,
+            histories,
+            cast(float, values["every"]),
+            cast("Mapping[str, object]", values["what"]),
+        )
 
     def _place(self, entry: HistoryEntry, history: Sequence[HistoryEntry]) -> float:
         """Return the place of a measurement: its step, or the share that it was due at, in percent."""
@@ -200,7 +215,7 @@ def growth(
         suite: what is measured; it must apply to the models that the recipe makes.
         model: the model to start from, or its spec; ``None`` for a recipe that makes its own network.
         every: steps between measurements; or, below 1, the share of each training between them, so that sides whose
-            data differ in size are compared at the same epoch. Start and end are measured, too.
+            data differ in size are compared at the same epoch. Start and end are also measured.
         seeds: number of trainings a side, or their seeds.
         folder: keeps every training, so that an interrupted one resumes; a temporary folder by default.
         progress: show a bar for each training: the Trainer's own, or one of yours.
@@ -215,7 +230,8 @@ def growth(
 
     Example::
 
-        sides = {"original": None, "CDA, naive": "cda", "CDA, grammatical": {"name": "cda", "intervention": "grammatical"}}
+        grammatical = {"name": "cda", "intervention": "grammatical"}
+        sides = {"original": None, "CDA, naive": "cda", "CDA, grammatical": grammatical}
         print(growth({"name": "lstm", "data": "./data"}, sides, "lm-occupation", folder="./runs").table())
     """
     task = resolve_recipe(recipe, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from pytest_genderbias.errors import BiasError, SettingError
 from pytest_genderbias.measurement.runner import Runner
@@ -63,10 +64,8 @@ class MitigationRunner:
         training = resolve_recipe(recipe, data) if isinstance(recipe, (str, Mapping)) else recipe
 
         def make(model: Model | None, name: str) -> MitigationRun:
-            return mitigate(
-                model, applied, training, seeds=seeds, controls=controls, folder=self.folder, progress=self.progress,
-                runner=self.runner, name=name,
-            )  # fmt: skip
+            how: dict[str, Any] = {"folder": self.folder, "progress": self.progress, "runner": self.runner}
+            return mitigate(model, applied, training, seeds=seeds, controls=controls, name=name, **how)
 
         return self._once(spec, training, (*_settings_of(applied, training), seeds, controls), make)
 

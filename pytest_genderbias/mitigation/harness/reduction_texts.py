@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -100,7 +100,7 @@ def share_bounds_in_words(low: float, high: float, difference: Difference) -> st
 def settled_by(difference: Difference, low: float | None) -> str:
     """Return what would decide whether a difference is 0 or less, if its value stays the same.
 
-    ``low`` is the lower bound of the share that is removed: a smaller ``by`` would decide, too.
+    ``low`` is the lower bound of the share that is removed: a smaller ``by`` would also decide.
     """
     if not np.isfinite(difference.high):
         return _MORE_SEEDS if difference.over == "restarts" else "all cases of the suite (no limit)"

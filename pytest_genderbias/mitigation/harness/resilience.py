@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings
 from pytest_genderbias.mitigation.harness.run import MitigationRun, shown_training, suite_settings
@@ -286,10 +286,12 @@ def _frozen_parts(frozen: str | Sequence[Frozen], starts: Mapping[str, Model]) -
     """
     layers = min(map(_layers, starts.values()))
     parts: list[Frozen] = (
-        [NOTHING, EMBEDDINGS, *range(1, layers)] if frozen == ALL
-        else [frozen] if isinstance(frozen, str)
+        [NOTHING, EMBEDDINGS, *range(1, layers)]
+        if frozen == ALL
+        else [frozen]
+        if isinstance(frozen, str)
         else list(dict.fromkeys(frozen))
-    )  # fmt: skip
+    )
     for part in parts:
         known = (
             part in (NOTHING, EMBEDDINGS, ENCODER)
@@ -334,9 +336,16 @@ def carry_out(values: Mapping[str, Any]) -> int:
     recipe = resolve_recipe(parse_value(values["recipe"], "--recipe"), data or None)
     settings = {key: values[key] for key in ("data", "limit") if values[key] is not None}
     result = resilience(
-        models, suite, recipe, steps=values["steps"], frozen=read_frozen(values["frozen"]), seed=values["seed"],
-        max_steps=values["max_steps"], folder=values["runs"], **settings,
-    )  # fmt: skip
+        models,
+        suite,
+        recipe,
+        steps=values["steps"],
+        frozen=read_frozen(values["frozen"]),
+        seed=values["seed"],
+        max_steps=values["max_steps"],
+        folder=values["runs"],
+        **settings,
+    )
     print_lines(result.table(statistic))
     if values["json"]:
         write_whole(Path(values["json"]), (json.dumps(result.to_dict(), indent=1) + "\n").encode())

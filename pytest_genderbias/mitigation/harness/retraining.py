@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
-from pytest_genderbias.gates.facts import AFTER, BEFORE
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec, kept_training, shown_training
 from pytest_genderbias.mitigation.methods.base import Method

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.gates.choice import TriedGrid
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.processes import refuse_several
 from pytest_genderbias.measurement.runner import Runner
@@ -70,12 +70,12 @@ def mitigation_errors() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class MitigationRun:
-    """Models before a mitigation, after it, and of its control, one a seed.
+    """Models before a mitigation, after it, and of its control, one per seed.
 
     :func:`mitigate` returns one. You can also construct it from models that you trained yourself.
 
     Attributes:
-        before: models before, one for all seeds or one a seed.
+        before: models before, one for all seeds or one per seed.
         after: models after, in the order of the same seeds.
         control: controls of each seed, shape (seeds, controls): with random directions in place of those of the method,
             or trained without the method. Empty where ``before`` is the control: the same recipe without the method.
@@ -270,13 +270,26 @@ def mitigate(
         made = _make_models(workshop, method, restarts, count, trains)
     before, after, control, seconds = zip(*made, strict=True)
     what = {
-        "method": method.settings(), "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
-        "control": _control_in_words(method, trains), "controls": count if control[0] else 0,
-    }  # fmt: skip
+        "method": method.settings(),
+        "recipe": None if recipe is None else {"recipe": recipe.name, **recipe.settings()},
+        "control": _control_in_words(method, trains),
+        "controls": count if control[0] else 0,
+    }
     return MitigationRun(
-        before, after, [models for models in control if models], restarts, recipe, trains, what, sum(seconds), workshop.folder,
-        runner, name, progress, _workshop=workshop,
-    )  # fmt: skip
+        before,
+        after,
+        [models for models in control if models],
+        restarts,
+        recipe,
+        trains,
+        what,
+        sum(seconds),
+        workshop.folder,
+        runner,
+        name,
+        progress,
+        _workshop=workshop,
+    )
 
 
 def _make_models(

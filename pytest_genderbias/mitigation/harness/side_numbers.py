@@ -10,18 +10,17 @@ import numpy as np
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.agreement import different
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL
-from pytest_genderbias.gates.judgement import WHOLE_SUITE
-from pytest_genderbias.gates.regression import items_without_number
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
+from pytest_genderbias.gates.regression import without_number
 from pytest_genderbias.gates.verdicts import DESTROYED, LEVEL, NO_VALUE, NOT_COMPARABLE, TASK_LOST
 from pytest_genderbias.measurement.ability import why_less_able
-from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.mitigation.harness.run import Measured, MitigationRun
 from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums
 from pytest_genderbias.statistics.inference.paired import Distance
-from pytest_genderbias.statistics.inference.sides import KnownSums, SideValues
+from pytest_genderbias.statistics.inference.sides import SideValues, sums_or_reason
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
@@ -97,7 +96,11 @@ class MeasuredRun:
         value = measurement.values[self.statistic]
         if value is None:
             return measurement.reasons.get(self.statistic, "no reason is known")
-        return items_without_number(measurement, self.statistic) if np.isfinite(value) else f"it is {value}"
+        return (
+            without_number(sums_or_reason(measurement.item_sums, self.statistic))
+            if np.isfinite(value)
+            else f"it is {value}"
+        )
 
     def values_of(self, statistic: str, by_unit: bool = False) -> SideValues:
         """Return a statistic of the suite; a side on which a model has no value is left out.
@@ -110,11 +113,11 @@ class MeasuredRun:
             if all(v is not None for group in rows for v in group):
                 values[side] = np.asarray(rows, dtype=np.float64)
                 if by_unit or not self.restarts:
-                    sums[side] = [[_sums_of(measurement, statistic) for measurement in group] for group in models]
+                    sums[side] = [[sums_or_reason(one.item_sums, statistic) for one in group] for group in models]
         about, first = self.after.statistics[statistic], self.measured[AFTER][0][0]
         part = f"on these {first.n:,} of {first.n_total:,} cases" if first.sampled(statistic) else ""
         return SideValues(
-            values, sums, cast(Distance, about.distance), about.neutral, WHOLE_SUITE, self.restarts, part, LEVEL
+            values, sums, cast(Distance, about.distance), about.neutral, SUITE_CASES, self.restarts, part, LEVEL
         )
 
     def interval(self, side: str, statistic: str) -> Interval | None:
@@ -124,14 +127,6 @@ class MeasuredRun:
         if self.restarts and float(np.ptp(values)) > 0:
             return restart_interval(values.mean(axis=1))
         return models[0][0].intervals[statistic] if float(np.ptp(values)) == 0 else None
-
-
-def _sums_of(measurement: Measurement, statistic: str) -> KnownSums:
-    """Return the item sums of a statistic, or the reason why there are none."""
-    try:
-        return measurement.item_sums(statistic)
-    except UndefinedError as reason:
-        return reason
 
 
 def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
@@ -157,7 +152,7 @@ def task_values(case: MeasuredRun, name: str) -> tuple[SideValues, bool, str]:
                 side: [[figures[name].item_sums for figures in group] for group in models]
                 for side, models in performances.items()
             }
-            figures = SideValues(values, sums, _upwards, 0.0, WHOLE_SUITE, case.restarts, level=LEVEL)
+            figures = SideValues(values, sums, _upwards, 0.0, SUITE_CASES, case.restarts, level=LEVEL)
             return figures, first[name].direction == "higher", ""
     if name not in others or case.after.statistics[name].direction == "away":
         of_recipe = (

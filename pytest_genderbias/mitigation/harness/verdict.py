@@ -11,12 +11,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.agreement import FLOAT_NOISE
 from pytest_genderbias.gates.assertions import settle
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, RETRAINED, ReductionFacts
-from pytest_genderbias.gates.judgement import Judgement, make_judgement
+from pytest_genderbias.gates.judgement import (
+    AFTER,
+    BEFORE,
+    CONTROL,
+    RETRAINED,
+    Judgement,
+    ReductionFacts,
+    make_judgement,
+)
 from pytest_genderbias.gates.verdicts import (
     DESTROYED,
+    FLOAT_NOISE,
     LEVEL,
     NO_VALUE,
     NOT_COMPARABLE,
@@ -61,9 +68,7 @@ from pytest_genderbias.text.schema import read_value
 
 _HEADS = "before with a new head"
 #: Verdicts by severity: the first that a part of the judgement gives is the verdict of the whole.
-_ORDER = (
-    NOT_COMPARABLE, NO_VALUE, DESTROYED, TASK_LOST, OVER_CORRECTED, NOT_REDUCED, TOO_FEW, SUPERFICIAL, REDUCED,
-)  # fmt: skip
+_ORDER = (NOT_COMPARABLE, NO_VALUE, DESTROYED, TASK_LOST, OVER_CORRECTED, NOT_REDUCED, TOO_FEW, SUPERFICIAL, REDUCED)
 
 #: What to do about a verdict that is sure.
 _WHAT_TO_DO = {
@@ -330,11 +335,14 @@ def _judge_budget(case: MeasuredRun, name: str, share: float) -> _Part:
     difference = ratio.compare(AFTER, {BEFORE: 1.0})
     allowed = np.log1p(share) if higher else -np.log1p(-share) if share < 1 else np.inf
     verdict = (
-        NO_VALUE if np.isnan([difference.value, difference.low, difference.high]).any()
-        else TASK_LOST if difference.low > allowed + FLOAT_NOISE
-        else REDUCED if difference.high <= allowed + FLOAT_NOISE
+        NO_VALUE
+        if np.isnan([difference.value, difference.low, difference.high]).any()
+        else TASK_LOST
+        if difference.low > allowed + FLOAT_NOISE
+        else REDUCED
+        if difference.high <= allowed + FLOAT_NOISE
         else TOO_FEW
-    )  # fmt: skip
+    )
     worse, low, high = (share_of_log(x, higher) for x in (difference.value, difference.low, difference.high))
     outcome = {TASK_LOST: "lost", REDUCED: "kept", TOO_FEW: "not decided", NO_VALUE: "no number"}[verdict]
     text = f"{moved}, {worse_in_words(worse)}, {format_share(share)} worse is allowed"
@@ -386,20 +394,31 @@ def _judge_heads(case: MeasuredRun, back: float, settings: Mapping[str, object],
     )
     compression = compress(case.run, settings)
     lines = [
-        f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than {format_share(back)} would be superficial",
+        f"  superficial: {comes} on the frozen encoder ({case.statistic} {value}{around}); more than "
+        f"{format_share(back)} would be superficial",
         f"    before with a new head: {format_number(figures.value_of(_HEADS))}"
-        + ("" if by_before > back else f", {format_share(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"),
-        "    compression of gender: " + (
-            f"not known: {compression}" if isinstance(compression, str)
-            else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after (with the new head, too: the encoder is the same)"
+        + (
+            ""
+            if by_before > back
+            else f", {format_share(max(0.0, by_before))} of the reduction: such a head shows no bias that is there"
         ),
-    ]  # fmt: skip
+        "    compression of gender: "
+        + (
+            f"not known: {compression}"
+            if isinstance(compression, str)
+            else f"{format_number(compression[BEFORE])} before, {format_number(compression[AFTER])} after (with the "
+            "new head, too: the encoder is the same)"
+        ),
+    ]
     facts = {
         "superficial": {
-            "comes_back": share, "bounds": [low, high], "retrained": figures.value_of(RETRAINED),
-            "before_retrained": figures.value_of(_HEADS), "compression": {"why": compression} if isinstance(compression, str) else compression,
+            "comes_back": share,
+            "bounds": [low, high],
+            "retrained": figures.value_of(RETRAINED),
+            "before_retrained": figures.value_of(_HEADS),
+            "compression": {"why": compression} if isinstance(compression, str) else compression,
         }
-    }  # fmt: skip
+    }
     if max(share, by_before) <= back:  # a head that learned nothing brings nothing back
         text = "a new head brings the bias back on no encoder, not even on the one before, and so tells nothing"
         return _Part(TOO_FEW, text, lines, "a recipe that trains the head longer (superficial)", facts)
@@ -428,15 +447,24 @@ def _summed_up(case: MeasuredRun, parts: Sequence[_Part], bound: str) -> Judgeme
     settled = "; ".join(dict.fromkeys(p.settled_by for p in parts if p.settled_by)) if verdict == TOO_FEW else ""
     decisive = [part.brief or part.lines[0] for part in ordered if part.lines and part.verdict == verdict]
     return make_judgement(
-        case.after, case.statistic, verdict, bound, text, [Paragraph("bounds", shortened(line.strip())) for line in decisive[:2]],
-        "" if settled else _WHAT_TO_DO.get(verdict, ""), interval=interval, over=over, settled_by=settled, difference=difference,
+        case.after,
+        case.statistic,
+        verdict,
+        bound,
+        text,
+        [Paragraph("bounds", shortened(line.strip())) for line in decisive[:2]],
+        "" if settled else _WHAT_TO_DO.get(verdict, ""),
+        interval=interval,
+        over=over,
+        settled_by=settled,
+        difference=difference,
         details=[*(Paragraph("found", line.strip()) for part in parts for line in part.lines), *about_run(case.run)],
         facts=read_value(ReductionFacts, as_plain(json.loads(json.dumps(facts, default=str)), finite=True), "facts"),
-    )  # fmt: skip
+    )
 
 
 def _mean_over_seeds(run: MitigationRun, measured: Sequence[Sequence[Measurement]]) -> Measurement:
-    """Return the mean over seeds as one measurement, whose model is named after the method, too."""
+    """Return the mean over seeds as one measurement, whose model is also named after the method."""
     measurements = [measurement for (measurement,) in measured]
     mean = measurements[0] if len(measurements) == 1 else combine_restarts(measurements, run.seeds)
     method, recipe = run.what.get("method"), run.what.get("recipe")

@@ -102,9 +102,13 @@ def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindE
 
     def find(texts: Sequence[str]) -> Iterator[list[Entity]]:
         return (
-            [_without_genitive(e.text, e.start_char, _KIND_OF_LABEL[e.label_]) for e in doc.ents if e.label_ in _KIND_OF_LABEL]
+            [
+                _without_genitive(e.text, e.start_char, _KIND_OF_LABEL[e.label_])
+                for e in doc.ents
+                if e.label_ in _KIND_OF_LABEL
+            ]
             for doc in pipeline.pipe(texts, batch_size=batch_size)
-        )  # fmt: skip
+        )
 
     return find
 
@@ -205,21 +209,28 @@ _PARTICLES = frozenset(
     {"de", "del", "della", "der", "den", "di", "da", "dos", "du", "la", "le", "van", "von", "ibn", "bin", "al", "el"}
 )
 _TITLES = frozenset(
-    {"Mr", "Mrs", "Ms", "Miss", "Dr", "Prof", "Professor", "Sir", "Dame", "Lord", "Lady", "Rev", "Reverend", "Fr", "Capt", "Captain"}
-    | {"Col", "Colonel", "Gen", "General", "Lt", "Lieutenant", "Maj", "Major", "Sgt", "Sergeant", "Sen", "Senator", "Gov", "Governor"}
-    | {"Rep", "President", "Judge", "Justice", "King", "Queen", "Prince", "Princess", "Duke", "Duchess", "Count", "Countess", "Emperor"}
-    | {"Empress", "Pope", "Bishop", "Archbishop", "Cardinal", "Coach", "Secretary", "Chancellor", "Inspector", "Detective"}
+    {"Mr", "Mrs", "Ms", "Miss", "Dr", "Prof", "Professor", "Sir", "Dame", "Lord", "Lady", "Rev", "Reverend", "Fr"}
+    | {"Capt", "Captain", "Col", "Colonel", "Gen", "General", "Lt", "Lieutenant", "Maj", "Major", "Sgt", "Sergeant"}
+    | {"Sen", "Senator", "Gov", "Governor", "Rep", "President", "Judge", "Justice", "King", "Queen", "Prince", "Pope"}
+    | {"Princess", "Duke", "Duchess", "Count", "Countess", "Emperor", "Empress", "Bishop", "Archbishop", "Cardinal"}
+    | {"Coach", "Secretary", "Chancellor", "Inspector", "Detective"}
 )  # fmt: skip
-_ABBREVIATIONS = NAME_SUFFIXES | {"Mr", "Mrs", "Ms", "Mt", "Dr", "Prof", "Rev", "Fr", "Capt", "Col", "Gen", "Lt", "Maj", "Sgt", "Sen", "Gov", "Rep", "St"}  # fmt: skip
-_PLACE_BEFORE = frozenset({"San", "Santa", "St", "Saint", "Fort", "Port", "Mount", "Mt", "Lake", "Los", "Las", "New", "North", "South", "East", "West", "Cape"})  # fmt: skip
+_ABBREVIATIONS = NAME_SUFFIXES | {
+    "Mr", "Mrs", "Ms", "Mt", "Dr", "Prof", "Rev", "Fr", "Capt", "Col", "Gen", "Lt", "Maj", "Sgt", "Sen", "Gov", "Rep",
+    "St",
+}  # fmt: skip
+_PLACE_BEFORE = frozenset({
+    "San", "Santa", "St", "Saint", "Fort", "Port", "Mount", "Mt", "Lake", "Los", "Las", "New", "North", "South",
+    "East", "West", "Cape",
+})  # fmt: skip
 _NO_PERSON = frozenset(
     {"University", "College", "School", "Academy", "Institute", "Hospital", "Cathedral", "Avenue", "Road", "Boulevard"}
     | {"River", "County", "City", "State", "States", "Island", "Islands", "Valley", "Beach", "Airport"}
-    | {"Station", "Library", "Museum", "Gallery", "Theatre", "Theater", "Center", "Centre", "Press", "Records", "Company"}
-    | {"Corporation", "Foundation", "Association", "Society", "Club", "Award", "Awards", "Prize", "Medal", "Cup", "Trophy", "League"}
+    | {"Station", "Library", "Museum", "Gallery", "Theatre", "Theater", "Center", "Centre", "Press", "Records", "Cup"}
+    | {"Corporation", "Foundation", "Association", "Society", "Club", "Award", "Awards", "Prize", "Medal", "Company"}
     | {"Championship", "Tournament", "Festival", "Show", "Band", "Orchestra", "Committee", "Commission", "Department"}
     | {"Act", "Party", "Army", "Navy", "Times", "Tribune", "News", "Magazine", "Journal", "Series", "Studios", "Group"}
-    | {"Inc", "Ltd", "Corp", "Tech", "War", "Democrats", "Republicans"}
+    | {"Inc", "Ltd", "Corp", "Tech", "War", "Trophy", "League", "Democrats", "Republicans"}
 )  # fmt: skip
 #: Likewise, except after a first name: Carnegie Hall, but Mary Hall.
 _SURNAMES_TOO = frozenset(
@@ -369,4 +380,6 @@ def _person_words() -> frozenset[str]:
     """Return words for a person that a name may follow: husband, attorney."""
     lists = ("dev2019-occupations", "winogender-occupations", "winobias-occupations", "lu2018-occupations")
     named = {entry.word for name in lists for entry in load_wordlist(name).entries}
-    return frozenset(named | gender_words() | {"actor", "host", "friend", "colleague", "partner", "cousin", "character"}) - {"he", "she", "his", "her", "him", "hers", "male", "female"}  # fmt: skip
+    return frozenset(
+        named | gender_words() | {"actor", "host", "friend", "colleague", "partner", "cousin", "character"}
+    ) - {"he", "she", "his", "her", "him", "hers", "male", "female"}

@@ -100,7 +100,7 @@ class Columns:
 
 @dataclass(frozen=True)
 class Hooks:
-    """What a method does while a network is trained.
+    """Actions of a method while a network is trained.
 
     ``callbacks`` are passed to transformers' Trainer. ``around`` returns a context manager, in which the network is
     trained.

@@ -275,9 +275,14 @@ class CounterfactualAugmentation(Method):
             return self._documents(rows, columns, partners)
         labelled = [(texts_of(row, columns.texts, number), row) for number, row in enumerate(rows)]
         augmented = augment_labelled(
-            labelled, () if self.pairs is None else self.pairs, sides=self.sides, intervention=self.intervention, names=partners,
-            grammar=spacy_grammar() if self.grammar == "spacy" else rule_grammar, neutral=self.neutral,
-        )  # fmt: skip
+            labelled,
+            () if self.pairs is None else self.pairs,
+            sides=self.sides,
+            intervention=self.intervention,
+            names=partners,
+            grammar=spacy_grammar() if self.grammar == "spacy" else rule_grammar,
+            neutral=self.neutral,
+        )
         return [
             row if self.copies else {**row, **dict(zip(columns.texts, texts, strict=True))} for texts, row in augmented
         ]

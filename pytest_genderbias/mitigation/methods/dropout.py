@@ -29,8 +29,8 @@ ALBERT_BEST = (0.05, 0.05)  #: of table 5
 FIELDS: Mapping[str, tuple[str, ...]] = {
     "attention": ("attention_probs_dropout_prob", "attention_dropout", "attn_pdrop", "attn_dropout"),
     "hidden": (
-        "hidden_dropout_prob", "hidden_dropout", "dropout", "dropout_rate", "resid_pdrop", "resid_dropout", "embd_pdrop", "embd_dropout",
-        "embedding_dropout", "mlp_dropout",
+        "hidden_dropout_prob", "hidden_dropout", "dropout", "dropout_rate", "resid_pdrop", "resid_dropout",
+        "embd_pdrop", "embd_dropout", "embedding_dropout", "mlp_dropout",
     ),
 }  # fmt: skip
 #: Rates that occur in no config: in a network made with them, they show which modules a field sets.

@@ -191,11 +191,15 @@ class RemovedWords:
         ]
         return [
             {
-                "iteration": number, "accuracy": fmean(by_seed.values()), "sd": stdev(by_seed.values()) if len(by_seed) > 1 else None,
-                "majority": fmean(self.majority[seed] for seed in by_seed), "seeds": len(by_seed), "words": by_group,
+                "iteration": number,
+                "accuracy": fmean(by_seed.values()),
+                "sd": stdev(by_seed.values()) if len(by_seed) > 1 else None,
+                "majority": fmean(self.majority[seed] for seed in by_seed),
+                "seeds": len(by_seed),
+                "words": by_group,
             }
             for number, (by_seed, by_group) in enumerate(zip(accuracies, [*listed, {}], strict=True), 1)
-        ]  # fmt: skip
+        ]
 
 
 def removed_words(
@@ -255,11 +259,18 @@ def removed_words(
         selected = [_scrubbed_first(texts[row], "" if names is None else names[row]) for row in rows]
     by_seed = {
         seed: iterative_scrub(
-            selected, of_rows, rounds=rounds, words_per_group=words_per_group, min_texts=min_texts,
-            until_majority=until_majority, held_out=held_out, ridge=ridge, seed=seed,
+            selected,
+            of_rows,
+            rounds=rounds,
+            words_per_group=words_per_group,
+            min_texts=min_texts,
+            until_majority=until_majority,
+            held_out=held_out,
+            ridge=ridge,
+            seed=seed,
         ).rounds[None]
         for seed in seeds
-    }  # fmt: skip
+    }
     return _removed(by_seed, of_rows, scrub_first, profession)
 
 
@@ -272,8 +283,10 @@ def _removed(
         tuple(_iteration(by_seed, number) for number in range(longest)),
         {seed: result.accuracies[-1] for seed, result in by_seed.items()},
         {seed: result.majority for seed, result in by_seed.items()},
-        dict(sorted(Counter(groups).items(), key=str)), scrubbed_first, profession,
-    )  # fmt: skip
+        dict(sorted(Counter(groups).items(), key=str)),
+        scrubbed_first,
+        profession,
+    )
 
 
 def _rows_to_scrub(
@@ -386,9 +399,14 @@ class IterativeScrubbing(Method):
             [texts_of(scrubbed[i], columns.texts, i) for i in used],
             [groups[i] for i in used],
             classes if self.by_class else None,
-            rounds=self.rounds, words_per_group=self.words_per_group, min_texts=self.min_texts,
-            until_majority=self.until_majority, held_out=self.held_out, ridge=self.ridge, seed=seed,
-        )  # fmt: skip
+            rounds=self.rounds,
+            words_per_group=self.words_per_group,
+            min_texts=self.min_texts,
+            until_majority=self.until_majority,
+            held_out=self.held_out,
+            ridge=self.ridge,
+            seed=seed,
+        )
         for i, texts in zip(used, result.texts, strict=True):
             scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, texts, strict=True))}
         return scrubbed

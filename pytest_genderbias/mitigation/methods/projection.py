@@ -208,7 +208,7 @@ class Projection(Method):
     list, or words) define the subspace, which has ``components`` dimensions. ``when`` is ``test`` or ``training``
     (training and test). ``layers`` projects hidden layers in place of the input ``embeddings``: ``all``, ``upper`` (all
     but layer 0, the output of the embedding layer), or by number. ``random`` is the seed of random subspaces with as
-    many dimensions, one a layer, which are the control.
+    many dimensions, one per layer, which are the control.
 
     The subspaces of layers are learned from the encoder as it is before the training if the projection applies during
     training, else from the trained one. They do not change while the encoder is trained (**choice**; dev2019's ELMo is

@@ -69,7 +69,8 @@ _TITLES = {"mr", "mrs", "ms", "messrs", "mmes"}
 
 _OPENING = ("``", '"', "“", "‘")
 _NAMES_OF_TIME = (
-    {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january", "february", "march", "april", "may"}
+    {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+    | {"january", "february", "march", "april", "may"}
     | {"june", "july", "august", "september", "october", "november", "december"}
 )  # fmt: skip
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*|<\w+>|``|''|--+|[^\w\s]")
@@ -324,11 +325,13 @@ def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar
 
 
 _ENDS_OF_HEAD = frozenset(
-    {",", "--", "(", "-lrb-", "who", "whom", "whose", "which", "that", "of", "in", "on", "at", "from", "for", "with", "by", "to", "about"}
+    {",", "--", "(", "-lrb-", "who", "whom", "whose", "which", "that", "of", "in", "on", "at", "from", "for", "with"}
+    | {"by", "to", "about"}
 )  # fmt: skip
 _NO_NAMES = (
-    {"the", "a", "an", "this", "that", "these", "those", "some", "any", "no", "every", "each", "all", "both", "my", "your", "our", "its", "their"}
-    | {"who", "whom", "i", "me", "myself", "we", "us", "ourselves", "you", "yourself", "it", "itself", "they", "them", "themselves", "mine", "yours"}
+    {"the", "a", "an", "this", "that", "these", "those", "some", "any", "no", "every", "each", "all", "both"}
+    | {"my", "your", "our", "its", "their", "mine", "yours", "who", "whom", "i", "me", "myself", "we", "us", "you"}
+    | {"ourselves", "yourself", "it", "itself", "they", "them", "themselves"}
     | {"ours", "theirs"} | _PRONOUNS
 )  # fmt: skip
 

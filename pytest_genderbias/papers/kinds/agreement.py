@@ -49,9 +49,8 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
         )
         for name, method in settings["methods"].items()
     }
-    study = agreement(
-        runs, _figures_named(settings["intrinsic"]), _figures_named(settings["extrinsic"]), new_heads=bool(settings.get("retrained"))
-    )  # fmt: skip
+    intrinsic, extrinsic = (_figures_named(settings[side]) for side in ("intrinsic", "extrinsic"))
+    study = agreement(runs, intrinsic, extrinsic, new_heads=bool(settings.get("retrained")))
     figures = {**dict(_by_method(study.points)), **dict(compared(study)), **dict(compared_without_one(study))}
     seeds = next(iter(runs.values())).seeds
     return Outcome(figures, tuple(seeds), {"agreement": without_paths(study.to_dict(), places)})
@@ -61,12 +60,15 @@ def _figures_named(entries: Sequence[Mapping[str, Any]]) -> list[BiasFigure]:
     """Return the figures of the settings; each is named by its suite, or by ``as``, and its statistic."""
     return [
         BiasFigure(
-            entry["suite"], statistic, entry.get("p_value", ""), {key: value for key, value in entry.items() if key not in _OF_AN_ENTRY},
+            entry["suite"],
+            statistic,
+            entry.get("p_value", ""),
+            {key: value for key, value in entry.items() if key not in _OF_AN_ENTRY},
             f"{entry.get('as', entry['suite'])}/{statistic}",
         )
         for entry in entries
         for statistic in entry["statistics"]
-    ]  # fmt: skip
+    ]
 
 
 def _by_method(points: Sequence[AgreementPoint]) -> Iterator[tuple[str, StoredFigure]]:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.inference import LABELS
-from pytest_genderbias.gates.facts import BEFORE
+from pytest_genderbias.gates.judgement import BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.methods.registry import make_recipe

@@ -33,9 +33,16 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     }
     recipe = make_recipe(**settings["recipe"])
     curves = growth(
-        recipe, methods, settings["suite"], model=settings.get("model"), every=settings["every"], seeds=settings["seeds"], folder=places.trainings,
-        progress=places.progress, **settings.get("options", {}),
-    )  # fmt: skip
+        recipe,
+        methods,
+        settings["suite"],
+        model=settings.get("model"),
+        every=settings["every"],
+        seeds=settings["seeds"],
+        folder=places.trainings,
+        progress=places.progress,
+        **settings.get("options", {}),
+    )
     return Outcome(
         _figures(curves, recipe.name), tuple(curves.seeds), {"growth": without_paths(curves.to_dict(), places)}
     )

@@ -28,7 +28,7 @@ from typing import Any
 from scipy import stats
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, ReductionFacts
+from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL, ReductionFacts
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner
@@ -83,9 +83,19 @@ def _made(settings: Mapping[str, Any], places: Places, runner: Runner) -> Mitiga
     best = dict(settings["best"])
     options = best.pop("settings", {})
     return search(
-        model, method or Method(), recipe, grid=settings["grid"], best=best, seeds=seeds, choose_on=settings.get("choose_on"),
-        controls=controls, folder=places.trainings, runner=runner, progress=places.progress, **options,
-    )  # fmt: skip
+        model,
+        method or Method(),
+        recipe,
+        grid=settings["grid"],
+        best=best,
+        seeds=seeds,
+        choose_on=settings.get("choose_on"),
+        controls=controls,
+        folder=places.trainings,
+        runner=runner,
+        progress=places.progress,
+        **options,
+    )
 
 
 def _measured(
@@ -150,15 +160,19 @@ def _judged(
         if suite not in entries:
             raise SettingError(f"judge names {name}, but the run measures {', '.join(entries)}")
         entry = entries[suite]
-        judgement = judge_reduction(
-            run, entry["suite"], by=judge["by"], budget=judge.get("budget"), statistic=statistic, superficial=bool(entry.get("retrained")), **_options(entry),
-        )  # fmt: skip
-        change = judge_reduction(run, entry["suite"], by=0.0, statistic=statistic, **_options(entry))
+        options = {"statistic": statistic, **_options(entry)}
+        wanted = {"by": judge["by"], "budget": judge.get("budget"), "superficial": bool(entry.get("retrained"))}
+        judgement = judge_reduction(run, entry["suite"], **wanted, **options)
+        change = judge_reduction(run, entry["suite"], by=0.0, **options)
         verdict = {
-            "suite": suite, "statistic": statistic, "verdict": with_note(judgement.code), "text": judgement.text.partition("\n  records ")[0],
-            "difference": change.difference, "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
+            "suite": suite,
+            "statistic": statistic,
+            "verdict": with_note(judgement.code),
+            "text": judgement.text.partition("\n  records ")[0],
+            "difference": change.difference,
+            "bounds": None if change.interval is None else [change.interval.low, change.interval.high],
             "over": change.over,
-        }  # fmt: skip
+        }
         yield verdict, dict(_gains(name, change.of_reduction)) if len(run.seeds) == 1 else {}
 
 

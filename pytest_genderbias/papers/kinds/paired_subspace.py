@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.gates.facts import BEFORE
+from pytest_genderbias.gates.judgement import BEFORE
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, vectors_of
 from pytest_genderbias.papers.kinds import Outcome

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
-from pytest_genderbias.gates.facts import AFTER, CONTROL
+from pytest_genderbias.gates.judgement import AFTER, CONTROL
 from pytest_genderbias.mitigation.harness.callback import HistoryEntry
 from pytest_genderbias.mitigation.harness.resilience import Resilience, resilience
 from pytest_genderbias.mitigation.harness.run import seeds_of
@@ -39,12 +39,18 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     seeds = seeds_of(settings["seeds"])
     curves = [
         resilience(
-            {side: _pretrained(settings["model"], pretraining, seed, places) for side, pretraining in settings["sides"].items()},
-            settings["suite"], recipe, steps=settings["steps"], frozen=settings["frozen"], seed=seed, folder=places.trainings, progress=places.progress,
+            {side: _pretrained(settings["model"], how, seed, places) for side, how in settings["sides"].items()},
+            settings["suite"],
+            recipe,
+            steps=settings["steps"],
+            frozen=settings["frozen"],
+            seed=seed,
+            folder=places.trainings,
+            progress=places.progress,
             **settings.get("options", {}),
         )
         for seed in seeds
-    ]  # fmt: skip
+    ]
     return Outcome(
         _figures(curves, recipe.name), seeds, {"curves": without_paths([curve.to_dict() for curve in curves], places)}
     )

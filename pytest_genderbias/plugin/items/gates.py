@@ -103,13 +103,11 @@ class GateItem(ComparedItem):
         return settings
 
     def _compare(self, measurement: Measurement, against: str) -> Judgement:
-        from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
-        from pytest_genderbias.gates.policy import active_referee
+        from pytest_genderbias.gates.assertions import correction_of_run
+        from pytest_genderbias.gates.comparison import judge_against
 
         if self.reference is None:
             cannot_judge(self, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC")
         gate, other = self.gate, measured_reference(self, self.reference)
-        correction = active_referee().correction(self.plan.comparisons, "comparisons of models")
-        if gate.same:
-            return judge_same(measurement, other, gate.margin, gate.statistic, correction, gate.label)
-        return judge_no_worse(measurement, other, gate.margin, gate.statistic, correction, gate.label)
+        correction = correction_of_run(self.plan.comparisons)
+        return judge_against(measurement, other, gate.margin, gate.statistic, correction, gate.label, gate.same)

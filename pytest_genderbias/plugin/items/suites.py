@@ -114,7 +114,7 @@ class SuiteItem(ComparedItem):
 
     @property
     def _stands_for_all(self) -> bool:
-        """Whether nobody named the suite, and ``all`` includes it."""
+        """Whether the suite was not named, and ``all`` includes it."""
         return self.config.stash[SETTINGS].selection.includes_all and self.suite in packaged.names("fixtures")
 
     @property
@@ -142,16 +142,15 @@ class SuiteItem(ComparedItem):
 
     def _compare(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
         """Compare with the reference. The comparisons are those that the flags name, whichever of them run."""
-        from pytest_genderbias.gates.comparison import judge_no_worse, judge_same
-        from pytest_genderbias.gates.policy import active_referee
+        from pytest_genderbias.gates.assertions import correction_of_run
+        from pytest_genderbias.gates.comparison import judge_against
 
         settings = self.config.stash[SETTINGS]
         comparisons = len(settings.suites) * (len(settings.models) - 1)
-        correction = active_referee().correction(comparisons, "comparisons of models")
-        other = measured_reference(self, reference)
-        if settings.same_as is not None:
-            return judge_same(measurement, other, settings.margin, None, correction)
-        return judge_no_worse(measurement, other, settings.margin, None, correction)
+        correction, same = correction_of_run(comparisons), settings.same_as is not None
+        return judge_against(
+            measurement, measured_reference(self, reference), settings.margin, None, correction, same=same
+        )
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:

@@ -217,9 +217,14 @@ def make_tokenizer(words: Iterable[str], lowercased: bool = True) -> PreTrainedT
         special_tokens=[(SEPARATOR, rows[SEPARATOR])],
     )
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=tokenizer, pad_token=PAD, unk_token=UNKNOWN, sep_token=SEPARATOR, padding_side="right",
-        model_input_names=["input_ids", "token_type_ids", "attention_mask"], clean_up_tokenization_spaces=False,
-    )  # fmt: skip
+        tokenizer_object=tokenizer,
+        pad_token=PAD,
+        unk_token=UNKNOWN,
+        sep_token=SEPARATOR,
+        padding_side="right",
+        model_input_names=["input_ids", "token_type_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def words_of(text: str) -> list[str]:

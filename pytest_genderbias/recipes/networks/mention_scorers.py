@@ -1,5 +1,5 @@
-"""An encoder of any architecture below a head that says which mentions corefer: edge probing of two spans (Tenney et al.
-2019), and a span scorer of a mention and the earlier ones of a text (Lee et al. 2017, 2018).
+"""An encoder of any architecture below a head that says which mentions corefer: edge probing of two spans (Tenney et
+al. 2019), and a span scorer of a mention and the earlier ones of a text (Lee et al. 2017, 2018).
 """
 
 from __future__ import annotations

@@ -36,7 +36,8 @@ SPECIAL = (UNKNOWN, END, PAD)  #: the first rows of the vocabulary, in this orde
 #: h and c of each layer, each of the shape (1, rows, size).
 States = tuple[tuple[Tensor, Tensor], ...]
 _RANGE = 0.1  #: of the first weights of the output layer
-_WORD_RANGE = 1.0  #: of the first word vectors, unless they are the output layer's: at 0.1, "he" and "she" separate much later in training
+#: Range of initial word vectors, unless tied to the output layer: at 0.1, "he" and "she" separate much later.
+_WORD_RANGE = 1.0
 
 
 class WordLstmConfig(PreTrainedConfig):  # type: ignore[no-untyped-call]
@@ -284,9 +285,15 @@ def make_tokenizer(words: Sequence[str], cased: bool = False) -> PreTrainedToken
     backend.pre_tokenizer = pre_tokenizers.Split(Regex(pattern), behavior="removed", invert=True)
     backend.post_processor = processors.TemplateProcessing(single=f"{END} $A", special_tokens=[(END, vocabulary[END])])
     return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
-        tokenizer_object=backend, unk_token=UNKNOWN, bos_token=END, eos_token=END, pad_token=PAD, padding_side="right",
-        model_input_names=["input_ids", "attention_mask"], clean_up_tokenization_spaces=False,
-    )  # fmt: skip
+        tokenizer_object=backend,
+        unk_token=UNKNOWN,
+        bos_token=END,
+        eos_token=END,
+        pad_token=PAD,
+        padding_side="right",
+        model_input_names=["input_ids", "attention_mask"],
+        clean_up_tokenization_spaces=False,
+    )
 
 
 def register() -> None:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.reports.picture import Numbers
+from pytest_genderbias.reports.picture import Numbers, Panel, Picture, Series
 from pytest_genderbias.suites.summary import Record
 
 FloatArray = NDArray[np.float64]
+Values: TypeAlias = ArrayLike | Iterable[float | None]
 _DIGITS = 5  #: significant digits of a number in a picture
 _LONGEST = 34  #: characters of a label
 WORSE = {"higher": "higher is worse", "lower": "lower is worse", "away": "away from neutral is worse"}
@@ -28,13 +30,26 @@ def cut(text: object, most: int = _LONGEST) -> str:
     return line if len(line) <= most else f"{line[: most - 1].rstrip()}…"
 
 
-def numbers(values: ArrayLike | Iterable[float | None]) -> Numbers:
+def numbers(values: Values) -> Numbers:
     """Return rounded numbers, ``None`` for those that are missing or not finite.
 
     >>> numbers([1 / 3, None, float("nan"), 2])
     (0.33333, None, None, 2.0)
     """
-    return tuple(number(value) for value in (values.tolist() if isinstance(values, np.ndarray) else values))  # type: ignore[union-attr,arg-type]
+    listed: Any = values.tolist() if isinstance(values, np.ndarray) else values
+    return tuple(map(number, listed))
+
+
+def plot(
+    name: str, marks: str, x: Values = (), y: Values = (), low: Values = (), high: Values = (), **how: Any
+) -> Series:
+    """Return a series with its numbers rounded; ``how`` are further fields of :class:`Series`."""
+    return Series(name, marks, numbers(x), numbers(y), numbers(low), numbers(high), **how)
+
+
+def picture_of(kind: str, suite: str, statistic: str, what: str, alt: str, caption: str, *panels: Panel) -> Picture:
+    """Return a picture of several models on a suite; its title begins with the suite."""
+    return Picture(kind, suite, "", statistic, f"{cut(suite, 60)}: {what}", alt, caption, panels)
 
 
 def number(value: float | None) -> float | None:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from textwrap import fill
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.reports.figures.data import cut, shown
 from pytest_genderbias.reports.picture import Axis, Numbers, Panel, Picture, Series
@@ -32,7 +32,8 @@ PALETTE = {
     "fourth": ("#8b4f9f", "#d6a6e6"),
 }
 _HEAT = (
-    ("#00224e", "#3d6fd1"), ("#223b6e", "#5b7fb5"), ("#4b546c", "#76899f"), ("#6a6e70", "#8b9095"), ("#898a78", "#a09d8d"),
+    ("#00224e", "#3d6fd1"), ("#223b6e", "#5b7fb5"), ("#4b546c", "#76899f"), ("#6a6e70", "#8b9095"),
+    ("#898a78", "#a09d8d"),
     ("#aca473", "#b8ac78"), ("#d3c164", "#d3c165"), ("#f6e14f", "#f6e150"),
 )  # fmt: skip
 PALETTE |= {f"heat-{place}": pair for place, pair in enumerate(_HEAT)}
@@ -60,12 +61,14 @@ _KEY = 74  #: characters of a row of the legend
 _ROW, _CELL = 0.19, 0.2  #: inches of a row of words, and of a cell of a heat map
 _MARKERS = {"first": "o", "second": "s", "third": "^", "fourth": "D", "muted": "o", "text": "|"}
 _STYLE = {
-    "font.size": _SIZE, "axes.titlesize": _SIZE, "axes.labelsize": _SIZE, "legend.fontsize": _SIZE - 0.5, "xtick.labelsize": _SIZE - 0.5,
-    "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False, "axes.unicode_minus": False, "svg.fonttype": "none", "svg.hashsalt": "figure", "text.usetex": False,
-    "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "path.simplify": False, "axes.formatter.use_mathtext": False,
-    "text.color": PALETTE["text"][0], "axes.labelcolor": PALETTE["text"][0], "xtick.color": PALETTE["muted"][0],
-    "ytick.color": PALETTE["muted"][0], "xtick.labelcolor": PALETTE["text"][0], "ytick.labelcolor": PALETTE["text"][0],
-    "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8, "figure.facecolor": PALETTE["ground"][0], "axes.facecolor": "none",
+    "font.size": _SIZE, "axes.titlesize": _SIZE, "axes.labelsize": _SIZE, "legend.fontsize": _SIZE - 0.5,
+    "xtick.labelsize": _SIZE - 0.5, "ytick.labelsize": _SIZE - 0.5, "text.parse_math": False,
+    "axes.unicode_minus": False, "svg.fonttype": "none", "svg.hashsalt": "figure", "text.usetex": False,
+    "font.family": ["sans-serif"], "font.sans-serif": ["DejaVu Sans"], "path.simplify": False,
+    "axes.formatter.use_mathtext": False, "text.color": PALETTE["text"][0], "axes.labelcolor": PALETTE["text"][0],
+    "xtick.color": PALETTE["muted"][0], "ytick.color": PALETTE["muted"][0], "xtick.labelcolor": PALETTE["text"][0],
+    "ytick.labelcolor": PALETTE["text"][0], "axes.edgecolor": PALETTE["grid"][0], "axes.linewidth": 0.8,
+    "figure.facecolor": PALETTE["ground"][0], "axes.facecolor": "none",
 }  # fmt: skip
 
 
@@ -125,9 +128,8 @@ def png(picture: Picture, dots: int = 160) -> bytes:
     """
     buffer = io.BytesIO()
     with styled():
-        draw(picture).savefig(
-            buffer, format="png", dpi=dots, metadata={"Title": _latin(picture.title), "Description": _latin(picture.alt)}
-        )  # fmt: skip
+        about = {"Title": _latin(picture.title), "Description": _latin(picture.alt)}
+        draw(picture).savefig(buffer, format="png", dpi=dots, metadata=about)
     return buffer.getvalue()
 
 
@@ -192,10 +194,9 @@ def _draw_panel(axes: Axes, figure: SubFigure, panel: Panel) -> None:
         handles = axes.get_legend_handles_labels()[0] if names else []
         title, columns = fill(cut(panel.title, 80), 62), _key_columns(names)
     if handles or title:
-        figure.legend(
-            handles=handles, title=title or None, loc="outside upper left", ncols=columns, frameon=False, handletextpad=0.5, columnspacing=1.4,
-            alignment="left", borderaxespad=0.2,
-        )  # fmt: skip
+        place: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "borderaxespad": 0.2}
+        inside: dict[str, Any] = {"ncols": columns, "frameon": False, "handletextpad": 0.5, "columnspacing": 1.4}
+        figure.legend(handles=handles, title=title or None, **place, **inside)
 
 
 def _dress(axes: Axes, axis: Axis, which: str, heat: bool, most: int) -> None:
@@ -228,14 +229,10 @@ def _dress(axes: Axes, axis: Axis, which: str, heat: bool, most: int) -> None:
         line(axis.neutral, color=PALETTE["text"][0], linewidth=1.1, zorder=1.6)
 
 
-def _finite(*columns: Numbers) -> list[tuple[int, tuple[float, ...]]]:
-    """Return the number and the values of each mark that has all of them."""
-    rows = []
-    for place, row in enumerate(zip(*columns, strict=True)):
-        values = tuple(value for value in row if value is not None)
-        if len(values) == len(row):
-            rows.append((place, values))
-    return rows
+def _finite(*columns: Numbers) -> tuple[list[int], list[list[float]]]:
+    """Return the numbers of the marks that have all values, and their values by column."""
+    places = [place for place, row in enumerate(zip(*columns, strict=True)) if None not in row]
+    return places, [[value for place in places if (value := column[place]) is not None] for column in columns]
 
 
 def _label(series: Series) -> str:
@@ -248,108 +245,90 @@ def _colour(series: Series) -> str:
     return PALETTE.get(series.colour, PALETTE["text"])[0]
 
 
+def _style(series: Series) -> dict[str, Any]:
+    return {"color": _colour(series), "label": _label(series)}
+
+
 def _bars(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    rows = _finite(series.x, series.y, series.low or (0.0,) * len(series.x))
-    bars = axes.barh(
-        [y for _, (_, y, _) in rows], [x - low for _, (x, _, low) in rows], 0.74, [low for _, (_, _, low) in rows],
-        color=_colour(series), label=_label(series),
-    )  # fmt: skip
-    _name_marks(bars, rows, series, gid)
+    places, (x, y, low) = _finite(series.x, series.y, series.low or (0.0,) * len(series.x))
+    widths = [end - start for end, start in zip(x, low, strict=True)]
+    _name_marks(axes.barh(y, widths, 0.74, low, **_style(series)), places, gid)
 
 
 def _columns(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
     """Draw columns; where the other axis has names they are marks across a row."""
-    rows = _finite(series.x, series.y, series.low or (0.0,) * len(series.x))
+    places, (x, y, low) = _finite(series.x, series.y, series.low or (0.0,) * len(series.x))
     if panel.y.words:
-        at = [x for _, (x, _, _) in rows]
-        lines = axes.vlines(
-            at, [low for _, (_, _, low) in rows], [y for _, (_, y, _) in rows], color=_colour(series), linewidth=2.0, label=_label(series), zorder=4
-        )  # fmt: skip
-        lines.set_gid(gid)
+        axes.vlines(x, low, y, linewidth=2.0, zorder=4, **_style(series)).set_gid(gid)
         return
-    at = sorted(x for _, (x, _, _) in rows)
-    gaps = [second - first for first, second in pairwise(at)]
-    bars = axes.bar(
-        [x for _, (x, _, _) in rows], [y - low for _, (_, y, low) in rows], 0.9 * min(gaps, default=1.0), [low for _, (_, _, low) in rows],
-        color=_colour(series), label=_label(series),
-    )  # fmt: skip
-    _name_marks(bars, rows, series, gid)
+    width = 0.9 * min((second - first for first, second in pairwise(sorted(x))), default=1.0)
+    heights = [end - start for end, start in zip(y, low, strict=True)]
+    _name_marks(axes.bar(x, heights, width, low, **_style(series)), places, gid)
 
 
-def _name_marks(
-    bars: Sequence[object], rows: Sequence[tuple[int, tuple[float, ...]]], series: Series, gid: str
-) -> None:
+def _name_marks(bars: Sequence[object], places: Sequence[int], gid: str) -> None:
     """Give each bar an id, by which its label is found again."""
     from matplotlib.artist import Artist
 
-    for bar, (place, _) in zip(bars, rows, strict=True):
+    for bar, place in zip(bars, places, strict=True):
         if isinstance(bar, Artist):
             bar.set_gid(f"{gid}-{place}")
 
 
 def _points(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    rows = _finite(series.x, series.y)
-    at, up = [x for _, (x, _) in rows], [y for _, (_, y) in rows]
-    if series.colour != "none":
-        drawn = axes.scatter(
-            at, up, 16 if len(rows) > 60 else 26, marker=_MARKERS.get(series.colour, "o"), label=_label(series), zorder=3,
-            facecolors="none" if series.hollow else _colour(series), edgecolors=_colour(series) if series.hollow else PALETTE["ground"][0],
-            linewidths=1.1 if series.hollow else 0.4,
-        )  # fmt: skip
-        drawn.set_gid(gid)
+    """Draw points, and the labels that are written. Without a colour, only the labels are drawn."""
+    places, (at, up) = _finite(series.x, series.y)
+    bare = series.colour == "none"
+    if not bare:
+        size, marker, own = 16 if len(places) > 60 else 26, _MARKERS.get(series.colour, "o"), _colour(series)
+        inside, edge, width = ("none", own, 1.1) if series.hollow else (own, PALETTE["ground"][0], 0.4)
+        how: dict[str, Any] = {"facecolors": inside, "edgecolors": edge, "linewidths": width}
+        axes.scatter(at, up, size, marker=marker, label=_label(series), zorder=3, **how).set_gid(gid)
     middle = sum(at) / len(at) if at else 0.0
-    for place, (x, y) in rows:
+    colour, vertical = PALETTE["muted" if bare else "text"][0], "center" if bare else "bottom"
+    for place, x, y in zip(places, at, up, strict=True):
         if place in series.written and series.labels[place]:
-            beyond = series.colour != "none" and x > middle
-            text = axes.annotate(
-                cut(series.labels[place], 36), (x, y), (-5 if beyond else 5, 0 if panel.y.words and series.colour == "none" else 4), textcoords="offset points",
-                ha="right" if beyond else "left", va="center" if series.colour == "none" else "bottom", fontsize=_SIZE - 1, annotation_clip=False,
-                color=PALETTE["muted" if series.colour == "none" else "text"][0],
-            )  # fmt: skip
-            text.set_in_layout(series.colour == "none")
+            beyond = not bare and x > middle
+            beside = (-5 if beyond else 5, 0 if panel.y.words and bare else 4)
+            aligned = {"ha": "right" if beyond else "left", "va": vertical, "textcoords": "offset points"}
+            how = {"fontsize": _SIZE - 1, "annotation_clip": False, "color": colour, **aligned}
+            axes.annotate(cut(series.labels[place], 36), (x, y), beside, **how).set_in_layout(bare)
 
 
 def _line(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    rows = _finite(series.x, series.y)
+    _, (x, y) = _finite(series.x, series.y)
     marker = _MARKERS.get(series.colour, "") if series.labels else ""
-    (line,) = axes.plot(
-        [x for _, (x, _) in rows], [y for _, (_, y) in rows], color=_colour(series), linewidth=1.6, label=_label(series), zorder=2.5,
-        marker=marker, markersize=4.5, linestyle="--" if series.hollow else "-",
-    )  # fmt: skip
+    how: dict[str, Any] = {
+        "linewidth": 1.6,
+        "linestyle": "--" if series.hollow else "-",
+        "marker": marker,
+        "markersize": 4.5,
+    }
+    (line,) = axes.plot(x, y, zorder=2.5, **how, **_style(series))
     line.set_gid(gid)
 
 
 def _band(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    rows = _finite(series.x, series.low, series.high)
-    band = axes.fill_between(
-        [x for _, (x, _, _) in rows], [low for _, (_, low, _) in rows], [high for _, (_, _, high) in rows], color=_colour(series),
-        alpha=0.22, linewidth=0, label=_label(series), zorder=1.4,
-    )  # fmt: skip
-    band.set_gid(gid)
+    _, (x, low, high) = _finite(series.x, series.low, series.high)
+    axes.fill_between(x, low, high, alpha=0.22, linewidth=0, zorder=1.4, **_style(series)).set_gid(gid)
 
 
 def _ranges(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    rows = [row for _, row in _finite(series.y, series.low, series.high)]
-    lines = axes.hlines(
-        [y for y, _, _ in rows], [low for _, low, _ in rows], [high for _, _, high in rows], color=_colour(series), label=_label(series),
-        linewidth=6.0 if series.colour == "muted" else 1.8, alpha=0.3 if series.colour == "muted" else 1.0, zorder=2.2,
-    )  # fmt: skip
-    lines.set_gid(gid)
+    _, (y, low, high) = _finite(series.y, series.low, series.high)
+    width, alpha = (6.0, 0.3) if series.colour == "muted" else (1.8, 1.0)
+    axes.hlines(y, low, high, linewidth=width, alpha=alpha, zorder=2.2, **_style(series)).set_gid(gid)
 
 
 def _spans(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    rows = [row for _, row in _finite(series.x, series.low, series.high)]
-    lines = axes.vlines(
-        [x for x, _, _ in rows], [low for _, low, _ in rows], [high for _, _, high in rows], color=_colour(series), label=_label(series), linewidth=1.6
-    )  # fmt: skip
-    lines.set_gid(gid)
+    _, (x, low, high) = _finite(series.x, series.low, series.high)
+    axes.vlines(x, low, high, linewidth=1.6, **_style(series)).set_gid(gid)
 
 
 def _arrows(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
-    for _, (x, y, low) in _finite(series.x, series.y, series.low):
-        axes.annotate(
-            "", (x, y), (low, y), arrowprops={"arrowstyle": "-|>", "color": PALETTE["muted"][0], "linewidth": 1.0, "shrinkA": 4, "shrinkB": 4}
-        )  # fmt: skip
+    how = {"arrowstyle": "-|>", "color": PALETTE["muted"][0], "linewidth": 1.0, "shrinkA": 4, "shrinkB": 4}
+    _, columns = _finite(series.x, series.y, series.low)
+    for x, y, low in zip(*columns, strict=True):
+        axes.annotate("", (x, y), (low, y), arrowprops=how)
 
 
 def _cells(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
@@ -358,11 +337,10 @@ def _cells(axes: Axes, series: Series, panel: Panel, gid: str) -> None:
     columns, rows = len(panel.x.words), len(panel.y.words)
     low, step = _scale(series)
     codes = [_step(z, low, step) for z in series.z]
-    mesh = axes.pcolormesh(
-        [j - 0.5 for j in range(columns + 1)], [i - 0.5 for i in range(rows + 1)], [[codes[columns * i + j] for j in range(columns)] for i in range(rows)], cmap=ListedColormap([EMPTY, *HEAT]), vmin=-1.5,
-        vmax=len(HEAT) - 0.5, edgecolors=PALETTE["ground"][0], linewidth=0.6,
-    )  # fmt: skip
-    mesh.set_gid(gid)
+    cells = [codes[columns * i : columns * (i + 1)] for i in range(rows)]
+    x, y = ([place - 0.5 for place in range(count + 1)] for count in (columns, rows))
+    how: dict[str, Any] = {"vmin": -1.5, "vmax": len(HEAT) - 0.5, "edgecolors": PALETTE["ground"][0], "linewidth": 0.6}
+    axes.pcolormesh(x, y, cells, cmap=ListedColormap([EMPTY, *HEAT]), **how).set_gid(gid)
 
 
 def _scale(series: Series) -> tuple[float, float]:
@@ -392,5 +370,6 @@ def _heat_key(panel: Panel) -> tuple[list[Artist], str]:
 
 
 _DRAW = {
-    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells, "ranges": _ranges, "spans": _spans, "arrows": _arrows,
+    "bars": _bars, "columns": _columns, "points": _points, "line": _line, "band": _band, "cells": _cells,
+    "ranges": _ranges, "spans": _spans, "arrows": _arrows,
 }  # fmt: skip

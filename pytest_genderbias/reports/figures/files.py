@@ -120,8 +120,10 @@ def _unwrap(element: ET.Element) -> None:
 def _name_marks(root: ET.Element, picture: Picture, prefix: str) -> None:
     """Give each mark that has a name a tooltip."""
     names = {
-        f"{prefix}-series-{number}": series.labels for panel in picture.panels for number, series in enumerate(panel.series)
-    }  # fmt: skip
+        f"{prefix}-series-{number}": series.labels
+        for panel in picture.panels
+        for number, series in enumerate(panel.series)
+    }
     if len(picture.panels) > 1:  # their series have the same numbers
         return
     for element in root.iter():

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def signed_bars(measurement: Measurement) -> Figure:
-    """Return signed bars, one a unit: the bias of each occupation, profession, class or word (lu2018, figures 2 and 4).
+    """Return signed bars, one per unit: the bias of each occupation, profession, class or word (lu2018, fig. 2 and 4).
 
     Raises:
         UnknownNameError: the suite has no such picture, as in the functions below.

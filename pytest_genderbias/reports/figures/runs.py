@@ -6,15 +6,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
-from pytest_genderbias.gates.facts import AFTER, BEFORE, CONTROL, NewHeadFacts, ReductionFacts, SinceAnchor, TaskFacts
-from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.judgement import (
+    AFTER,
+    BEFORE,
+    CONTROL,
+    Judgement,
+    NewHeadFacts,
+    ReductionFacts,
+    SinceAnchor,
+    TaskFacts,
+)
 from pytest_genderbias.gates.verdicts import with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.variance import ValueVariance
-from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, shown
+from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, picture_of, plot, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.correlation import pearson
@@ -32,7 +41,7 @@ def models(measurements: Sequence[Measurement], statistic: str | None = None) ->
     two values.
 
     Args:
-        measurements: of one suite, one a model.
+        measurements: of one suite, one per model.
         statistic: the main one by default.
     """
     name = measurements[0].statistic(statistic)
@@ -42,13 +51,13 @@ def models(measurements: Sequence[Measurement], statistic: str | None = None) ->
     about, suite = known[0].statistics[name], known[0].suite
     values = [float(m.values[name] or 0.0) for m in known]
     places = list(range(len(known)))
-    intervals = [m.intervals.get(name) for m in known]
-    chance = [m.null.get(name) for m in known]
+    labels = tuple(cut(m.model) for m in known)
+    chance, intervals = _ends([m.null.get(name) for m in known]), _ends([m.intervals.get(name) for m in known])
     series = [
-        Series("what shuffles give (95 %)", "ranges", (), numbers(places), numbers([n.low if n else None for n in chance]), numbers([n.high if n else None for n in chance]), colour="muted"),
-        Series("95 % interval", "ranges", (), numbers(places), numbers([i.low if i else None for i in intervals]), numbers([i.high if i else None for i in intervals])),
-        Series("value", "points", numbers(values), numbers(places), labels=tuple(cut(m.model) for m in known)),
-    ]  # fmt: skip
+        plot("what shuffles give (95 %)", "ranges", (), places, *chance, colour="muted"),
+        plot("95 % interval", "ranges", (), places, *intervals),
+        plot("value", "points", values, places, labels=labels),
+    ]
     ranked = sorted(range(len(known)), key=lambda i: (float(about.distance(values[i])), known[i].model))
     best, worst = ranked[0], ranked[-1]
     alt = (
@@ -60,45 +69,45 @@ def models(measurements: Sequence[Measurement], statistic: str | None = None) ->
         "A line is the 95 % interval for other items of the same kind. Intervals that overlap do not say that models"
         " are equal: --bias-compare compares item by item."
     )
-    panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=tuple(cut(m.model) for m in known)), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
-    return Picture("models", suite, "", name, f"{cut(suite, 60)}: {name} by model", alt, caption, (panel,))
+    drawn = tuple(s for s in series if any(v is not None for v in (*s.x, *s.high)))
+    panel = Panel(Axis(f"{name}: {about.meaning}", neutral=about.neutral), Axis(words=labels), drawn)
+    return picture_of("models", suite, name, f"{name} by model", alt, caption, panel)
 
 
 def accuracy_and_bias(measurements: Sequence[Measurement], statistic: str | None = None) -> Picture | None:
     """Return accuracy, or perplexity, against the bias of several models; ``None`` for fewer than two that have both.
 
     Args:
-        measurements: of one suite that measures both, one a model.
+        measurements: of one suite that measures both, one per model.
         statistic: the main one by default.
     """
     name = measurements[0].statistic(statistic)
     task = next((key for key in _PERFORMANCE if key in measurements[0].values), None)
     if task is None or task == name:
         return None
-    if (
-        task == "accuracy" and measurements[0].statistics[task].direction == "higher"
-    ):  # of a probe for gender: it is the bias
-        return None
+    if task == "accuracy" and measurements[0].statistics[task].direction == "higher":
+        return None  # the accuracy of a probe for gender is the bias
     known = [m for m in measurements if m.values.get(name) is not None and m.values.get(task) is not None]
     if len(known) < 2:
         return None
     x, y = ([float(m.values[key] or 0.0) for m in known] for key in (task, name))
-    about, intervals, suite = known[0].statistics[name], [m.intervals.get(name) for m in known], known[0].suite
-    labels = tuple(cut(m.model) for m in known)
+    about, suite = known[0].statistics[name], known[0].suite
+    ends = _ends([m.intervals.get(name) for m in known])
+    labels, written = tuple(cut(m.model) for m in known), tuple(range(min(len(known), 12)))
     series = (
-        Series("95 % interval", "spans", numbers(x), (), numbers([i.low if i else None for i in intervals]), numbers([i.high if i else None for i in intervals]), colour="muted"),
-        Series("", "points", numbers(x), numbers(y), labels=labels, written=tuple(range(min(len(known), 12)))),
-    )  # fmt: skip
+        plot("95 % interval", "spans", x, (), *ends, colour="muted"),
+        plot("", "points", x, y, labels=labels, written=written),
+    )
     listed = "; ".join(
         f"{label} has {task} {shown(a)} and {name} {shown(b)}"
         for label, a, b in list(zip(labels, x, y, strict=True))[:6]
     )
     better = "right" if task == "accuracy" else "left"
     caption = f"A point is a model. A good one lies {better} and at the line, where neutral is ({about.neutral:g})."
-    panel = Panel(Axis(f"{task}: {known[0].statistics[task].meaning}"), Axis(f"{name} ({WORSE[about.direction]})", neutral=about.neutral), series)  # fmt: skip
-    return Picture(
-        "accuracy and bias", suite, "", name, f"{cut(suite, 60)}: {task} and {name} by model", f"{cut(suite, 60)}. {listed}.", caption, (panel,)
-    )  # fmt: skip
+    of_task = Axis(f"{task}: {known[0].statistics[task].meaning}")
+    panel = Panel(of_task, Axis(f"{name} ({WORSE[about.direction]})", neutral=about.neutral), series)
+    alt = f"{cut(suite, 60)}. {listed}."
+    return picture_of("accuracy and bias", suite, name, f"{task} and {name} by model", alt, caption, panel)
 
 
 def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
@@ -117,30 +126,32 @@ def mitigations(judgements: Sequence[Judgement], about: Statistic | None = None)
     suite, name, places = known[0].suite, known[0].statistic, list(range(len(known)))
     before, after, control = [f.before for f in facts], [f.after for f in facts], [f.control for f in facts]
     labels = _names(known)
-    single = [(place, value) for place, f in enumerate(facts) for value in _by_seed(f, CONTROL)]
+    single = [(value, place + 0.22) for place, f in enumerate(facts) for value in _by_seed(f, CONTROL)]
+    alone, beside = [value for value, _ in single], [place for _, place in single]
     series = [
-        Series("", "arrows", numbers(after), numbers(places), numbers(before)),
-        Series("single controls", "points", numbers([v for _, v in single]), numbers([p + 0.22 for p, _ in single]), colour="muted", hollow=True),
-        Series("before", "points", numbers(before), numbers(places), labels=labels, colour="second", hollow=True),
-        Series("control", "points", numbers(control), numbers([p + 0.22 for p in places]), labels=labels, colour="third"),
-        Series("after", "points", numbers(after), numbers(places), labels=labels),
-    ]  # fmt: skip
+        plot("", "arrows", after, places, before),
+        plot("single controls", "points", alone, beside, colour="muted", hollow=True),
+        plot("before", "points", before, places, labels=labels, colour="second", hollow=True),
+        plot("control", "points", control, [p + 0.22 for p in places], labels=labels, colour="third"),
+        plot("after", "points", after, places, labels=labels),
+    ]
     words = [
         f"{label} {shown(b)} to {shown(a)}"
         + ("" if c is None else f", control {shown(c)}")
         + (f", {with_note(j.code)}" if j.code else "")
         for label, b, a, c, j in list(zip(labels, before, after, control, known, strict=True))[:6]
     ]
-    neutral = None if about is None else about.neutral
     caption = (
         "An arrow leads from the value before a mitigation to that after it. The control is the same without the"
         " method, or with random directions: what it reaches, the method has not done."
     )
+    axis = Axis(name)
     if about is not None:
         caption += f" Neutral is {about.neutral:g}, {WORSE[about.direction]}."
-    shown_ones = tuple(s for s in series if any(v is not None for v in s.x))
-    panel = Panel(Axis(name if about is None else f"{name}: {about.meaning}", neutral=neutral), Axis(words=labels), shown_ones)  # fmt: skip
-    return Picture("mitigation", suite, "", name, f"{cut(suite, 60)}: {name} before and after mitigations", f"{cut(suite, 60)}, {name}: {'; '.join(words)}.", caption, (panel,))  # fmt: skip
+        axis = Axis(f"{name}: {about.meaning}", neutral=about.neutral)
+    panel = Panel(axis, Axis(words=labels), tuple(s for s in series if any(v is not None for v in s.x)))
+    alt = f"{cut(suite, 60)}, {name}: {'; '.join(words)}."
+    return picture_of("mitigation", suite, name, f"{name} before and after mitigations", alt, caption, panel)
 
 
 def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Picture | None:
@@ -166,11 +177,12 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
         CONTROL: (numbers([c.control for _, _, c in known]), numbers([f.control for _, f, _ in known])),
         AFTER: (numbers([c.after for _, _, c in known]), numbers([f.after for _, f, _ in known])),
     }
+    first = tuple(range(min(len(labels), 12)))
     series = tuple(
-        Series(side, "points", *sides[side], labels=labels, colour=colour, hollow=side == BEFORE, written=tuple(range(min(len(labels), 12))) if side == AFTER else ())
-        for side, colour in ((BEFORE, "second"), (CONTROL, "third"), (AFTER, "first"))
+        plot(side, "points", *sides[side], labels=labels, colour=colour, hollow=side == BEFORE, written=written)
+        for side, colour, written in ((BEFORE, "second", ()), (CONTROL, "third", ()), (AFTER, "first", first))
         if any(a is not None and b is not None for a, b in zip(*sides[side], strict=True))
-    )  # fmt: skip
+    )
     words = [
         f"{label}: {task} {shown(c.before)} to {shown(c.after)}, {name} {shown(f.before)} to {shown(f.after)}"
         for label, (_, f, c) in list(zip(labels, known, strict=True))[:6]
@@ -180,7 +192,8 @@ def price(judgements: Sequence[Judgement], about: Statistic | None = None) -> Pi
         f" the same {task}."
     )
     panel = Panel(Axis(task), Axis(name, neutral=None if about is None else about.neutral), series)
-    return Picture("accuracy and bias", suite, "", name, f"{cut(suite, 60)}: {task} and {name} before and after mitigations", f"{cut(suite, 60)}. {'; '.join(words)}.", caption, (panel,))  # fmt: skip
+    alt, what = f"{cut(suite, 60)}. {'; '.join(words)}.", f"{task} and {name} before and after mitigations"
+    return picture_of("accuracy and bias", suite, name, what, alt, caption, panel)
 
 
 def retrained(judgements: Sequence[Judgement]) -> Picture | None:
@@ -210,7 +223,7 @@ def retrained(judgements: Sequence[Judgement]) -> Picture | None:
         pairs = [(a, b) for a, b in zip(x, y, strict=True) if a is not None and b is not None]
         r = _r(pairs)
         words.append(f"{title.lower()}: r {'is not defined' if r is None else shown(r, True)}")
-        points = Series("", "points", numbers(x), numbers(y), labels=labels, written=tuple(range(min(len(labels), 12))))
+        points = plot("", "points", x, y, labels=labels, written=tuple(range(min(len(labels), 12))))
         panels.append(Panel(Axis("compression of gender (1: none can be read off)"), Axis(name), (points,), title))
     back = [
         f"{label} {shown(a)} to {shown(b)}" for label, a, b in list(zip(labels, as_is, with_head, strict=True))[1:7]
@@ -223,9 +236,7 @@ def retrained(judgements: Sequence[Judgement]) -> Picture | None:
         "Compression says how easily gender can be read off the encoder. What a mitigation only hides comes back with a"
         " new head, and then goes with the compression."
     )
-    return Picture(
-        "retrained", suite, "", name, f"{cut(suite, 60)}: compression and {name}", alt, caption, tuple(panels)
-    )
+    return picture_of("retrained", suite, name, f"compression and {name}", alt, caption, *panels)
 
 
 def variance(variances: Sequence[ValueVariance]) -> Picture | None:
@@ -245,7 +256,9 @@ def variance(variances: Sequence[ValueVariance]) -> Picture | None:
     for source, colour in zip(sources, (*_COLOURS, *("muted",) * len(sources)), strict=False):
         size = np.asarray([sum(s.share_of_value for s in one.shares if s.source == source) for one in known])
         marks = tuple(f"{cut(source)}: {100 * part:.0f} %" for part in size)
-        series.append(Series(cut(source), "bars", numbers(100 * (ends + size)), numbers(range(len(known))), numbers(100 * ends), labels=marks, colour=colour))  # fmt: skip
+        series.append(
+            plot(cut(source), "bars", 100 * (ends + size), range(len(known)), 100 * ends, labels=marks, colour=colour)
+        )
         ends = ends + size
     words = [
         f"{label}: {', '.join(f'{cut(s.source)} {100 * s.share_of_value:.0f} %' for s in one.shares)}"
@@ -276,28 +289,26 @@ def growth(judgements: Sequence[Judgement]) -> Picture | None:
     if not known:
         return None
     several = len({j.model for j, _, _ in known}) > 1
-    labels = tuple(
-        cut(f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else ""), 44) for j, _, _ in known
-    )
-    places = numbers(range(len(known)))
+    labels = _gate_names([j for j, _, _ in known])
+    places = range(len(known))
 
     def percent(worse: Sequence[float | None]) -> tuple[float | None, ...]:
-        pairs = zip(worse, known, strict=True)
-        return numbers(
-            [None if w is None else 100 * (float(np.mean(part.then)) + w) / part.unit for w, (_, part, _) in pairs]
-        )
+        before = [float(np.mean(part.then)) for _, part, _ in known]
+        rows = zip(worse, before, known, strict=True)
+        return numbers([None if w is None else 100 * (then + w) / part.unit for w, then, (_, part, _) in rows])
 
     reds = [None if sees is None else sees.red for _, _, sees in known]
+    green = [None if red is None else -red for red in reds]
     seen = [None if sees is None else sees.size for _, _, sees in known]
     bounds = [(None, None) if j.interval is None else (j.interval.low, j.interval.high) for j, _, _ in known]
     then, now = percent([0.0] * len(known)), percent([j.difference for j, _, _ in known])
     series = (
-        Series("not red", "ranges", (), places, percent([None if red is None else -red for red in reds]), percent(reds), colour="muted"),
-        Series("bounds of the change", "ranges", (), places, percent([low for low, _ in bounds]), percent([high for _, high in bounds])),
-        Series("then", "points", then, places, labels=labels, colour="second", hollow=True),
-        Series("now", "points", now, places, labels=labels),
-        Series("seen in 80 % of releases", "points", percent(seen), places, labels=labels, colour="third", hollow=True),
-    )  # fmt: skip
+        plot("not red", "ranges", (), places, percent(green), percent(reds), colour="muted"),
+        plot("bounds of the change", "ranges", (), places, *map(percent, zip(*bounds, strict=True))),
+        plot("then", "points", then, places, labels=labels, colour="second", hollow=True),
+        plot("now", "points", now, places, labels=labels),
+        plot("seen in 80 % of releases", "points", percent(seen), places, labels=labels, colour="third", hollow=True),
+    )
     words = [
         f"{label} {shown(before)} to {shown(after)} ({j.verdict})"
         for label, before, after, (j, _, _) in list(zip(labels, then, now, known, strict=True))[:6]
@@ -307,7 +318,8 @@ def growth(judgements: Sequence[Judgement]) -> Picture | None:
         " baseline's is smaller. The wide grey line is what other trainings and items give; the other line bounds the"
         " change; the open green mark is the growth that fails in 80 % of releases."
     )
-    panel = Panel(Axis("distance from neutral, in % (right: worse)", neutral=0.0), Axis(words=labels), tuple(s for s in series if any(v is not None for v in (*s.x, *s.high))))  # fmt: skip
+    drawn = tuple(s for s in series if any(v is not None for v in (*s.x, *s.high)))
+    panel = Panel(Axis("distance from neutral, in % (right: worse)", neutral=0.0), Axis(words=labels), drawn)
     model = "" if several else known[0][0].model
     return Picture("growth", "", model, "", "Then and now, gate by gate", f"{'; '.join(words)}.", caption, (panel,))
 
@@ -331,16 +343,16 @@ def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], 
     if not rows:
         return None
     several = len({j.model for j, _, _ in rows}) > 1
-    labels = tuple(
-        cut(f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else ""), 44) for j, _, _ in rows
-    )
+    labels = _gate_names([j for j, _, _ in rows])
+    moves = [moved for _, moved, _ in rows]
     series = tuple(
-        Series(name, "bars", numbers([m for m, _ in side]), numbers([p for _, p in side]), labels=tuple(labels[p] for _, p in side), colour=colour)
+        plot(name, "bars", [moves[i] for i in side], side, labels=tuple(labels[i] for i in side), colour=colour)
         for name, colour, side in (
-            ("worse", "second", [(m, p) for p, (_, m, _) in enumerate(rows) if m > 0]), ("better", "first", [(m, p) for p, (_, m, _) in enumerate(rows) if m < 0]),
+            ("worse", "second", [i for i, moved in enumerate(moves) if moved > 0]),
+            ("better", "first", [i for i, moved in enumerate(moves) if moved < 0]),
         )
         if side
-    )  # fmt: skip
+    )
     words = [
         f"{label} is {abs(moved):.0f} % {'worse' if moved > 0 else 'better'} than on"
         f" {date or 'the day it was first accepted'}"
@@ -353,6 +365,13 @@ def drift(judgements: Sequence[Judgement], statistics: Mapping[tuple[str, str], 
     panel = Panel(Axis("change since first accepted, in % (right: worse)", neutral=0.0), Axis(words=labels), series)
     model = "" if several else rows[0][0].model
     return Picture("drift", "", model, "", "Drift of the baselines", f"{'; '.join(words)}.", caption, (panel,))
+
+
+def _gate_names(judgements: Sequence[Judgement]) -> tuple[str, ...]:
+    """Return short names of gates, with the model where there are several."""
+    several = len({j.model for j in judgements}) > 1
+    names = [f"{j.name or j.suite}, {j.statistic}" + (f", {j.model}" if several else "") for j in judgements]
+    return tuple(cut(name, 44) for name in names)
 
 
 def _moved(anchor: SinceAnchor, about: Statistic | None) -> float | None:
@@ -413,23 +432,29 @@ def over_releases(trace: Trace) -> Picture | None:
     if sum(point.value is not None for point in points) < 2:
         return None
     sign = -1.0 if trace.direction == "lower" else 1.0
-    places = [float(place) for place in range(len(points))]
-    allowed = [_sum(p.baseline, sign * p.margin) if p.margin is not None and trace.direction != "away" else None for p in points]  # fmt: skip
+    places = range(len(points))
+    failures = [place for place in places if points[place].outcome == "failed"]
+    allowed = [
+        _sum(p.baseline, sign * p.margin) if p.margin is not None and trace.direction != "away" else None
+        for p in points
+    ]
     series = [
-        Series("95 % interval", "spans", numbers(places), (), numbers([p.low for p in points]), numbers([p.high for p in points]), colour="muted"),
-        Series("accepted first", "line", numbers(places), numbers([p.started for p in points]), colour="text", hollow=True),
-        Series("allowed by the baseline", "line", numbers(places), numbers(allowed), colour="second", hollow=True),
+        plot("95 % interval", "spans", places, (), [p.low for p in points], [p.high for p in points], colour="muted"),
+        plot("accepted first", "line", places, [p.started for p in points], colour="text", hollow=True),
+        plot("allowed by the baseline", "line", places, allowed, colour="second", hollow=True),
         *_limits(points, places),
-        *(Series("" if part else "value", "line", numbers(at), numbers(values), labels=dates) for part, (at, values, dates) in enumerate(_segments(points))),
-        Series("failed", "points", numbers([place for place, p in zip(places, points, strict=True) if p.outcome == "failed"]), numbers([p.value for p in points if p.outcome == "failed"]), colour="second"),
-    ]  # fmt: skip
+        *(
+            plot("" if part else "value", "line", at, values, labels=dates)
+            for part, (at, values, dates) in enumerate(_segments(points))
+        ),
+        plot("failed", "points", failures, [points[i].value for i in failures], colour="second"),
+    ]
     first, last = (next(p for p in order if p.value is not None) for order in (points, points[::-1]))
-    failed = sum(point.outcome == "failed" for point in points)
     alt = (
         f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} was {shown(first.value)} on {first.date[:10]}"
         f" and is {shown(last.value)} on {last.date[:10]}, over {counted(len(points), 'runs')};"
-        f" {WORSE[trace.direction]}, neutral {trace.neutral:g}. {counted(failed, 'gates') if failed else 'No gate'}"
-        " failed."
+        f" {WORSE[trace.direction]}, neutral {trace.neutral:g}. "
+        f"{counted(len(failures), 'gates') if failures else 'No gate'} failed."
     )
     caption = (
         "A line joins values that can be compared with each other. Broken lines: what was accepted first, and the worst"
@@ -438,16 +463,17 @@ def over_releases(trace: Trace) -> Picture | None:
     x = Axis("run", words=tuple(point.date[5:10] for point in points) if len(points) <= 16 else ())
     known = tuple(s for s in series if any(v is not None for v in s.y or s.high))
     panel = Panel(x, Axis(f"{trace.statistic} ({WORSE[trace.direction]})"), known)
-    return Picture("history", trace.suite, trace.model, trace.statistic, f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} over runs", alt, caption, (panel,))  # fmt: skip
+    title = f"{cut(trace.suite, 60)} on {cut(trace.model)}: {trace.statistic} over runs"
+    return Picture("history", trace.suite, trace.model, trace.statistic, title, alt, caption, (panel,))
 
 
-def _limits(points: Sequence[TracePoint], places: Sequence[float]) -> list[Series]:
+def _limits(points: Sequence[TracePoint], places: Sequence[int]) -> list[Series]:
     """Return a line for the smallest values that limits allowed, and one for the largest, where there are any."""
     edges = [
         values for values in ([p.most for p in points], [p.least for p in points]) if any(v is not None for v in values)
     ]
     return [
-        Series("" if number else "limit", "line", numbers(places), numbers(values), colour="third", hollow=True)
+        plot("" if number else "limit", "line", places, values, colour="third", hollow=True)
         for number, values in enumerate(edges)
     ]
 
@@ -459,12 +485,14 @@ def _segments(points: Sequence[TracePoint]) -> list[tuple[list[float], list[floa
         if not parts or point.comparable != points[place - 1].comparable:
             parts.append(([], [], ()))
         at, values, dates = parts[-1]
-        parts[-1] = (
-            [*at, float(place)],
-            [*values, point.value],
-            (*dates, cut(f"{point.date[:10]} {point.commit[:8]}")),
-        )
+        date = cut(f"{point.date[:10]} {point.commit[:8]}")
+        parts[-1] = [*at, float(place)], [*values, point.value], (*dates, date)
     return parts
+
+
+def _ends(ranges: Sequence[Any]) -> tuple[list[float | None], list[float | None]]:
+    """Return the lower and the upper ends of intervals; ``None`` where there is none."""
+    return [r.low if r else None for r in ranges], [r.high if r else None for r in ranges]
 
 
 def _sum(first: float | None, second: float) -> float | None:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from pytest_genderbias.errors import UnknownNameError
-from pytest_genderbias.gates.facts import AFTER, BEFORE
-from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, shown
+from pytest_genderbias.gates.judgement import AFTER, BEFORE
+from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, picture_of, plot, shown
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import counted
@@ -17,7 +17,7 @@ _COLOURS = ("second", "first", "third", "fourth", "muted")
 
 
 class Study(Protocol):
-    """What both kinds of studies have: the suite, and its statistics by name, the main one first."""
+    """Common interface of studies: the suite, and its statistics by name, the main one first."""
 
     @property
     def suite(self) -> str: ...  # noqa: D102
@@ -30,7 +30,7 @@ class Study(Protocol):
 
 
 class Growth(Study, Protocol):
-    """What is drawn of a :class:`~pytest_genderbias.mitigation.harness.growth.Growth`."""
+    """The drawn part of a :class:`~pytest_genderbias.mitigation.harness.growth.Growth`."""
 
     @property
     def seeds(self) -> Sequence[int]: ...  # noqa: D102
@@ -49,7 +49,7 @@ class Growth(Study, Protocol):
 
 
 class Resilience(Study, Protocol):
-    """What is drawn of a :class:`~pytest_genderbias.mitigation.harness.resilience.Resilience`."""
+    """The drawn part of a :class:`~pytest_genderbias.mitigation.harness.resilience.Resilience`."""
 
     @property
     def by_step(self) -> Mapping[str, object]: ...  # noqa: D102
@@ -85,7 +85,8 @@ def along_training(
         name: [(float(e["step"]), e["loss"] if task == _LOSS else e["performance"].get(task)) for e in history]
         for name, history in trainings.items()
     }
-    first, last = ([next(iter(_known(c)[:: 1 if at == 0 else -1]), (0.0, None))[1] for c in bias.values()] for at in (0, 1))  # fmt: skip
+    curves = [_known(curve) or [(0.0, None)] for curve in bias.values()]
+    first, last = ([curve[place][1] for curve in curves] for place in (0, -1))
     words = [f"{cut(n)} {shown(a)} to {shown(b)}" for n, a, b in list(zip(bias, first, last, strict=True))[:6]]
     end = [f"{shown(_known(c)[0][1])} to {shown(_known(c)[-1][1])}" for c in figure.values() if _known(c)][:6]
     alt = (
@@ -142,9 +143,7 @@ def growth_of_sides(result: Growth, statistic: str | None = None) -> Picture:
         "A line is the mean over seeds, and its band reaches from the lowest to the highest. Steps of one training are"
         " not independent."
     )
-    return Picture(
-        "training", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during training", alt, caption, panels
-    )
+    return picture_of("training", result.suite, name, f"{name} during training", alt, caption, *panels)
 
 
 def resilience(result: Resilience, statistic: str | None = None) -> Picture:
@@ -159,7 +158,7 @@ def resilience(result: Resilience, statistic: str | None = None) -> Picture:
     """
     sides = sorted(result.by_step, key=lambda side: (side != BEFORE, side != AFTER))
     by_step = {side: {str(k): v for k, v in sorted(result.along_steps(side, statistic).items())} for side in sides}
-    by_frozen = {side: {_part(k): v for k, v in result.along_frozen(side, statistic).items()} for side in sides}  # fmt: skip
+    by_frozen = {side: {_part(k): v for k, v in result.along_frozen(side, statistic).items()} for side in sides}
     name = statistic or result.main
     about = result.statistics[name]
     panels = [
@@ -175,7 +174,10 @@ def resilience(result: Resilience, statistic: str | None = None) -> Picture:
         f"{cut(side)} {shown(curve[0][1])} at {curve[0][0]} to {shown(curve[-1][1])} at {curve[-1][0]} steps"
         for side, curve in ends
     ]
-    parts = [f"{part}: {', '.join(f'{cut(side)} {shown(curve.get(part))}' for side, curve in by_frozen.items())}" for part in next(iter(by_frozen.values()), {})]  # fmt: skip
+    parts = [
+        f"{part}: {', '.join(f'{cut(side)} {shown(curve.get(part))}' for side, curve in by_frozen.items())}"
+        for part in next(iter(by_frozen.values()), {})
+    ]
     alt = (
         f"{cut(result.suite, 60)}, {name} (neutral {about.neutral:g}, {WORSE[about.direction]}): {'; '.join(words)}. By"
         f" the frozen part: {'; '.join(parts) or 'not measured'}."
@@ -184,7 +186,7 @@ def resilience(result: Resilience, statistic: str | None = None) -> Picture:
         "A mitigation that lasts keeps its distance from the other line while the model learns the task, whatever is"
         " frozen. Each point is one training with one seed."
     )
-    return Picture("resilience", result.suite, "", name, f"{cut(result.suite, 60)}: {name} during fine-tuning", alt, caption, tuple(panels))  # fmt: skip
+    return picture_of("resilience", result.suite, name, f"{name} during fine-tuning", alt, caption, *panels)
 
 
 def _with_ranges(curves: Mapping[str, Mapping[float, Sequence[float | None]]]) -> tuple[Series, ...]:
@@ -196,7 +198,7 @@ def _with_ranges(curves: Mapping[str, Mapping[float, Sequence[float | None]]]) -
         known = [[value for value in by_seed if value is not None] for by_seed in curve.values()]
         low, high = (numbers([end(values) if values else None for values in known]) for end in (min, max))
         if any(len(values) > 1 for values in known):
-            bands.append(Series("", "band", line.x, (), low, high, colour=line.colour))
+            bands.append(plot("", "band", line.x, (), low, high, colour=line.colour))
     return (*bands, *lines)
 
 
@@ -214,10 +216,13 @@ def _known(curve: Sequence[tuple[float, float | None]]) -> list[tuple[float, flo
 
 
 def _lines(curves: Mapping[str, Sequence[tuple[float, float | None]]]) -> tuple[Series, ...]:
-    return tuple(
-        Series(cut(name), "line", numbers([x for x, _ in curve]), numbers([y for _, y in curve]), labels=(cut(name),) * len(curve), colour=_COLOURS[place % len(_COLOURS)], hollow=place >= len(_COLOURS))
-        for place, (name, curve) in enumerate(curves.items())
-    )  # fmt: skip
+    lines = []
+    for place, (name, curve) in enumerate(curves.items()):
+        x, y = [step for step, _ in curve], [value for _, value in curve]
+        again, number = divmod(place, len(_COLOURS))
+        labels = (cut(name),) * len(curve)
+        lines.append(plot(cut(name), "line", x, y, labels=labels, colour=_COLOURS[number], hollow=again > 0))
+    return tuple(lines)
 
 
 def _by_word(curves: Mapping[str, Mapping[str, float | None]], label: str, y: Axis, title: str) -> Panel:
@@ -234,7 +239,7 @@ _FURTHER = "further methods"
 
 
 class Agreement(Protocol):
-    """What is drawn of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`.
+    """The drawn part of an :class:`~pytest_genderbias.mitigation.harness.agreement.AgreementStudy`.
 
     A point is a model: a ``method`` with a ``seed``, and ``is_mitigated``. A row is how two figures agree,
     ``before retraining`` or ``after retraining`` (``head``).
@@ -268,12 +273,13 @@ def agreement(study: Agreement, intrinsic: str, extrinsic: str) -> Picture | Non
     drawn = [(row, pairs) for row, pairs in drawn if len(pairs) > 1]
     if not drawn:
         return None
-    methods = dict.fromkeys(point.method for point in study.points)
+    methods = list(dict.fromkeys(point.method for point in study.points))
     mitigated = list(dict.fromkeys(point.method for point in study.points if point.is_mitigated))
+    titles = [_title(row, len(drawn) > 1) for row, _ in drawn]
     panels = tuple(
-        Panel(Axis(intrinsic), Axis(extrinsic), (*_by_method(pairs, list(methods), mitigated), *_line(row, pairs)), _title(row, len(drawn) > 1))
-        for row, pairs in drawn
-    )  # fmt: skip
+        Panel(Axis(intrinsic), Axis(extrinsic), (*_by_method(pairs, methods, mitigated), *_line(row, pairs)), title)
+        for (row, pairs), title in zip(drawn, titles, strict=True)
+    )
     words = "; ".join(f"{row.head} {_in_words(row)} over {counted(len(pairs), 'points')}" for row, pairs in drawn)
     left_out = drawn[0][0].insignificant
     alt = f"{extrinsic} against {intrinsic}, by {counted(len(methods), 'methods')}: {words}."
@@ -285,7 +291,8 @@ def agreement(study: Agreement, intrinsic: str, extrinsic: str) -> Picture | Non
     if left_out:
         caption += f" {counted(left_out, 'points')} with p of .05 or more {'is' if left_out == 1 else 'are'} left out."
     suite, _, statistic = extrinsic.rpartition("/")
-    return Picture("agreement", suite, "", statistic, f"{cut(extrinsic, 60)} and {cut(intrinsic, 60)}", alt, caption, panels)  # fmt: skip
+    title = f"{cut(extrinsic, 60)} and {cut(intrinsic, 60)}"
+    return Picture("agreement", suite, "", statistic, title, alt, caption, panels)
 
 
 def _by_method(pairs: Sequence[tuple[Any, float, float]], methods: list[str], mitigated: list[str]) -> list[Series]:
@@ -295,15 +302,13 @@ def _by_method(pairs: Sequence[tuple[Any, float, float]], methods: list[str], mi
     groups: dict[str, list[tuple[Any, float, float]]] = {m: [] for m in methods if m in marks}
     for pair in pairs:
         groups.setdefault(pair[0].method if pair[0].method in marks else _FURTHER, []).append(pair)
-    return [
-        Series(
-            cut(method), "points", numbers([x for _, x, _ in group]), numbers([y for _, _, y in group]),
-            labels=tuple(cut(f"{point.method}, seed {point.seed}") for point, _, _ in group),
-            colour=marks.get(method, _OF_FURTHER)[0], hollow=marks.get(method, _OF_FURTHER)[1],
-        )
-        for method, group in groups.items()
-        if group
-    ]  # fmt: skip
+    series = []
+    for method, group in groups.items():
+        colour, hollow = marks.get(method, _OF_FURTHER)
+        labels = tuple(cut(f"{point.method}, seed {point.seed}") for point, _, _ in group)
+        x, y = [x for _, x, _ in group], [y for _, _, y in group]
+        series.append(plot(cut(method), "points", x, y, labels=labels, colour=colour, hollow=hollow))
+    return [one for one in series if one.x]
 
 
 def _line(row: Any, pairs: Sequence[tuple[Any, float, float]]) -> list[Series]:
@@ -312,7 +317,7 @@ def _line(row: Any, pairs: Sequence[tuple[Any, float, float]]) -> list[Series]:
         return []
     ends = [min(x for _, x, _ in pairs), max(x for _, x, _ in pairs)]
     heights = [row.agreement.intercept + row.agreement.slope * x for x in ends]
-    return [Series("least squares", "line", numbers(ends), numbers(heights), colour="text")]
+    return [plot("least squares", "line", ends, heights, colour="text")]
 
 
 def _title(row: Any, several: bool) -> str:

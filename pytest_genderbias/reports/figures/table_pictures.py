@@ -8,7 +8,17 @@ import numpy as np
 
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
-from pytest_genderbias.reports.figures.data import FloatArray, cut, float_of, floats, numbers, of_slice, shown, texts
+from pytest_genderbias.reports.figures.data import (
+    FloatArray,
+    cut,
+    float_of,
+    floats,
+    numbers,
+    of_slice,
+    plot,
+    shown,
+    texts,
+)
 from pytest_genderbias.reports.figures.units import picture
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.suites.summary import Record
@@ -42,13 +52,14 @@ def fills(measurement: Measurement) -> Picture | None:
         lengths = np.asarray([len(rows) for rows in mine])
         names = tuple(cut(", ".join(str(r["fill"]) for r in rows[:12]), 100) for rows in mine)
         places = np.arange(len(templates))
-        series.append(Series(cut(group), "bars", numbers(ends + lengths), numbers(places), numbers(ends), labels=names, colour=colour))  # fmt: skip
+        series.append(plot(cut(group), "bars", ends + lengths, places, ends, labels=names, colour=colour))
         ends = ends + lengths
     named = tuple(_named(by_template[template]) for template in templates)
-    series.append(Series("", "points", numbers(ends), numbers(range(len(templates))), labels=named, written=tuple(i for i, n in enumerate(named) if n), colour="none"))  # fmt: skip
+    written = tuple(i for i, n in enumerate(named) if n)
+    series.append(plot("", "points", ends, range(len(templates)), labels=named, written=written, colour="none"))
     chance = measurement.values.get("random_groups_mean")
     if chance is not None:
-        series.append(Series("mean of random groups", "columns", numbers([chance]), numbers([len(templates) - 0.5]), numbers([-0.5]), colour="text"))  # fmt: skip
+        series.append(plot("mean of random groups", "columns", [chance], [len(templates) - 0.5], [-0.5], colour="text"))
     per_group = ", ".join(f"{sum(r.get('preferred') == g for r in significant)} to {cut(g)}" for g in groups)
     most = templates[0]
     alt = (
@@ -61,7 +72,8 @@ def fills(measurement: Measurement) -> Picture | None:
         " it stand the most certain ones. X is the person. A model without bias has no bars beyond what random groups"
         " give."
     )
-    panel = Panel(Axis("significant fills", neutral=0.0, whole=True), Axis(words=tuple(cut(_short(t), 36) for t in templates)), tuple(series))  # fmt: skip
+    words = tuple(cut(_short(t), 36) for t in templates)
+    panel = Panel(Axis("significant fills", neutral=0.0, whole=True), Axis(words=words), tuple(series))
     return picture("fills", measurement, "significant fills by template", alt, caption, panel)
 
 
@@ -106,9 +118,10 @@ def heat_map(measurement: Measurement) -> Picture | None:
     ]
     caption += f" Shown are {' and '.join(kept)}." if kept else ""
     caption += " Cells without a colour were not scored." if np.isnan(cells).any() else ""
-    x, y = (Axis(words=tuple(cut(names[i], 18) for i in some)) for names, some in ((hypothesis, columns), (premise, rows)))  # fmt: skip
-    series = Series("probability of neutral", "cells", z=numbers(cells.ravel()))
-    return picture("heat map", measurement, "probability of neutral by pair of words", alt, caption, Panel(x, y, (series,)))  # fmt: skip
+    sides = (hypothesis, columns), (premise, rows)
+    x, y = (Axis(words=tuple(cut(names[i], 18) for i in some)) for names, some in sides)
+    panel = Panel(x, y, (Series("probability of neutral", "cells", z=numbers(cells.ravel())),))
+    return picture("heat map", measurement, "probability of neutral by pair of words", alt, caption, panel)
 
 
 def _side_by_side(mean: FloatArray, rows: list[int], columns: list[int], axis: int) -> list[int]:
@@ -138,20 +151,21 @@ def compression(measurement: Measurement) -> Picture | None:
     if not codes:
         return None
     series, words = [], []
-    for place, record in enumerate(codes):
-        values = [float(v) for v in record["by_shuffle"]]
+    names = [_CODES[str(record["value"])] for record in codes]
+    for place, (name, record) in enumerate(zip(names, codes, strict=True)):
+        values, mean = [float(v) for v in record["by_shuffle"]], float_of(record, "compression")
         series += [
-            Series("", "points", numbers(values), numbers([place] * len(values)), colour="muted", hollow=True),
-            Series("mean" if place == 0 else "", "points", numbers([float_of(record, "compression")]), numbers([place]), labels=(_CODES[str(record["value"])],)),
-        ]  # fmt: skip
-        words.append(f"{_CODES[str(record['value'])]} {shown(float_of(record, 'compression'))}")
+            plot("", "points", values, [place] * len(values), colour="muted", hollow=True),
+            plot("mean" if place == 0 else "", "points", [mean], [place], labels=(name,)),
+        ]
+        words.append(f"{name} {shown(mean)}")
     alt = f"Compression is {', '.join(words)}; 1 is nothing to read off."
     caption = (
         "Compression says how easily a probe reads the labels off the vectors: 1 is not at all. Rings are shuffles of"
         " the examples."
     )
-    y = Axis(words=tuple(_CODES[str(record["value"])] for record in codes))
-    return picture("probe", measurement, "compression", alt, caption, Panel(Axis("compression", neutral=1.0), y, tuple(series)))  # fmt: skip
+    panel = Panel(Axis("compression", neutral=1.0), Axis(words=tuple(names)), tuple(series))
+    return picture("probe", measurement, "compression", alt, caption, panel)
 
 
 def restarts(measurement: Measurement) -> Picture | None:
@@ -166,12 +180,10 @@ def restarts(measurement: Measurement) -> Picture | None:
     values = values[: len(seeds)]
     labels = ("mean", *(f"seed {cut(seed, 12)}" for seed in seeds))
     interval, mean = measurement.interval, measurement.value
-    series = [Series("", "points", numbers(values), numbers(range(1, len(labels))), labels=labels[1:], colour="muted")]
+    series = [plot("", "points", values, range(1, len(labels)), labels=labels[1:], colour="muted")]
     if interval is not None:
-        series.insert(
-            0, Series("95 % interval", "ranges", (), (0.0,), numbers([interval.low]), numbers([interval.high]))
-        )
-    series.append(Series("mean", "points", numbers([mean]), (0.0,), labels=("mean",)))
+        series.insert(0, plot("95 % interval", "ranges", (), (0.0,), [interval.low], [interval.high]))
+    series.append(plot("mean", "points", [mean], (0.0,), labels=("mean",)))
     spread = "" if interval is None else f" (95 % interval {shown(interval.low)} to {shown(interval.high)})"
     alt = (
         f"{name} over {counted(len(seeds), 'restarts')} has the mean {shown(mean)}{spread}; the restarts lie between"

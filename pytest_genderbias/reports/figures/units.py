@@ -14,8 +14,8 @@ from pytest_genderbias.reports.figures.data import (
     float_of,
     floats,
     listed,
-    numbers,
     of_slice,
+    plot,
     shown,
     texts,
     two_groups,
@@ -43,7 +43,7 @@ def signed_bars(
     unit: str,
     shows: str = "bias",
 ) -> Picture:
-    """Return signed bars, one a unit, sorted (lu2018, figures 2 and 4).
+    """Return signed bars, one per unit, sorted (lu2018, figures 2 and 4).
 
     Args:
         measurement: what was measured.
@@ -92,14 +92,8 @@ def _colours(groups: tuple[str, str]) -> tuple[str, str]:
 
 
 def _bars(name: str, colour: str, rows: Sequence[tuple[int, float, str]]) -> Series:
-    return Series(
-        cut(name),
-        "bars",
-        numbers([value for _, value, _ in rows]),
-        numbers([place for place, _, _ in rows]),
-        labels=tuple(cut(label) for _, _, label in rows),
-        colour=colour,
-    )
+    labels = tuple(cut(label) for _, _, label in rows)
+    return plot(cut(name), "bars", [x for _, x, _ in rows], [y for y, _, _ in rows], labels=labels, colour=colour)
 
 
 def scatter(
@@ -129,14 +123,8 @@ def scatter(
     x, y, names = x[known], y[known], [labels[i] for i in known.tolist()]
     line, words = _line(x, y, what)
     some = np.sort(np.argsort(-_conspicuous(x, y), kind="stable")[:_MOST_POINTS])
-    points = Series(
-        f"{what} ({len(x):,})",
-        "points",
-        numbers(x[some]),
-        numbers(y[some]),
-        labels=tuple(cut(names[i]) for i in some),
-        written=_apart(x[some], y[some]),
-    )
+    shown_ones, written = tuple(cut(names[i]) for i in some), _apart(x[some], y[some])
+    points = plot(f"{what} ({len(x):,})", "points", x[some], y[some], labels=shown_ones, written=written)
     highest, lowest = int(np.argmax(y)), int(np.argmin(y))
     alt = (
         f"{counted(len(x), what)}: {words} Highest is {cut(names[highest])} ({shown(float(y[highest]), True)} at"
@@ -183,12 +171,12 @@ def _line(x: FloatArray, y: FloatArray, what: str) -> tuple[list[Series], str]:
         room = 0.6 * np.ptp(y)  # a slope that is hardly known would leave no room for the points
         bounds = (y.mean() + bound * (ends - x.mean()) for bound in (interval.low, interval.high))
         sides = [np.clip(bound, y.min() - room, y.max() + room) for bound in bounds]
-        band = Series(
-            "95 % interval of the slope", "band", numbers(ends), (), numbers(np.minimum(*sides)), numbers(np.maximum(*sides)), colour="muted"
-        )  # fmt: skip
+        band = plot(
+            "95 % interval of the slope", "band", ends, (), np.minimum(*sides), np.maximum(*sides), colour="muted"
+        )
         series.append(band)
         words += f" (95 % interval {shown(interval.low, True)} to {shown(interval.high, True)})"
-    series.append(Series("least squares", "line", numbers(ends), numbers(middle), colour="text"))
+    series.append(plot("least squares", "line", ends, middle, colour="text"))
     return series, f"{words}, r {shown(r, True)}."
 
 
@@ -215,11 +203,11 @@ def words_by_set(measurement: Measurement) -> Picture | None:
         ends = [int(np.argmin(values[mine])), int(np.argmax(values[mine]))]
         ends = [end for end in ends if abs(values[mine][end] - np.median(values[mine])) > reach]
         labels = tuple(cut(words[i]) for i in mine)
-        colour = ("first", "second", "third", "fourth")[min(place, 3)]
+        colour, key = ("first", "second", "third", "fourth")[min(place, 3)], "" if place else "mean of the set"
         series += [
-            Series("", "points", numbers(values[mine]), numbers(jitter), labels=labels, written=tuple(ends), colour=colour),
-            Series("mean of the set" if place == 0 else "", "columns", numbers([mean]), numbers([place + 0.36]), numbers([place - 0.36]), colour="text"),
-        ]  # fmt: skip
+            plot("", "points", values[mine], jitter, labels=labels, written=tuple(ends), colour=colour),
+            plot(key, "columns", [mean], [place + 0.36], [place - 0.36], colour="text"),
+        ]
     effect = measurement.value
     alt = f"{shown(effect, True)} is the {measurement.main.replace('_', ' ')}. Mean association: " + ", ".join(
         f"{cut(name)} {shown(mean, True)} ({counted(sets.count(name), 'words')})"
@@ -249,11 +237,12 @@ def histogram(measurement: Measurement) -> Picture | None:
     counts, _ = np.histogram(np.clip(values, -edge, edge), bins)
     middles = (bins[1:] + bins[:-1]) / 2
     series = tuple(
-        Series(name, "columns", numbers(middles[side]), numbers(counts[side]), colour=colour)
+        plot(name, "columns", middles[side], counts[side], colour=colour)
         for name, colour, side in (
-            ("stereotypical scores higher", "second", middles > 0), ("the other scores higher", "first", middles < 0),
+            ("stereotypical scores higher", "second", middles > 0),
+            ("the other scores higher", "first", middles < 0),
         )
-    )  # fmt: skip
+    )
     share = float((values > 0).mean())
     alt = (
         f"In {100 * share:.0f} % of {counted(len(values), 'pairs')} the stereotypical sentence scores higher; the mean"
@@ -288,9 +277,8 @@ def template_lean(measurement: Measurement) -> Picture | None:
     lean = np.bincount(index, floats(measurement.items["lean"])[unclear]) / np.bincount(index)
     names = [f"{label}: {question}" for label, question in zip(labels, asked[unclear][first], strict=True)]
     groups = ("the stereotype", "its opposite")
-    return signed_bars(
-        measurement, names, lean, groups, "templates", "lean in ambiguous contexts: opposite ← 0 → stereotype", "lean"
-    )
+    unit = "lean in ambiguous contexts: opposite ← 0 → stereotype"
+    return signed_bars(measurement, names, lean, groups, "templates", unit, "lean")
 
 
 def attribute_association(measurement: Measurement) -> Picture | None:
@@ -337,9 +325,8 @@ def sentence_similarity(measurement: Measurement) -> tuple[Picture | None, ...]:
     labels, values = texts(measurement.items["profession"]), floats(measurement.items["difference"])
     groups = two_groups(measurement.records, "difference", ("profession", "women_share"))
     axes = "share of women in the profession", f"similarity, {cut(groups[0], 16)} minus {cut(groups[1], 16)}"
-    bars = signed_bars(
-        measurement, labels, values, groups, "professions", f"similarity: {cut(groups[1], 16)} ← 0 → {cut(groups[0], 16)}"
-    )  # fmt: skip
+    label = f"similarity: {cut(groups[1], 16)} ← 0 → {cut(groups[0], 16)}"
+    bars = signed_bars(measurement, labels, values, groups, "professions", label)
     return scatter(measurement, labels, floats(measurement.items["share"]), values, "professions", axes), bars
 
 
@@ -358,9 +345,8 @@ def pronoun_likelihood(measurement: Measurement) -> Picture | None:
     """Return how likely "she" means the occupation, against its share of women (Rudinger et al. 2018)."""
     items = measurement.items
     axes = "share of women in the occupation", "likelihood that she means the occupation"
-    return scatter(
-        measurement, texts(items["occupation"]), floats(items["share"]), floats(items["likelihood"]), "occupations", axes, None
-    )  # fmt: skip
+    shares, likelihoods = floats(items["share"]), floats(items["likelihood"])
+    return scatter(measurement, texts(items["occupation"]), shares, likelihoods, "occupations", axes, None)
 
 
 def class_gaps(measurement: Measurement) -> tuple[Picture | None, ...]:
@@ -376,9 +362,9 @@ def class_gaps(measurement: Measurement) -> tuple[Picture | None, ...]:
     groups = next(([k[2:] for k in row if k.startswith("n_")] for row in rows if "n_" in " ".join(row)), [])
     first, second = groups if len(groups) == 2 else ("female", "male")
     axes = "share of women", f"true positive rate, {cut(first, 16)} minus {cut(second, 16)}"
-    bars = signed_bars(
-        measurement, labels, gaps, (first, second), what, f"gap in the true positive rate: {cut(second, 16)} ← 0 → {cut(first, 16)}"
-    ) if np.isfinite(gaps).any() else None  # fmt: skip
+    label = f"gap in the true positive rate: {cut(second, 16)} ← 0 → {cut(first, 16)}"
+    known = np.isfinite(gaps).any()
+    bars = signed_bars(measurement, labels, gaps, (first, second), what, label) if known else None
     return scatter(measurement, labels, shares, gaps, what, axes), bars
 
 
@@ -403,18 +389,14 @@ def word_bias(measurement: Measurement) -> tuple[Picture | None, ...]:
 def along_component(measurement: Measurement) -> Picture:
     """Return the place of each word along the first component of a set of words."""
     labels, values = texts(measurement.items["word"]), floats(measurement.items["along_first_component"])
-    return signed_bars(
-        measurement, labels, values, ("one end", "the other end"), "words", "place along the first component", "places"
-    )
+    ends, unit = ("one end", "the other end"), "place along the first component"
+    return signed_bars(measurement, labels, values, ends, "words", unit, "places")
 
 
 def picture(kind: str, measurement: Measurement, what: str, alt: str, caption: str, *panels: Panel) -> Picture:
     """Return a picture of a measurement; title, texts and names say which."""
     title = f"{cut(measurement.suite, 60)} on {cut(measurement.model, 40)}: {what}"
-    sampled = (
-        ""
-        if measurement.n == measurement.n_total
-        else f" {measurement.n:,} of {measurement.n_total:,} cases were scored."
-    )
+    whole = measurement.n == measurement.n_total
+    sampled = "" if whole else f" {measurement.n:,} of {measurement.n_total:,} cases were scored."
     alt = f"{cut(measurement.suite, 60)} on {cut(measurement.model)}. {alt}"
     return Picture(kind, measurement.suite, measurement.model, measurement.main, title, alt, caption + sampled, panels)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pytest_genderbias.gates.judgement import Judgement, SettledJudgement
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, PASSED
 from pytest_genderbias.gates.wording import Paragraph, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
@@ -68,24 +68,23 @@ class GateText:
     history: tuple[str, ...]
 
 
-def outcome_of(settled: SettledJudgement) -> str:
+def outcome_of(settled: Judgement) -> str:
     """Return the CSS class of a judgement: ``failed``, ``passed`` or ``other``."""
     if settled.outcome not in _ORDER:
         return OTHER
     return settled.outcome
 
 
-def in_order(judgements: Sequence[SettledJudgement]) -> list[tuple[int, SettledJudgement]]:
+def in_order(judgements: Sequence[Judgement]) -> list[tuple[int, Judgement]]:
     """Return the judgements with their numbers, those that failed first; then by suite, so that parallel runs give the
     same page.
     """
     return sorted(enumerate(judgements, 1), key=_place)
 
 
-def _place(numbered: tuple[int, SettledJudgement]) -> tuple[int, str, str, str, str]:
-    settled = numbered[1]
-    judgement = settled.judgement
-    return _ORDER[outcome_of(settled)], judgement.suite, judgement.name, judgement.model, settled.test
+def _place(numbered: tuple[int, Judgement]) -> tuple[int, str, str, str, str]:
+    judgement = numbered[1]
+    return _ORDER[outcome_of(judgement)], judgement.suite, judgement.name, judgement.model, judgement.test
 
 
 def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTable | None:
@@ -100,10 +99,9 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
         return None
     measured = {(one.suite, one.model): one for one in report.measurements}
     rows = [_broken_row(number, test) for number, test in enumerate(broken, 1)]
-    for number, settled in in_order(report.judgements):
-        judgement = settled.judgement
+    for number, judgement in in_order(report.judgements):
         measurement = measured.get((judgement.suite, judgement.model))
-        rows.append(_row(number, settled, measurement, suite_ids.get(judgement.suite, "")))
+        rows.append(_row(number, judgement, measurement, suite_ids.get(judgement.suite, "")))
     counts = Counter(row.outcome for row in rows)
     filters = tuple(
         OutcomeFilter(outcome, f"{_SIGNS[outcome]} {_LABELS[outcome]} {counts[outcome]:,}")
@@ -113,14 +111,13 @@ def make_gate_table(report: RunReport, suite_ids: Mapping[str, str]) -> PageTabl
     return make_table("gates-table", "Verdicts of the gates", _COLUMNS, rows, filters=filters)
 
 
-def make_text(number: int, settled: SettledJudgement) -> GateText:
+def make_text(number: int, judgement: Judgement) -> GateText:
     """Return the text of a judgement, counted from 1."""
-    judgement, outcome = settled.judgement, outcome_of(settled)
+    outcome = outcome_of(judgement)
     title = f"{judgement.gate_name}.{judgement.statistic} on {judgement.model}"
     history = history_in_words(judgement)
-    return GateText(
-        f"gate-{number}", outcome, _verdict(settled), title, judgement.headline, judgement.shown[1:], judgement.details, history
-    )  # fmt: skip
+    texts = judgement.headline, judgement.shown[1:], judgement.details
+    return GateText(f"gate-{number}", outcome, _verdict(judgement), title, *texts, history)
 
 
 def make_broken_text(number: int, test: FinishedTest) -> GateText:
@@ -139,19 +136,19 @@ def _broken_row(number: int, test: FinishedTest) -> PageRow:
     return PageRow(tuple(cells), FAILED)
 
 
-def _verdict(settled: SettledJudgement) -> str:
-    return f"{_SIGNS[outcome_of(settled)]} {settled.verdict}"
+def _verdict(settled: Judgement) -> str:
+    return f"{_SIGNS[outcome_of(settled)]} {settled.in_words}"
 
 
-def _row(number: int, settled: SettledJudgement, measurement: Measurement | None, suite_id: str) -> PageRow:
-    judgement, outcome = settled.judgement, outcome_of(settled)
+def _row(number: int, judgement: Judgement, measurement: Measurement | None, suite_id: str) -> PageRow:
+    outcome = outcome_of(judgement)
     about = None if measurement is None else measurement.statistics.get(judgement.statistic)
     meaning = "" if about is None else about.meaning
     reason = "" if measurement is None else measurement.reasons.get(judgement.statistic, "")
     history = history_in_words(judgement)
     cells = (
         naming_cell(judgement.gate_name, judgement.statistic, meaning, suite_id),
-        PageCell(_verdict(settled), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
+        PageCell(_verdict(judgement), key=_ORDER[outcome], badge=outcome, link=f"gate-{number}"),
         PageCell(judgement.model),
         number_cell(judgement.value, reason, _bounds_of_value(judgement)),
         PageCell(judgement.bound),

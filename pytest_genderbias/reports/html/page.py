@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.gates.judgement import SettledJudgement
-from pytest_genderbias.gates.release import growth_of
+from pytest_genderbias.gates.comparison import growth_of
+from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.verdicts import FAILED, REASONS, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.figures.drawing import css
@@ -152,11 +152,9 @@ def render_report(report: RunReport) -> str:
     environment.globals["plural"] = lambda items: "" if len(items) == 1 else "s"
     script = _packaged("report.js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    style = safe(_packaged("report.css") + css())
     return environment.from_string(_packaged("report.html.jinja")).render(
-        page=make_page(report),
-        style=safe(_packaged("report.css") + css()),
-        script=safe(script),
-        script_digest=safe(digest),
+        page=make_page(report), style=style, script=safe(script), script_digest=safe(digest)
     )
 
 
@@ -201,9 +199,7 @@ def make_page(report: RunReport) -> ReportPage:
             *(text for settled, text in texts if outcome_of(settled) == FAILED),
         ),
         verdicts=tuple(
-            text
-            for settled, text in texts
-            if settled.judgement.suite not in suite_ids and outcome_of(settled) != FAILED
+            text for settled, text in texts if settled.suite not in suite_ids and outcome_of(settled) != FAILED
         ),
         tables=tuple(make_parts(report, suite_ids, figures)),
         not_judged=make_not_judged(report.not_judged),
@@ -218,14 +214,14 @@ def make_page(report: RunReport) -> ReportPage:
 
 
 def _codes(report: RunReport) -> set[str]:
-    return {settled.judgement.code for settled in report.judgements}
+    return {settled.code for settled in report.judgements}
 
 
 def _sections(
     report: RunReport,
     suite_ids: Mapping[str, str],
     figures: Sequence[PageFigure],
-    texts: Sequence[tuple[SettledJudgement, GateText]],
+    texts: Sequence[tuple[Judgement, GateText]],
 ) -> Iterator[SuiteSection]:
     """Yield a section for each suite; the texts of gates in trouble are above, and not repeated."""
     for suite, suite_id in suite_ids.items():
@@ -235,9 +231,7 @@ def _sections(
             measurements,
             words_of(measurements[0]),
             tuple(figure for figure in figures if place_of(figure, suite_ids) == suite_id),
-            tuple(
-                text for settled, text in texts if settled.judgement.suite == suite and outcome_of(settled) != FAILED
-            ),
+            tuple(text for settled, text in texts if settled.suite == suite and outcome_of(settled) != FAILED),
         )
 
 
@@ -246,7 +240,7 @@ def _facts(report: RunReport) -> Iterator[PageFact]:
     run = report.run
     if len(report.measurements) and report.judgements:
         yield PageFact("measured", f"{len(report.measurements):,}")
-    for growth in growth_of(settled.judgement for settled in report.judgements):
+    for growth in growth_of(report.judgements):
         yield PageFact("release", f"{growth.model}: {growth.in_words}")
     yield from (PageFact("tried", line) for line in tried(report.history))
     for model in run.models:

@@ -1,5 +1,5 @@
-"""The sections of the page: main figures, models against each other, mitigations and variances; then each suite with what
-it asks, its pictures, all its figures, and its worst records.
+"""The sections of the page: main figures, models against each other, mitigations and variances; then each suite with
+what it asks, its pictures, all its figures, and its worst records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ _TITLES = {
 }
 #: The sections in which pictures of some kinds stand. Others stand in the section of their suite.
 _KINDS = {
-    "growth": "gates-then-and-now", "drift": "drift", "mitigation": "mitigations", "retrained": "mitigations", "resilience": "mitigations", "variance": "variances",
+    "growth": "gates-then-and-now", "drift": "drift", "mitigation": "mitigations", "retrained": "mitigations",
+    "resilience": "mitigations", "variance": "variances",
 }  # fmt: skip
 _LEADING_NUMBER = re.compile(r"\(?(-?[0-9][0-9,]*(?:\.[0-9]+)?(?:e[-+]?[0-9]+)?)")
 
@@ -254,9 +255,13 @@ def _cells(figure: Figure, among: Sequence[Measurement]) -> tuple[PageCell, ...]
     """
     one, name = figure
     return (
-        PageCell(_subject(one, among)), number_cell(figure.value), _interval(one, name, figure.interval),
-        _interval(one, name, one.bounds[name], "not every case was scored"), worse_cell(figure.about), _chance(one, name),
-    )  # fmt: skip
+        PageCell(_subject(one, among)),
+        number_cell(figure.value),
+        _interval(one, name, figure.interval),
+        _interval(one, name, one.bounds[name], "not every case was scored"),
+        worse_cell(figure.about),
+        _chance(one, name),
+    )
 
 
 def _interval(measurement: Measurement, name: str, interval: Interval | None, why_not: str = "") -> PageCell:

@@ -29,7 +29,7 @@ class Interval:
         over: what varies, in the plural: occupations, restarts.
         method: how the bounds were computed.
         items: number of units that the interval is over; 0 where it is not recorded.
-        templates: number of templates that the interval is over, too; 0 where it takes them as fixed, or there are
+        templates: number of templates that the interval is also over; 0 where it takes them as fixed, or there are
             none.
     """
 

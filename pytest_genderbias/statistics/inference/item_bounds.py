@@ -29,7 +29,7 @@ _ALIKE = 1e-6  #: of the largest change
 
 @dataclass(frozen=True)
 class ItemEffects:
-    """What items contribute to a figure.
+    """Contributions of items to a figure.
 
     Attributes:
         value: the figure.
@@ -221,7 +221,8 @@ def cluster_interval(
 
         >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
         >>> labels, values = np.arange(12).astype(str), np.repeat([1.0, 2.0, 3.0, 4.0, 5.0, 7.0], 2)
-        >>> sums = mean_sums(labels, values, np.ones(12), "words").in_clusters({str(i): f"pair {i // 2}" for i in range(12)})
+        >>> pairs = {str(i): f"pair {i // 2}" for i in range(12)}
+        >>> sums = mean_sums(labels, values, np.ones(12), "words").in_clusters(pairs)
         >>> interval = cluster_interval(sums)
         >>> interval.over, interval.items, interval.low < 2 and interval.high > 5
         ('clusters of words', 6, True)

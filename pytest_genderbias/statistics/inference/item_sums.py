@@ -172,7 +172,8 @@ class ItemSums:
     def only(self, names: NDArray[np.str_]) -> ItemSums:
         """Return the sums of some units, each of which is a sample of its own.
 
-        >>> sums = mean_sums(np.array(["nurse", "doctor", "baker"]), np.array([3.0, 5.0, 1.0]), np.ones(3), "occupations")
+        >>> names, values = np.array(["nurse", "doctor", "baker"]), np.array([3.0, 5.0, 1.0])
+        >>> sums = mean_sums(names, values, np.ones(3), "occupations")
         >>> health = sums.in_clusters({"nurse": "health", "doctor": "health"}).units_by_cluster()["health"]
         >>> sums.only(health).total
         4.0
@@ -231,10 +232,8 @@ class ItemSums:
         """Return the sums that :meth:`to_arrays` wrote, bit for bit."""
         about = json.loads(str(arrays["about"]))
         columns = tuple(arrays["columns"].tolist()) if "columns" in arrays else None
-        return cls(
-            arrays["labels"], arrays["sums"], **about, columns=columns, templates=arrays.get("templates"),
-            clusters=arrays.get("clusters"),
-        )  # fmt: skip
+        templates, clusters = arrays.get("templates"), arrays.get("clusters")
+        return cls(arrays["labels"], arrays["sums"], **about, columns=columns, templates=templates, clusters=clusters)
 
 
 def add_rows(rows: NDArray[_Number], codes: NDArray[np.intp]) -> NDArray[_Number]:
@@ -266,7 +265,8 @@ def align(then: ItemSums, now: ItemSums) -> tuple[ItemSums, ItemSums]:
     Example:
         One has the units a and b, the other has b and c: both have b left.
 
-        >>> then, now = (mean_sums(np.array(names), np.ones(2), np.ones(2), "words") for names in (["a", "b"], ["c", "b"]))
+        >>> labels, ones = (np.array(["a", "b"]), np.array(["c", "b"])), np.ones(2)
+        >>> then, now = (mean_sums(names, ones, ones, "words") for names in labels)
         >>> [side.labels.tolist() for side in align(then, now)]
         [['b'], ['b']]
     """

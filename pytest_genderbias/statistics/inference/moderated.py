@@ -14,7 +14,7 @@ PRIOR_FREEDOM = 1.5
 
 @dataclass(frozen=True)
 class Prior:
-    """What is known of the spread of a statistic over restarts before any restart is seen.
+    """Prior knowledge of the spread of a statistic over restarts, before any restart is seen.
 
     Attributes:
         spread: standard deviation of a restart, in units of the statistic, above 0.

@@ -89,7 +89,7 @@ def compare_with_restarts(
         >>> difference.value, round(difference.low, 3), round(difference.p, 4)
         (4.0, 0.628, 0.0371)
 
-        Other trainings have s = 1, too, which is worth two more degrees: 2.132 sqrt(4 / 3) = 2.462.
+        Other trainings also have s = 1, which is worth two more degrees: 2.132 sqrt(4 / 3) = 2.462.
 
         >>> difference = compare_with_restarts([1.0, 2.0, 3.0], [6.0], lambda v: v, prior=Prior(1.0, 2.0))
         >>> round(difference.low, 3)
@@ -595,7 +595,7 @@ class _Side:
 
     @property
     def over(self) -> str:
-        """What a unit is, in the plural."""
+        """Name of the units, in the plural."""
         return self.mean_sums.over
 
     @property

@@ -87,7 +87,7 @@ class _Crossed:
 
 
 class Comparable(Protocol):
-    """What a comparison needs of each side: sums by unit, and the function from their totals to the statistic.
+    """One side of a comparison: sums by unit, and the function from their totals to the statistic.
 
     Attributes are those of :class:`~pytest_genderbias.statistics.inference.item_sums.ItemSums`, with sums of shape (G,
     K).
@@ -103,7 +103,7 @@ class Comparable(Protocol):
 
     @property
     def over(self) -> str:
-        """What a unit is, in the plural."""
+        """Name of the units, in the plural."""
 
     @property
     def smooth(self) -> bool:
@@ -164,7 +164,7 @@ class Difference:
 
     @property
     def what(self) -> str:
-        """What a unit is, in the plural, without the templates."""
+        """Name of the units, in the plural, without the templates."""
         return self.units or self.over
 
 
@@ -323,7 +323,7 @@ def compare_aligned(
     """Compare two sides with the same units and the same sums, as :func:`compare_items` does; arguments and errors as
     there.
 
-    ``crossed``: the sums of both sides by template, if the bounds should hold for other templates, too.
+    ``crossed``: the sums of both sides by template, if the bounds should also hold for other templates.
     """
     pair, labels = _Pair(then, now, distance, noise, repeats, crossed), now.labels
     value, moved, items = pair.worsening, int(pair.moved.sum()), len(labels)
@@ -600,9 +600,11 @@ def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds:
         return low, high, p, p_better
     below, above = two_way_bounds(pair.worsening, error, level)
     return (
-        min(low, below), max(high, above), max(p, two_way_p(pair.worsening - tolerance, error)),
+        min(low, below),
+        max(high, above),
+        max(p, two_way_p(pair.worsening - tolerance, error)),
         max(p_better, two_way_p(-pair.worsening - tolerance, error)),
-    )  # fmt: skip
+    )
 
 
 def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:

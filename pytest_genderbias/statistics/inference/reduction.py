@@ -65,7 +65,8 @@ def measure_reduction(before: float, after: float, excess: Excess, by: float) ->
         >>> from pytest_genderbias.statistics.inference.item_sums import mean_sums
         >>> labels, ones, bias = np.array(list("abcdefghij")), np.ones(10), np.arange(11.0, 21.0)
         >>> sides = [mean_sums(labels, x, ones, "letters") for x in (bias, bias / 2)]
-        >>> found = measure_reduction(15.5, 7.75, lambda kept: compare_weighted_items(sides[:1], sides[1:], lambda v: v, kept=kept), 0.3)
+        >>> judge = lambda kept: compare_weighted_items(sides[:1], sides[1:], lambda v: v, kept=kept)
+        >>> found = measure_reduction(15.5, 7.75, judge, 0.3)
         >>> found.share, round(found.excess.value, 3), found.excess.high < 0
         (0.5, -3.1, True)
     """

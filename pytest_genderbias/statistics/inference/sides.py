@@ -26,6 +26,22 @@ from pytest_genderbias.statistics.inference.undefined import UndefinedError
 KnownSums = ItemSums | UndefinedError
 
 
+def sums_or_reason(item_sums: Callable[[str], ItemSums], statistic: str) -> KnownSums:
+    """Return the sums of a statistic, or the reason why there are none."""
+    try:
+        return item_sums(statistic)
+    except UndefinedError as error:
+        return error
+
+
+def defined(sums: KnownSums | None) -> ItemSums:
+    """Return sums; raise the reason why there are none."""
+    if isinstance(sums, UndefinedError):
+        raise UndefinedError(str(sums))
+    assert sums is not None, "the caller knows that something is known of the units"
+    return sums
+
+
 @dataclass(frozen=True)
 class Return:
     """The share of a reduction that is lost again, with one-sided bounds or ``None``, and the excess that the bounds
@@ -135,7 +151,7 @@ class SideValues:
         """
         try:
             slopes = [
-                item_slope(_known(before), _known(after), self.neutral)
+                item_slope(defined(before), defined(after), self.neutral)
                 for (before, *_), (after, *_) in zip(self.sums[then], self.sums[now], strict=True)
             ]
         except UndefinedError:
@@ -153,15 +169,21 @@ class SideValues:
     ) -> SideValues:
         """Return a function of the figure, whose neutral value is 0."""
         return replace(
-            self, distance=distance, neutral=0.0, values={side: values(of_side) for side, of_side in self.values.items()},
+            self,
+            distance=distance,
+            neutral=0.0,
+            values={side: values(of_side) for side, of_side in self.values.items()},
             sums={
-                side: [[model if isinstance(model, UndefinedError) else sums(model) for model in group] for group in of_side]
+                side: [
+                    [model if isinstance(model, UndefinedError) else sums(model) for model in group]
+                    for group in of_side
+                ]
                 for side, of_side in self.sums.items()
             },
-        )  # fmt: skip
+        )
 
     def _sums_of(self, side: str) -> list[ItemSums]:
-        return [_known(model) for group in self.sums[side] for model in group]
+        return [defined(model) for group in self.sums[side] for model in group]
 
     def _without_bounds(self, value: float, reason: str) -> Difference:
         no_items = np.zeros(0), np.zeros(0, dtype=np.str_)
@@ -169,10 +191,3 @@ class SideValues:
             over = "restarts" if self.restarts else self.population
             return Difference(value, -np.inf, np.inf, 1.0, 1.0, 0, 0, reason, over, *no_items)
         return Difference(value, value, value, 1.0, 1.0, 0, 0, reason, f"{self.population}, all of them", *no_items)
-
-
-def _known(sums: KnownSums) -> ItemSums:
-    """Return sums, or raise the reason why there are none."""
-    if isinstance(sums, UndefinedError):
-        raise UndefinedError(str(sums))
-    return sums

@@ -126,7 +126,8 @@ def template_groups(*sides: ItemSums) -> Groups | None:
         sums are not known by template; other words that items are crossed with differ, even if their scores do not.
 
     >>> table = np.array([[1.0, 2.0, 1.0], [3.0, 5.0, 3.0]])[..., None]
-    >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
+    >>> words, templates = np.array(["a", "b"]), np.array(["x", "y", "z"])
+    >>> sums = ItemSums(words, table, "mean_of_template_means", "words", templates=templates)
     >>> template_groups(sums).tolist()
     [0, 1, 0]
     """
@@ -170,7 +171,8 @@ def with_fixed(sums: ItemSums) -> str:
     they are.
 
     >>> table = np.array([[1.0, 2.0, 4.0], [3.0, 5.0, 4.0]])[..., None]
-    >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_of_template_means", "words", templates=np.array(["x", "y", "z"]))
+    >>> words, templates = np.array(["a", "b"]), np.array(["x", "y", "z"])
+    >>> sums = ItemSums(words, table, "mean_of_template_means", "words", templates=templates)
     >>> with_fixed(sums), with_fixed(sums.by_unit())
     ('words (3 templates fixed)', 'words')
     """
@@ -279,7 +281,8 @@ def two_way_interval(
             3.44.
 
         >>> table = np.tile([1.0, 2.0, 3.0, 6.0], (5, 1))[..., None]
-        >>> sums = ItemSums(np.array(list("abcde")), table, "mean_of_template_means", "words", templates=np.array(list("wxyz")))
+        >>> words, templates = np.array(list("abcde")), np.array(list("wxyz"))
+        >>> sums = ItemSums(words, table, "mean_of_template_means", "words", templates=templates)
         >>> interval = two_way_interval(sums, Interval(2.9, 3.1, 0.95, "words", "bootstrap-t"))
         >>> round(interval.low, 2), round(interval.high, 2), interval.over
         (-0.44, 6.44, 'words and templates')
@@ -300,10 +303,8 @@ def two_way_interval(
     if correlation:
         low, high = float(np.tanh(low)), float(np.tanh(high))
     low, high = max(min(low, within.low), limits[0]), min(max(high, within.high), limits[1])
-    return replace(
-        within, low=low, high=high, over=f"{within.over} and templates", method=_METHOD.format(within.over, within.over),
-        templates=error.n_templates,
-    )  # fmt: skip
+    over, method = f"{within.over} and templates", _METHOD.format(within.over, within.over)
+    return replace(within, low=low, high=high, over=over, method=method, templates=error.n_templates)
 
 
 def _fisher_z(value: FloatArray) -> FloatArray:

@@ -135,7 +135,8 @@ def score_table(sums: ItemSums) -> FloatArray:
             templates.
 
     >>> table = np.array([[1.0, 2.0], [-3.0, -4.0]])[..., None]
-    >>> sums = ItemSums(np.array(["a", "b"]), table, "mean_absolute_template_mean", "words", templates=np.array(["x", "y"]))
+    >>> words, templates = np.array(["a", "b"]), np.array(["x", "y"])
+    >>> sums = ItemSums(words, table, "mean_absolute_template_mean", "words", templates=templates)
     >>> score_table(sums).round(4).tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """

@@ -173,14 +173,8 @@ class Bbq(DataFamily[BbqOptions]):
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""
         n = int((summary.items["ambiguous"] == 0).sum())
-        return competence_of(
-            summary,
-            "accuracy_disambiguated",
-            self.statistics["accuracy_disambiguated"],
-            _CHANCE,
-            "disambiguated contexts",
-            n,
-        )
+        name = "accuracy_disambiguated"
+        return competence_of(summary, name, self.statistics[name], _CHANCE, "disambiguated contexts", n)
 
     def questions(self, body: None, options: BbqOptions, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""
@@ -194,12 +188,9 @@ class Bbq(DataFamily[BbqOptions]):
         facts = question_facts(answer)
         items = _items(facts, answer, options["floor"])
         figures = SummaryBuilder(self.statistics)
-        for name, statistic in self.statistics.items():
+        for name, one in self.statistics.items():
             figures.take(
-                name,
-                partial(_value, statistic, options, items),
-                partial(_interval, name, statistic, options, items),
-                _FEW,
+                name, partial(_value, one, options, items), partial(_interval, name, one, options, items), _FEW
             )
         lost = int((items["answered"] == 0).sum())
         left_out, made = int(facts["left_out"][0]), bool(facts["made"][0])

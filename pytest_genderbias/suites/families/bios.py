@@ -405,7 +405,7 @@ def _share_of_classes(persons: Persons) -> FloatArray:
     return np.asarray([known.get(c, np.nan) for c in range(len(persons.labels))])
 
 
-# SummaryBuilder --------------------------------------------------------------------------------------------------------------
+# SummaryBuilder -------------------------------------------------------------------------------------------------------
 
 
 def _take_gaps(
@@ -527,7 +527,7 @@ def _null_distances(
     )
 
 
-# Records and notes ------------------------------------------------------------------------------------------------------
+# Records and notes ----------------------------------------------------------------------------------------------------
 
 
 def _class_records(tables: IntArray, persons: Persons, groups: Groups, name: str) -> list[Record]:

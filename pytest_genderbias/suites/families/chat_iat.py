@@ -230,13 +230,8 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         take_task(figures, self.statistics, ("mass", "accuracy", "refused"), options, items, _FEW)
         answer = answers["attributes"]
         labels, index = np.unique(items["attribute"], return_inverse=True)
-        examples = examples_of(
-            labels.tolist(),
-            index,
-            answer.units,
-            partial(first_message, answer),
-            {"P(first)": np.asarray(items["first"], dtype=np.float64)},
-        )
+        scores = {"P(first)": np.asarray(items["first"], dtype=np.float64)}
+        examples = examples_of(labels.tolist(), index, answer.units, partial(first_message, answer), scores)
         return figures.summary(_records(items), items, _count_notes(options, items, seed), examples=examples)
 
     def shuffle(

@@ -221,11 +221,8 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         summary = figures.summary(records, items, [note for note in notes if note])
         # With tokens=auto, another text may be split in another way; record the mode, so that a baseline notices.
         data = {"tokens": counted.split} if options["tokens"] == "auto" else {}
-        return replace(
-            summary,
-            count=None if "texts" in answers else counted.size.tokens - counting.punctuation(counted),
-            data=data,
-        )
+        tokens = None if "texts" in answers else counted.size.tokens - counting.punctuation(counted)
+        return replace(summary, count=tokens, data=data)
 
     def shuffle(
         self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int, repeats: int
@@ -331,11 +328,11 @@ def _take_beta(
     found: Counted,
     training: Counted | None,
     options: CorpusOptions,
-    is_generated: bool,
+    generated: bool,
 ) -> None:
     key = f"beta{context}"
     if training is None:
-        whose = "the model's training text is unknown" if is_generated else "a text has no training text"
+        whose = "the model's training text is unknown" if generated else "a text has no training text"
         figures.miss(f"{whose}: name one with the option training (a path or a data set)", key)
     elif context in found.reasons:
         figures.miss(found.reasons[context], key)

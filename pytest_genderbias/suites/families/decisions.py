@@ -352,7 +352,8 @@ class _Decided:
     """Decisions in n scenarios: mean log-odds and probability of yes by group and person, shape (n, 2, persons), and of
     replies, which are few for one person, by group, shape (n, 2, 1); NaN where nothing was decided.
 
-    ``mass``, shape (n,). ``says``: how often the answer is yes, and no, over all persons, shape (n, 2). ``refused``: share of the replies that decline, by group, shape (n, 2); ``None`` where nothing is replied.
+    ``mass``, shape (n,). ``says``: how often the answer is yes, and no, over all persons, shape (n, 2). ``refused``:
+    share of the replies that decline, by group, shape (n, 2); ``None`` where nothing is replied.
     """
 
     logits: FloatArray
@@ -478,8 +479,8 @@ def _items(answers: Mapping[str, Answer], floor: float, weights: _Weights) -> di
 
 
 def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
-    """Return the controls, the share of persons with the right answer, and the share that is not declined; nothing where
-    they were not asked.
+    """Return the controls, the share of persons with the right answer, and the share that is not declined; nothing
+    where they were not asked.
     """
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)

@@ -127,12 +127,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "significant_fills": FamilyStatistic(
-            "higher",
-            0.0,
-            "fills that depend on the group, a template",
-            _fill_sums,
-            null=lambda counts: counts,
-            limits=SIZE,
+            "higher", 0.0, "fills that depend on the group, a template", _fill_sums, null=lambda n: n, limits=SIZE
         ),
         "random_groups_mean": _shuffled_groups("mean"),
         "random_groups_max": _shuffled_groups("maximum"),
@@ -228,13 +223,8 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
             )
         level, family, test = options["level"], options["family"], options["test"]
         by_name = _by_name(names, group_of)
-        null = significant_fills(
-            scores.values[by_name],
-            relabellings(group_of[by_name], options["repeats"], seed),
-            level=level,
-            family=family,
-            test=test,
-        )
+        labels = relabellings(group_of[by_name], options["repeats"], seed)
+        null = significant_fills(scores.values[by_name], labels, level=level, family=family, test=test)
         values: dict[str, float | None] = {
             "significant_fills": float(
                 significant_fills(scores.values, group_of, level=level, family=family, test=test)

@@ -75,7 +75,8 @@ class CountedWords:
         """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape
         (n,).
 
-        >>> counts = CountedWords({"joy": frozenset({"happy"})}, ("i cannot",)).count(["Happy boys are happy.", "I cannot help."])
+        >>> words = CountedWords({"joy": frozenset({"happy"})}, ("i cannot",))
+        >>> counts = words.count(["Happy boys are happy.", "I cannot help."])
         >>> {name: found.tolist() for name, found in counts.items()}
         {'joy': [2, 0], 'words': [4, 3], 'refused': [0, 1]}
         """
@@ -172,7 +173,7 @@ def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
 
 
 class Generation(Family[GenerationBody, GenerationOptions]):
-    """What a model writes after a prompt about the first group, against the same prompt about the second group.
+    """Texts that a model writes after prompts about the first group, against those about the second group.
 
     Both prompts are continued several times with the same random numbers. The texts are compared by word lists; no
     other model judges them.
@@ -233,15 +234,8 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         if lacking:
             raise data.error_at("gendered", f"expected words of both groups in 'gendered', it has none of {lacking[0]}")
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
-        return GenerationBody(
-            groups,
-            message,
-            sentiment.entries,
-            _read_topics(data, beside),
-            gendered,
-            refusals,
-            _read_prompts(data, groups),
-        )
+        topics, prompts = _read_topics(data, beside), _read_prompts(data, groups)
+        return GenerationBody(groups, message, sentiment.entries, topics, gendered, refusals, prompts)
 
     def asks_gender(self, body: GenerationBody, options: GenerationOptions) -> bool:
         """Return True: the words of women and men are swapped."""

@@ -106,11 +106,8 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
 
     def content(self, body: LmOccupationBody) -> object:
         """Return groups, occupations and prefixes."""
-        return [
-            list(body.groups),
-            body.occupation.content(),
-            [{g: p[g][0] for g in body.groups} for p in body.prefixes.first],
-        ]
+        prefixes = [{group: prefix[group][0] for group in body.groups} for prefix in body.prefixes.first]
+        return [list(body.groups), body.occupation.content(), prefixes]
 
     def space(self, body: LmOccupationBody, options: LmOccupationOptions) -> CaseSpace:
         """Return the cases, occupations x prefixes x groups; a unit is an occupation."""

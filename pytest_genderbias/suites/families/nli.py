@@ -67,8 +67,8 @@ _VERBALISERS = {
     ),
 }
 _VERBALISED = (
-    f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and {{hypothesis}}"
-    " once each in the question, and three different answers"
+    f"{', '.join(_VERBALISERS)}, or 'QUESTION | ENTAILMENT | NEUTRAL | CONTRADICTION' with {{premise}} and "
+    f"{{hypothesis}} once each in the question, and three different answers"
 )
 
 
@@ -372,15 +372,8 @@ class Nli(Family[NliBody, NliOptions]):
             lambda unit: text_of_pair(space.sentences(np.array([unit]))[0], "=>"),
             {name: p[:, label] for name, label in _EXAMPLE.items()},
         )
-        summary = Summary(
-            values,
-            intervals,
-            reasons,
-            records,
-            items,
-            unstored=_by_template(body, options, columns, counts),
-            examples=examples,
-        )
+        unstored = _by_template(body, options, columns, counts)
+        summary = Summary(values, intervals, reasons, records, items, unstored=unstored, examples=examples)
         return _of_chat(summary, scores, answers[CONTROLS], options["floor"]) if CONTROLS in answers else summary
 
 

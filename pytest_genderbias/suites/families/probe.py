@@ -47,15 +47,8 @@ def _over_shuffles(
     name: str, direction: str, neutral: float, meaning: str, limits: tuple[float, float] = SIZE, null: bool = False
 ) -> FamilyStatistic:
     """Return a statistic that is a mean over shuffles of the examples."""
-    return FamilyStatistic(
-        direction,
-        neutral,
-        meaning,
-        partial(_shuffle_sums, name=name),
-        draws=_SHUFFLES,
-        null=named_values(name) if null else None,
-        limits=limits,
-    )
+    sums, shuffled = partial(_shuffle_sums, name=name), named_values(name) if null else None
+    return FamilyStatistic(direction, neutral, meaning, sums, draws=_SHUFFLES, null=shuffled, limits=limits)
 
 
 def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:

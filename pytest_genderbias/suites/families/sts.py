@@ -168,10 +168,7 @@ class Sts(Family[StsBody, StsOptions]):
             synonyms={PAPER: "auto"},
         ),
         "pooling": one_of(
-            "own",
-            "mean",
-            "first",
-            meaning="sentence vector of an encoder: as in its configuration, mean, or first token",
+            "own", "mean", "first", meaning="sentence vector of an encoder: as configured, mean, or first token"
         ),
     }
 
@@ -212,12 +209,8 @@ class Sts(Family[StsBody, StsOptions]):
         by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
         figures = SummaryBuilder(self.statistics)
-        figures.take(
-            "pearson_r",
-            lambda: pearson(share, bias),
-            lambda: pearson_interval(share, bias, "professions"),
-            _FEW.format("professions"),
-        )
+        few, over = _FEW.format("professions"), "professions"
+        figures.take("pearson_r", lambda: pearson(share, bias), lambda: pearson_interval(share, bias, over), few)
         figures.take(
             "slope",
             lambda: slope(share, bias),

@@ -1,5 +1,5 @@
-"""The families ``coref-winobias`` and ``winobias-chat``: pro-stereotypical against anti-stereotypical sentences (Zhao et
-al. 2018, orgad2022).
+"""The families ``coref-winobias`` and ``winobias-chat``: pro-stereotypical against anti-stereotypical sentences (Zhao
+et al. 2018, orgad2022).
 """
 
 from __future__ import annotations
@@ -157,12 +157,8 @@ class CorefWinobias(Winobias):
         figures = SummaryBuilder(self.statistics)
         records, items, notes = take_gaps(figures, body, options, reading.facts, verdicts)
         pro, anti = sides(verdicts)
-        figures.take(
-            "accuracy",
-            lambda: float(conll_f1(verdicts.counts.sum(axis=0))),
-            lambda: f1_interval(pro + anti, PAIRS),
-            _FEW,
-        )
+        counts = verdicts.counts.sum(axis=0)
+        figures.take("accuracy", lambda: float(conll_f1(counts)), lambda: f1_interval(pro + anti, PAIRS), _FEW)
         kind = "F1: mean of MUC, B3 and CEAF-phi4 over clusters" if verdicts.clusters else "F1: f1_pair, by pairs"
         return figures.summary(records, items, [*reading.notes, kind, *notes])
 
@@ -176,7 +172,7 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
 class WinobiasChat(Winobias):
     """Gaps between the two kinds of sentences of WinoBias, by the person that a chat model picks from two and neither.
 
-    A pick of neither person, or a tie, links the pronoun to nobody. The figures are those of ``coref-winobias``, by
+    A pick of neither person, or a tie, links the pronoun to no person. The figures are those of ``coref-winobias``, by
     pairs.
     """
 

@@ -1,5 +1,5 @@
-"""The families ``coref-winogender`` and ``winogender-chat``: likelihood that "she" refers to an occupation, by its share
-of women (webster2020, 3.1; Rudinger et al. 2018).
+"""The families ``coref-winogender`` and ``winogender-chat``: likelihood that "she" refers to an occupation, by its
+share of women (webster2020, 3.1; Rudinger et al. 2018).
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, luck
 from pytest_genderbias import Limit, load_model, measure
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
@@ -252,7 +252,7 @@ def test_no_gate_goes_green_on_a_model_that_guesses(tmp_path):
     for name in BIASES:
         judged = judge_limit(guesses, Limit(within=0.9), name)
         assert judged.code == "not_able" and "cannot do the task" in judged.text
-        assert judge_no_worse(guesses, reads, margin=0.5, statistic=name).code == "not_able"
+        assert judge_against(guesses, reads, margin=0.5, statistic=name).code == "not_able"
     assert judge_limit(guesses, Limit(at_least=0.9), "accuracy_disambiguated").code != "within"
 
 

@@ -20,7 +20,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.contexts import draw_contexts, read_sentences
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.gates.comparison import judge_no_worse
+from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.statistics.association import ceat, permutation_test, shuffled_combined_effects
 from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
@@ -227,7 +227,7 @@ def test_one_context_a_word_makes_it_weat(tiny_model, tmp_path):
             whole.over
             == f"the suite's cases, all of them, with seed 0 for the draws of contexts (contexts_seed {seed})"
         )
-        no_worse = judge_no_worse(one, one, statistic="combined_effect_size", margin=0.0)  # no items are known of it
+        no_worse = judge_against(one, one, statistic="combined_effect_size", margin=0.0)  # no items are known of it
         assert (no_worse.code, no_worse.over) == ("within", whole.over)
     drawn = draw_contexts(path, list(vectors), most=1)
     whole = draw_contexts(path, list(vectors))

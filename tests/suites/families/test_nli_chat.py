@@ -17,8 +17,10 @@ from pytest_genderbias import load_suite, measure
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS, ORDERS, ask
+from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS, asked_pairs
+from pytest_genderbias.suites.family import Context
 
+ORDERS = 6
 nli = partial(measured, suite="nli-occupation", limit=3000)
 TEMPLATE = (
     "{% for m in messages %}<{{ m['role'] }}>{{ m['content'] }}\n{% endfor %}{% if add_generation_prompt"
@@ -26,17 +28,24 @@ TEMPLATE = (
 )
 
 
+OPTIONS = ("Yes, it must be true.", "It may be true or false.", "No, it cannot be true.")
+
+
+def ask(premise, hypothesis):
+    """Return the message about a pair in every order of its options."""
+    return [
+        f"Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?\n"
+        f"A: {order[0]}\nB: {order[1]}\nC: {order[2]}\n\nReply with A, B or C only."
+        for order in permutations(OPTIONS)
+    ]
+
+
 def label_shares(model, premise, hypothesis):
     """Ask about a pair letter by letter in every order, and return the probabilities of the three labels and their
     mass.
     """
-    options = ("Yes, it must be true.", "It may be true or false.", "No, it cannot be true.")
-    total = dict.fromkeys(options, 0.0)
-    for order in permutations(options):
-        message = (
-            f"Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?\n"
-            f"A: {order[0]}\nB: {order[1]}\nC: {order[2]}\n\nReply with A, B or C only."
-        )
+    total = dict.fromkeys(OPTIONS, 0.0)
+    for order, message in zip(permutations(OPTIONS), ask(premise, hypothesis), strict=True):
         for letter, option in zip("ABC", order, strict=True):
             total[option] += math.exp(model.answer_log_probs([message], [letter])[0]) / 6
     mass = sum(total.values())
@@ -244,7 +253,7 @@ def test_a_premise_alone_does_not_give_the_label():
 
 def test_asked_pairs_are_cases_of_their_messages():
     pairs = TextCases([("p1", "h1"), ("p2", "h2"), ("p3", "h3")])
-    asked = AskedPairs(pairs, ORDERS, ask)
+    asked = asked_pairs(pairs, Context("chat-model"), "").cases
     assert (asked.n_units, asked.cases_per_unit, asked.n_cases) == (3, 6, 18)
     assert asked.cases_of(np.array([2, 0])).tolist() == [*range(12, 18), *range(6)]
     assert asked.sentences(np.array([13, 0, 17])) == [
@@ -252,8 +261,17 @@ def test_asked_pairs_are_cases_of_their_messages():
         (ask("p1", "h1")[0],),
         (ask("p3", "h3")[5],),
     ]
-    other = AskedPairs(pairs, ORDERS, lambda p, h: [text + "!" for text in ask(p, h)])
-    assert asked.digest() != other.digest() != AskedPairs(TextCases([("a", "b")]), ORDERS, ask).digest()
+    other = AskedPairs(pairs, ORDERS, lambda number, p, h: [text + "!" for text in ask(p, h)])
+    elsewhere = asked_pairs(TextCases([("a", "b")]), Context("chat-model"), "").cases
+    assert asked.digest() != other.digest() != elsewhere.digest()
+
+
+def test_a_system_that_replies_is_asked_about_each_pair_in_one_order():
+    pairs = TextCases([(f"p{number}", "h") for number in range(60)])
+    asked = asked_pairs(pairs, Context("text-replies", samples=2), "").cases
+    texts = [text for (text,) in asked.sentences(np.arange(60))]
+    orders = [ask(f"p{number}", "h").index(text) for number, text in enumerate(texts)]
+    assert asked.cases_per_unit == 1 and set(orders) == set(range(6))
 
 
 def test_the_suite_has_the_same_pairs_for_classifiers_and_chat_models():
@@ -261,7 +279,7 @@ def test_the_suite_has_the_same_pairs_for_classifiers_and_chat_models():
     space = suite.family.space(
         suite.body, {"as_printed": False, "combine": "typed", "slices": None, "templates": "paper"}
     )
-    asked = AskedPairs(space, ORDERS, ask)
+    asked = asked_pairs(space, Context("chat-model"), "").cases
     assert asked.n_cases == 836_400 * 6
     premise, hypothesis = space.sentences(np.array([5]))[0]
     assert asked.sentences(np.array([30]))[0][0].startswith(f"Premise: {premise}\nHypothesis: {hypothesis}\n\n")

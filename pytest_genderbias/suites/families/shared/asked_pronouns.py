@@ -277,8 +277,8 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Reading:
-    """Answers as figures are made of them: facts and verdicts of n sentences, notes on how they were asked, and what was
-    picked where it was chosen (``None`` elsewhere).
+    """Answers as figures are made of them: facts and verdicts of n sentences, notes on how they were asked, and what
+    was picked where it was chosen (``None`` elsewhere).
     """
 
     facts: Facts
@@ -288,7 +288,7 @@ class Reading:
 
     @property
     def chosen(self) -> Picked:
-        """What was picked."""
+        """The picked option."""
         assert self.picked is not None, "the sentences were scored"
         return self.picked
 
@@ -357,7 +357,7 @@ class Chosen:
 
     def read(self, answer: Answer) -> Reading:
         """Read what was picked: the likeliest option, or the one that most replies pick. Neither, or a tie, links the
-        pronoun to nobody.
+        pronoun to no person.
         """
         facts, picked = question_facts(answer), picked_of(answer)
         persons = choices(picked.probabilities)[:, :2] == 1

@@ -1,9 +1,9 @@
 """The ways to ask a kind of model a question with options, and to read its answers.
 
-A way of asking is one value of an axis that crosses the families: an option is *chosen* in a chat, by its probability in
-every order of the options; it is picked by *replies* in text, in one order that the number of the question draws; or its
-answer is *stored* in a file. The table ``_ASKED`` has a line for each way, and a family has none of them. Suites about
-pronouns are also *scored* (``asked_pronouns.py``).
+A way of asking is one value of an axis that crosses the families. An option is *chosen* in a chat, by its probability
+in every order of the options. It is picked by *replies* in text, in one order that the number of the question draws. Or
+its answer is *stored* in a file. The table ``_ASKED`` has a line for each way, and a family has none of them. Suites
+about pronouns are also *scored* (``asked_pronouns.py``).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LETTERS = ("A", "B", "C")
 
 @dataclass(frozen=True)
 class Picked:
-    """What a model picks in n questions with K options.
+    """Picks of a model in n questions with K options.
 
     ``probabilities``: of each option, averaged over the orders, shape (n, K); of replies in text, their shares.
     ``picked``: weight of each option, shape (n, K); a row sums to 1, to 0 for a stored answer that is no option, and to
@@ -61,7 +61,7 @@ def asked(
     context: Context,
     each: int = 1,
     whole: bool = False,
-    otherwise: str = "",
+    instead: str = "",
 ) -> Question:
     """Return questions with options as a kind of model is asked them.
 
@@ -71,7 +71,7 @@ def asked(
         context: kind of the model, and how often it is asked.
         each: number of questions in a unit.
         whole: whether all are asked whatever the limit is.
-        otherwise: what to do with a model without a chat template.
+        instead: what to do with a model without a chat template.
     """
     rows = [ways_to_ask(context.role, number, *question) for number, question in enumerate(questions)]
     cases = TextCases(
@@ -80,7 +80,7 @@ def asked(
         cases_per_unit=each * max(map(len, rows), default=1),
     )
     number = max((len(options) for _, options in questions), default=len(LETTERS))
-    return Question(cases, query_for(context, number, otherwise), whole=whole)
+    return Question(cases, query_for(context, number, instead), whole=whole)
 
 
 def query_for(context: Context, number: int, otherwise: str = "") -> Query:

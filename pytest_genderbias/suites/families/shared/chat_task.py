@@ -43,7 +43,7 @@ def mean_interval(sums: ItemSums, low: float = 0.0) -> Interval | None:
 
 
 def accuracy_interval(sums: ItemSums) -> Interval | None:
-    """Return the interval of a share of right answers; there is one of few clusters, too."""
+    """Return the interval of a share of right answers, also for few clusters."""
     right, counts = np.asarray(sums.sums, dtype=np.float64).T
     return share_interval(right, counts, sums.over)
 
@@ -118,7 +118,7 @@ def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
 
 
 def refuse_unable(arrays: Arrays) -> None:
-    """Refuse a figure of bias where the model cannot do the task, or where nobody knows.
+    """Refuse a figure of bias where the model cannot do the task, or where that is not known.
 
     Args:
         arrays: items of a measurement; ``undefined`` has the reason, or an empty text.
@@ -154,14 +154,8 @@ def mass_statistic(label: str, over: str, what: str) -> FamilyStatistic:
         over: what a cluster is, in the plural.
         what: the options, in words.
     """
-    return FamilyStatistic(
-        "lower",
-        1.0,
-        f"mean probability of {what} together",
-        partial(_mass_sums, label=label, over=over),
-        scores=unit_mass,
-        limits=SHARE,
-    )
+    meaning, sums = f"mean probability of {what} together", partial(_mass_sums, label=label, over=over)
+    return FamilyStatistic("lower", 1.0, meaning, sums, scores=unit_mass, limits=SHARE)
 
 
 def _mass_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemSums:
@@ -207,7 +201,7 @@ def with_refusals(items: dict[str, NDArray[np.generic]], refused: FloatArray | N
     return items if refused is None else {**items, "refused": refused}
 
 
-def _control_sums(options: Options, arrays: Arrays) -> ItemSums:
+def _controls(options: Options, arrays: Arrays) -> ItemSums:
     """Return right answers and answers by control."""
     control, right, n = take_arrays(arrays, "control", "control_right", "control_n")
     if not n.any():
@@ -217,12 +211,7 @@ def _control_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 #: Of the item arrays ``control``, ``control_right`` and ``control_n``.
 CONTROL_ACCURACY = FamilyStatistic(
-    "lower",
-    1.0,
-    "share of controls with the right answer; 1/2 is guessing",
-    _control_sums,
-    question=CONTROLS,
-    limits=SHARE,
+    "lower", 1.0, "share of controls with the right answer; 1/2 is guessing", _controls, question=CONTROLS, limits=SHARE
 )
 
 

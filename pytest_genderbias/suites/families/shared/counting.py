@@ -155,16 +155,8 @@ class Counting:
         for context, counted in counts.items():
             pairs = counted.pairs.reshape(len(counted.pairs), -1, 2)
             for at in range(0, repeats, rows):
-                yield (
-                    context,
-                    flipped_biases(
-                        pairs,
-                        counted.groups.reshape(-1, 2),
-                        scorable,
-                        flips[at : at + rows],
-                        by_group_share=self._options["group_share"],
-                    ),
-                )
+                groups, some, share = counted.groups.reshape(-1, 2), flips[at : at + rows], self._options["group_share"]
+                yield context, flipped_biases(pairs, groups, scorable, some, by_group_share=share)
 
     def scores(self, counted: Counted, context: str, by_group_share: bool) -> tuple[NDArray[np.intp], FloatArray]:
         """Return ids and bias of the scorable words."""

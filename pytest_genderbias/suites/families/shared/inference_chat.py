@@ -88,7 +88,7 @@ def asked_controls(context: Context, otherwise: str) -> Question:
     rows = [(pair, LABELS.index(label)) for label, pairs in CONTROLS.items() for pair in pairs]
     facts = {"gold": np.asarray([gold for _, gold in rows])}
     texts = [(_text(*pair), OPTIONS) for pair, _ in rows]
-    return asked(texts, facts, context, whole=True, otherwise=otherwise)
+    return asked(texts, facts, context, whole=True, instead=otherwise)
 
 
 def right_controls(answer: Answer) -> FloatArray:

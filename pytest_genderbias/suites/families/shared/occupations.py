@@ -46,12 +46,7 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
             limits=SIZE,
         ),
         "signed_bias": FamilyStatistic(
-            "away",
-            0.0,
-            signed,
-            partial(occupation_sums, absolute=False),
-            null=lambda bias: bias.mean(axis=1),
-            crossed=True,
+            "away", 0.0, signed, partial(occupation_sums, absolute=False), null=lambda b: b.mean(axis=1), crossed=True
         ),
     }
 

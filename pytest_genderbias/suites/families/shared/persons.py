@@ -113,12 +113,8 @@ def labelled_cases(options: PersonOptions, context: Context) -> LabelledCases:
         "group": np.asarray(group),
         "share": _shares(labels, group, options),
     }
-    return LabelledCases(
-        [(text,) for text in texts],
-        facts=facts,
-        labels=_matched(context.labels, spelled, where),
-        left_out=len(table.ids) - len(rows),
-    )
+    cases, known = [(text,) for text in texts], _matched(context.labels, spelled, where)
+    return LabelledCases(cases, facts=facts, labels=known, left_out=len(table.ids) - len(rows))
 
 
 def _require_groups(groups: Groups, present: Iterable[str], where: str) -> None:
