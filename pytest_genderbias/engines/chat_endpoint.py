@@ -1,8 +1,8 @@
 """Systems behind an endpoint of chat completions, as OpenAI's ``/v1/chat/completions``: they answer in text.
 
-``chat:http(s)://HOST:PORT/v1#MODEL`` names one. Requests are those of :mod:`~pytest_genderbias.engines.transport`, eight
-of them at once. Replies are drawn by the server, and kept under all that they depend on, so that an interrupted run goes
-on.
+``chat:http(s)://HOST:PORT/v1#MODEL`` names one. Requests are those of :mod:`~pytest_genderbias.engines.transport`, and
+eight are under way at once. The server draws the replies. They are kept under all that they depend on, so that an
+interrupted run goes on.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pytest_genderbias.engines.transport import RefusedError, Transport, address_of, json_object, without_key
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
@@ -43,20 +43,6 @@ _FILTERED = frozenset(  #: reasons why a reply ended that are those of a filter
 _CHARACTERS = 4  #: of a token, about, in English
 
 
-@dataclass(frozen=True)
-class Reported:
-    """What a server says of the model that replied: its name and its version (``system_fingerprint``)."""
-
-    model: str
-    version: str
-
-    @classmethod
-    def of(cls, content: Mapping[str, Any]) -> Reported:
-        """Return what an answer says."""
-        said = (content.get("model"), content.get("system_fingerprint"))
-        return cls(*(without_key(str(value or ""))[:200] for value in said))
-
-
 class ChatEndpoint:
     """Asks one model of one server for replies, as :class:`~pytest_genderbias.models.protocols.Replier`.
 
@@ -65,6 +51,7 @@ class ChatEndpoint:
         model: the server's name for the model.
         name: name of the model in messages.
         settings: of models behind a server.
+        samples: replies to each question; as many to the first one, at least two, show how they are asked for.
         pause, transport: as of :class:`~pytest_genderbias.engines.transport.Transport`.
 
     Raises:
@@ -79,6 +66,7 @@ class ChatEndpoint:
         model: str,
         name: str,
         settings: ServedSettings,
+        samples: int = 1,
         pause: Callable[[float], object] | None = None,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
@@ -86,10 +74,10 @@ class ChatEndpoint:
             url, name, _EXPECTED, AT_ONCE, settings.allow_remote, settings.time_limit, pause, transport
         )
         self._model, self._name, self._settings = model, name, settings
-        self._forms: Sequence[tuple[bool, str]] = _FORMS
-        self._said: Reported | None = None
+        self._form = 0
+        self._said: list[str] | None = None
         self._requests, self._tokens = 0, (0, 0)
-        self._first = done(self._replies(_FIRST, 2))
+        self._first = done(self.reply(_FIRST, max(2, samples), 0))
 
     @property
     def notes(self) -> list[str]:
@@ -97,24 +85,24 @@ class ChatEndpoint:
         temperature, (asked, replied) = self._settings.temperature, self._tokens
         told = f", with {asked:,} tokens in questions and {replied:,} in replies" if asked else ""
         notes = [
-            f"{self._server.where} replied as {brief(self.reported.model)} at temperature {temperature:g}; requests of"
+            f"{self._server.where} replied as {brief(self.reported[0])} at temperature {temperature:g}; requests of"
             f" this run so far: {self._requests:,}{told}"
         ]
         if temperature and len(set(self._first)) == 1:
             notes.append(
-                f"its first two replies to one question were the same: it may not draw at temperature {temperature:g},"
-                " and several replies then say no more than one"
+                "its first replies, to one question, were all the same: it may not draw at temperature"
+                f" {temperature:g}, and several replies then say no more than one"
             )
         return notes
 
     @property
-    def reported(self) -> Reported:
-        """What the server said of the model with its first replies; nothing if a filter took these away."""
-        return self._said or Reported("", "")
+    def reported(self) -> list[str]:
+        """The name and the version of the model as the server said them with its first replies; empty if it did not."""
+        return self._said or ["", ""]
 
     def requests_for(self, samples: int) -> int:
         """Return how many requests a question takes."""
-        together, _ = self._forms[0]
+        together, _ = _FORMS[self._form]
         return 1 if together else samples
 
     async def reply(self, messages: Sequence[Mapping[str, str]], n: int, seed: int) -> list[str]:
@@ -124,28 +112,25 @@ class ChatEndpoint:
             ModelError: the server refuses a request.
             ScoreError: it does not answer, or another model does.
         """
-        return await self._replies(messages, n)
+        prompt = self._settings.system_prompt
+        before = [] if prompt is None else [{"role": "system", "content": prompt}]
+        return await self._replies([*before, *messages], n, self._form)
 
-    async def _replies(self, messages: Sequence[Mapping[str, str]], n: int) -> list[str]:
-        system = self._settings.system_prompt
-        if system is not None:
-            messages = [{"role": "system", "content": system}, *messages]
-        forms = self._forms  # which another question may change
-        for number, (together, limit) in enumerate(forms):
-            try:
-                found = await self._completed(messages, n if together else 1, limit)
-                break
-            except RefusedError as error:
-                if _is_filtered(error.content):
-                    return [declined("content_filter")] * n
-                if number == len(forms) - 1:
-                    raise ModelError(*error.args) from None
-        if len(found) < n:  # one by one, or a server that gives one whatever it is asked for
-            number = max(number, _FORMS.index((False, limit)) - len(_FORMS) + len(forms))
-            for _ in range(n - len(found)):
-                found += await self._completed(messages, 1, limit)
-        if len(self._forms) > len(forms) - number:
-            self._forms = forms[number:]
+    async def _replies(self, messages: Sequence[Mapping[str, str]], n: int, form: int) -> list[str]:
+        """Return ``n`` replies, asked for in a form, or in one after it where the server refuses it."""
+        together, limit = _FORMS[form]
+        try:
+            found = await self._completed(messages, n if together else 1, limit)
+        except RefusedError as error:
+            if _is_filtered(error.content):
+                return [declined("content_filter")] * n
+            if form + 1 == len(_FORMS):
+                raise ModelError(*error.args) from None
+            return await self._replies(messages, n, form + 1)
+        one_by_one = _FORMS.index((False, limit))  # the server may give one, however many are asked for
+        self._form = max(self._form, one_by_one if len(found) < n else form)
+        while len(found) < n:
+            found += await self._completed(messages, 1, limit)
         return found
 
     async def _completed(self, messages: Sequence[Mapping[str, str]], n: int, limit: str) -> list[str]:
@@ -164,24 +149,22 @@ class ChatEndpoint:
                 f" {n} {'replies' if n > 1 else 'reply'}; expected 'choices' with a 'message' each, as OpenAI's chat"
                 " completions have"
             )
-        self._check_same(Reported.of(content))
+        self._check_same([without_key(str(content.get(name) or ""))[:200] for name in ("model", "system_fingerprint")])
         self._requests += 1
         self._tokens = _added(self._tokens, content.get("usage"))
         return [text for text in texts if text is not None]
 
-    def _check_same(self, reported: Reported) -> None:
+    def _check_same(self, said: list[str]) -> None:
         """Refuse a reply of another model, or of another version, unless the user has a word for what is served."""
-        first = self._said = self._said or reported
-        if reported.model == first.model and (self._settings.version is not None or reported.version == first.version):
+        first = self._said = self._said or said
+        if said == first or (said[0] == first[0] and self._settings.version is not None):
             return
-        then, now = (
-            f"{brief(one.model)}{f' version {brief(one.version)}' if one.version else ''}" for one in (first, reported)
-        )
+        then, now = (" ".join(map(brief, filter(None, one))) or "no name" for one in (first, said))
         raise ScoreError(
-            f"{self._server.where} changed while {self._name} was measured: it replied as {then} at first, and as {now} now, so"
-            " that the replies are not those of one model. Run again when it does not change: only replies of the same"
-            " one are used again. Where a server has several versions at once, -o bias_endpoint_version=TAG vouches for"
-            " them together"
+            f"{self._server.where} changed while {self._name} was measured: it replied as {then} at first, and as"
+            f" {now} now, so that the replies are not those of one model. Run again when it does not change: only"
+            " replies of the same one are used again. Where a server has several versions at once, -o"
+            " bias_endpoint_version=TAG vouches for them together"
         )
 
 
@@ -242,11 +225,12 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     """
     spec, served = source.spec, settings.served
     url, _, model = spec.target.partition("#")
-    endpoint = ChatEndpoint(url.removesuffix("/chat/completions"), model, spec.name, served)
+    endpoint = ChatEndpoint(url.removesuffix("/chat/completions"), model, spec.name, served, settings.samples)
+    reported, version = endpoint.reported
     details = {
         "architecture": "chat endpoint",
-        "reported_model": endpoint.reported.model or "unknown",
-        "endpoint_version": served.version or endpoint.reported.version or "unknown",
+        "reported_model": reported or "unknown",
+        "endpoint_version": served.version or version or "unknown",
         "temperature": f"{served.temperature:g}",
         "max_tokens": str(served.max_tokens),
         **({} if served.system_prompt is None else {"system_prompt": _hash(served.system_prompt)[:16]}),

@@ -146,7 +146,7 @@ class Transport:
         )
 
     async def answered(self, method: str, url: str, body: object, time_limit: float) -> tuple[httpx.Response, bytes]:
-        """Send a request once, and return the response with its content.
+        """Send a request once, and return the response with its content, in which no key is left for tracebacks.
 
         Raises:
             ScoreError: the content is longer than any that was asked for; it is not read to its end.
@@ -164,7 +164,7 @@ class Transport:
                             f"{self.where} sends more than {_MOST_BYTES >> 20} MiB in answer to one request, which was"
                             f" not read to its end; expected {self._expected[1]}"
                         )
-                return response, bytes(content)
+                return response, without_key(content.decode("latin-1")).encode("latin-1")
 
         return await asyncio.wait_for(read(), time_limit)
 
@@ -324,25 +324,26 @@ def _key() -> str:
 
 def without_key(text: str) -> str:
     """Return what a server says without the key, which some repeat: whole, in part, in base64 or encoded for a URL."""
-    shown = bytearray(len(text))
-    for found in _parts_of(_key()).finditer(text):
-        shown[found.start() : found.end(1)] = b"\1" * (found.end(1) - found.start())
-    if not any(shown):
+    parts = [part for part in _parts_of(_key()) if part in text]
+    if not parts:
         return text
-    pieces = re.finditer(b"\0+|\1+", shown)
-    return "".join(text[slice(*piece.span())] if shown[piece.start()] == 0 else "***" for piece in pieces)
+    hidden = bytearray(len(text))
+    for found in re.finditer(f"(?=({'|'.join(map(re.escape, parts))}))", text):
+        hidden[found.start() : found.end(1)] = b"\1" * len(found[1])
+    pieces = re.finditer(b"\0+|\1+", hidden)
+    return "".join("***" if hidden[piece.start()] else text[piece.start() : piece.end()] for piece in pieces)
 
 
 @lru_cache(maxsize=1)
-def _parts_of(key: str) -> re.Pattern[str]:
-    """Return the pattern of the places where a part of a key begins, which is its first group; of none without one."""
+def _parts_of(key: str) -> frozenset[str]:
+    """Return the parts of the key, and of its encoded forms, that are shown nowhere."""
     forms = {key, quote(key, safe="")}
     for before in range(3):  # in what is encoded, anything may stand before the key
         encoded = b64encode(b" " * before + key.encode(errors="replace")).decode().rstrip("=")
         inside = encoded[4 if before else 0 : len(encoded) - 1]
         forms |= {inside, inside.translate(str.maketrans("+/", "-_"))}
-    parts = {form[i : i + _PART] for form in forms for i in range(max(1, len(form) - _PART + 1))} if key else set()
-    return re.compile("(?=({}))".format("|".join(map(re.escape, sorted(parts - {""}))) or "(?!)"))
+    parts = {form[i : i + _PART] for form in forms for i in range(max(1, len(form) - _PART + 1))}
+    return frozenset(parts - {""}) if key else frozenset()
 
 
 def _retry_after(response: httpx.Response, otherwise: float) -> float:

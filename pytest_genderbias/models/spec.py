@@ -293,7 +293,8 @@ def _parse(name: str, spec: str) -> ModelSpec:
         raise ModelError(
             f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory,"
             " adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION),"
-            f" module:callable, http://HOST:PORT/v1#MODEL, chat:http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
+            f" module:callable, http://HOST:PORT/v1#MODEL, chat:http://HOST:PORT/v1#MODEL, vllm:DIR, or one of"
+            f" {_known()}"
         )
     place, revision = parts
     if place in DEMOS:
