@@ -107,6 +107,10 @@ class GateFailure(BiasError, AssertionError):  # noqa: N818 - a failed test, not
         return printable(AssertionError.__str__(self), keep="\n")
 
 
+class UndefinedError(ValueError):
+    """A statistic has no value on this input. The message says why, as a clause that ends a sentence."""
+
+
 class BiasWarning(UserWarning):
     """Base class of the warnings of this package. ``str`` gives the message with characters escaped that a terminal
     would obey.

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 
 from pytest_genderbias import load_model, measure
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 NLI_PAIRS = 2000  #: pairs of one set; both sets have twice as many
 HEADER = """\

@@ -36,12 +36,12 @@ from pathlib import Path
 import numpy as np
 import yaml
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.regression import straight_distance
 from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.options import WIDE
 
 TRAININGS = 30
@@ -292,9 +292,12 @@ def career_head(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Calla
     def trained(seed: int, folder: Path) -> float:
         transformers.set_seed(seed)
         head = torch.nn.Sequential(
-            torch.nn.Dropout(0.2), torch.nn.Linear(features.shape[1], 64), torch.nn.ReLU(), torch.nn.Dropout(0.2),
+            torch.nn.Dropout(0.2),
+            torch.nn.Linear(features.shape[1], 64),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.2),
             torch.nn.Linear(64, len(careers)),
-        )  # fmt: skip
+        )
         loss = descend(
             head.train(),
             lambda chosen: torch.nn.functional.cross_entropy(head(features[seen[chosen]]), labels[seen[chosen]]),

@@ -855,7 +855,7 @@ and give a person a gender only by a noun like *sister*. None of them is a packa
 the controls of their role by what they learned.
 
 Licence: Apache-2.0.
-"""
+"""  # noqa: E501 - rows of a Markdown table
 
 
 def readme() -> str:

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from pytest_genderbias.errors import BaselineError
+from pytest_genderbias.errors import BaselineError, UndefinedError
 from pytest_genderbias.folders import has_unfinished, locked_file, sweep_unfinished, write_whole
 from pytest_genderbias.gates.book import (
     SCHEMA,
@@ -37,7 +37,6 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import RESTART, name_in_restart, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 POOLED, AGAIN, SPREAD = "pooled", "again", "spread"  #: what a refresh keeps of the stored values
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from pytest_genderbias.errors import GateError
+from pytest_genderbias.errors import GateError, UndefinedError
 from pytest_genderbias.gates.agreement import MUST_AGREE, comparable_settings, different
 from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, make_judgement
@@ -26,10 +26,9 @@ from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import ALL_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.inference.multiple_tests import holm
+from pytest_genderbias.statistics.inference.null import holm
 from pytest_genderbias.statistics.inference.over_restarts import compare_restarts, compare_with_restarts
 from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 
 SCHEMA = 1  #: of :meth:`Comparison.to_dict` and :meth:`LeftOut.to_dict`

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.npz import read_npz
@@ -25,7 +25,6 @@ from pytest_genderbias.measurement.restarts import RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.examples import Examples
 
 MOST_ITEM_BYTES = 512 * 1024

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_genderbias.errors import GateError, UnknownNameError
+from pytest_genderbias.errors import GateError, UndefinedError, UnknownNameError
 from pytest_genderbias.gates.judgement import Judgement, LimitFacts, decide, make_judgement
 from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.verdicts import FLOAT_NOISE, NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
@@ -21,7 +21,6 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import approximate, format_bounds, format_share
 from pytest_genderbias.text.suggestions import expected_instead

@@ -16,6 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.agreement import why_chance_moved
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster, make_judgement
 from pytest_genderbias.gates.policy import Allowed
@@ -50,9 +51,10 @@ from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_bounds import kish_number, skewness
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, align
-from pytest_genderbias.statistics.inference.moderated import Prior
 from pytest_genderbias.statistics.inference.over_restarts import (
+    Prior,
     compare_crossed,
     compare_restarts,
     compare_with_restarts,
@@ -67,10 +69,8 @@ from pytest_genderbias.statistics.inference.paired import (
     items_to_decide,
     with_retraining,
 )
-from pytest_genderbias.statistics.inference.sides import KnownSums, defined
-from pytest_genderbias.statistics.inference.tails import kish_number, skewness
+from pytest_genderbias.statistics.inference.reduction import KnownSums, defined
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.statistic import Statistic

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.policy import Allowed
 from pytest_genderbias.gates.verdicts import ONE_SIDED, Correction
@@ -33,9 +34,8 @@ from pytest_genderbias.statistics.inference.detectable import (
     seen_over_restarts,
 )
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.moderated import Prior
+from pytest_genderbias.statistics.inference.over_restarts import Prior
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.student import t_quantile
 from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.measurement.ability import TASK, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
@@ -34,7 +34,6 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.options import signed_options

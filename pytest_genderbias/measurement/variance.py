@@ -8,12 +8,12 @@ from typing import ClassVar
 
 import numpy as np
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.measurement.restarts import sums_of_restarts
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.two_way import template_groups
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.inference.variance_shares import VarianceShare, score_table, variance_shares
 
 SEEDS = "seeds"

@@ -20,7 +20,7 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.gap import GapExample, read_gap
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.saving import copied
@@ -32,7 +32,6 @@ from pytest_genderbias.recipes.trainer import order_by_length
 from pytest_genderbias.scoring.span_coreference import DocumentReader, DocumentTokens, batch_of, pair_scores
 from pytest_genderbias.statistics.coreference_scores import antecedent_clusters, document_counts, f1_of_sums
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.coreference_training import FEWEST_DOCUMENTS, conll_path
 from pytest_genderbias.text.schema import at_least, check_setting
 

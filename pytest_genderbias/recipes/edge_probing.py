@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from pytest_genderbias.errors import DataFileError, NotApplicableError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied
 from pytest_genderbias.recipes.heads import as_scorer, on_encoder, seeded, trainable
@@ -18,7 +18,6 @@ from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.scoring.edge_probe import features_of, head_of
 from pytest_genderbias.scoring.edge_training import FloatArray
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.coreference_training import CoreferenceTraining, coreference_training
 

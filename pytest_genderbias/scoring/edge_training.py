@@ -13,8 +13,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.coreference_scores import f1_pair
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 #: Units of the hidden layer.
 HIDDEN = 256

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.bias_subspace import unit_vectors
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 _TIE = 1e-12  #: Associations, -2 to 2, are equal if they differ by less (per word): the rest is rounding error.

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import SettingError
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.errors import SettingError, UndefinedError
 
 FloatArray = NDArray[np.float64]
 _BLOCK = 1 << 23  #: Numbers drawn at once: 64 MiB.

@@ -14,10 +14,10 @@ from typing import Literal, TypedDict, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.distances import Distances, independence, separation, sufficiency
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gaps_and_variances, rms_of_gaps, unit_gaps
 from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

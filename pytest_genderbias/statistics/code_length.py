@@ -32,7 +32,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.linear_probe import (
     FloatArray,
     HeldOut,

@@ -12,8 +12,8 @@ from collections.abc import Collection, Hashable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.student import t_quantile
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.errors import UndefinedError
 
 FloatArray = NDArray[np.float64]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.errors import UndefinedError
 
 FloatArray = NDArray[np.float64]
 

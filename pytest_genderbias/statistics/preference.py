@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.errors import UndefinedError
 
 _BLOCK = 1 << 22  #: Flips in memory at a time.
 TIE = 1e-4  #: In nats; the precision of sums of single-precision log-probabilities.

@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigure, GapFigure, cell_columns, gap_columns
 from pytest_genderbias.statistics.correlation import product_sums
 from pytest_genderbias.statistics.fill_columns import SIZE, fill_column
@@ -15,7 +16,6 @@ from pytest_genderbias.statistics.gap_rms import paired_columns
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
 
 LineFigure = Literal["pearson", "slope", "mean_absolute"]

@@ -12,9 +12,8 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import GateError
+from pytest_genderbias.errors import GateError, UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.text.schema import one_of
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.examples import Examples
 
 Record = dict[str, Any]  #: a row of a table of the suite's own

@@ -21,8 +21,7 @@ from pytest_genderbias.gates.verdicts import Correction
 from pytest_genderbias.measurement.measurement import Measurement as Plain
 from pytest_genderbias.measurement.restarts import combine_restarts, sums_of_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.moderated import Prior
-from pytest_genderbias.statistics.inference.over_restarts import prediction_bounds
+from pytest_genderbias.statistics.inference.over_restarts import Prior, prediction_bounds
 
 SHIFTS = (0.0, 0.02, 0.04)  #: of three restarts: the mean is .27, and s = .02
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.gates.choice import Rule, TriedGrid, TriedPoint, choose_point, read_rule, why_out
-from pytest_genderbias.statistics.inference.sides import SideValues
+from pytest_genderbias.statistics.inference.reduction import SideValues
 
 RULE = read_rule({"lowest": "s/x", "within": {"perplexity": "5%", "accuracy": 0.1}})
 

@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from pytest_genderbias import assert_at_most, measure
-from pytest_genderbias.errors import GateFailure, SettingError
+from pytest_genderbias.errors import GateFailure, SettingError, UndefinedError
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import load_suite
 

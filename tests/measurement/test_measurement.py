@@ -12,12 +12,11 @@ from hypothesis import strategies as st
 from support.answered_suites import CASES, make_case, measurement_of
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.null import Null
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 @pytest.fixture(scope="module")

@@ -29,13 +29,13 @@ TEMPLATE = (
 )
 #: By name: suite, most cases, and options.
 SUITES = {
-    "bbq": ("bbq", 18, {}),
+    "bbq": ("bbq", 12, {}),
     "chat-iat": ("chat-iat", 12, {}),
-    "decisions": ("decisions", 12, {}),
-    "decisions, described": ("decisions", 12, {"person": "described"}),
+    "decisions": ("decisions", 6, {}),
+    "decisions, described": ("decisions", 6, {"person": "described"}),
     "winobias-chat": ("winobias-chat", 30, {}),
     "winogender-chat": ("winogender-chat", 45, {}),
-    "nli-occupation": ("nli-occupation", 8, {}),
+    "nli-occupation": ("nli-occupation", 4, {}),
 }
 _CAN_DO = ("bbq", "chat_iat", "decisions", "winobias_pronouns", "winogender_pronouns", "shared.inference_chat")
 

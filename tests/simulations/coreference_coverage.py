@@ -10,10 +10,10 @@ from contextlib import contextmanager
 import numpy as np
 from scipy import stats
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import coreference_scores as coreference
 from pytest_genderbias.statistics.coreference_scores import conll_f1, document_counts, f1_gap_interval, f1_interval
 from pytest_genderbias.statistics.inference.intervals import restart_interval
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 ITEMS = (12, 60, 164, 792)  #: the last is that of WinoBias's dev set
 RESTARTS = (3, 5, 10)

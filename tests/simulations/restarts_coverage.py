@@ -18,8 +18,9 @@ from scipy import stats
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.detectable import seen_over_items, seen_over_restarts
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, mean_sums
-from pytest_genderbias.statistics.inference.moderated import PRIOR_FREEDOM, Prior
 from pytest_genderbias.statistics.inference.over_restarts import (
+    PRIOR_FREEDOM,
+    Prior,
     compare_crossed,
     compare_restarts,
     compare_with_restarts,

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.agreement_coverage import POPULATIONS, covered
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.agreement import agreement, hierarchical_draws
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 METHODS = ["none"] * 4 + ["cda"] * 3 + ["scrubbing"] * 4 + ["dropout"] * 2
 

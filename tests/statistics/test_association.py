@@ -11,9 +11,9 @@ from scipy import stats
 from scipy.spatial.distance import cosine
 from statsmodels.stats import meta_analysis
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import association as module
 from pytest_genderbias.statistics.association import association, ceat, combine_effects, effect_size, permutation_test
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def normal(*shape, seed=0):

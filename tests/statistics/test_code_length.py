@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import special
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.code_length import (
     coding_order,
     compression,
@@ -17,7 +18,6 @@ from pytest_genderbias.statistics.code_length import (
     shuffled,
     training_sets,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import (
     HeldOut,
     ProbeTraining,

@@ -8,6 +8,7 @@ import statsmodels.api as sm
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import cooccurrence_counts
 from pytest_genderbias.statistics.cooccurrence import (
     bias_deviation,
@@ -20,7 +21,6 @@ from pytest_genderbias.statistics.cooccurrence import (
     word_given_group,
 )
 from pytest_genderbias.statistics.cooccurrence_counts import CooccurrenceCounter, FixedContext, InfiniteContext
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 CONTEXTS = {
     "fixed": (FixedContext(10), lambda d: float(d <= 10)),

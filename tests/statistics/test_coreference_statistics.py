@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from simulations.coreference_coverage import POPULATIONS, RESTARTS, cell, restarts_held, simulate, truth
 from sklearn.metrics import precision_recall_fscore_support
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.coreference_scores import (
     METRICS,
     _signed_f1,
@@ -25,7 +26,6 @@ from pytest_genderbias.statistics.coreference_scores import (
     scores_of,
     sides_without_links,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import f1_gap_sums, f1_sums
 
 MUC, B_CUBED, CEAF = range(3)

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.correlation_coverage import METHODS, POPULATIONS, heteroscedastic, normal, simulate_items, skewed
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics import correlation
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def items(seed, n=25, rho=0.6):

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import stats
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.distances import (
     distance_gap,
     distance_sum,
@@ -17,7 +18,6 @@ from pytest_genderbias.statistics.distances import (
     sufficiency,
 )
 from pytest_genderbias.statistics.group_gaps import confusion_tables
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def cases(seed, groups=2, classes=6, n=300):

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.block_tables import gap_figure
 from pytest_genderbias.statistics.gap_rms import (
     gap_rms,
@@ -19,7 +20,6 @@ from pytest_genderbias.statistics.gap_rms import (
     unit_gaps,
     unit_gaps_of_pairs,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 @pytest.mark.parametrize(("women", "men"), [((2, 0.9), (4, 0.9)), ((4, 0.95), (5, 0.6)), ((3, 0.0), (2, 1.0))])

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.correlation_coverage import plain_bootstrap, simulate_classes, simulate_sums, tables_of
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson, slope
 from pytest_genderbias.statistics.group_gaps import (
     absolute_gap_sum,
@@ -28,7 +29,6 @@ from pytest_genderbias.statistics.group_gaps import (
     shares_of_first,
     slope_interval_over_persons,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 RATES = ("true_positive", "false_positive", "precision")
 

@@ -5,8 +5,8 @@ import pytest
 from scipy.stats import binomtest
 from simulations.impact_ratio_coverage import coverage, least_coverage
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.impact_ratio import above_median, impact_ratios, ratio_bounds
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def people(**counts):

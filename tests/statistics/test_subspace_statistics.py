@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from scipy.stats import ortho_group
 from sklearn.decomposition import PCA
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.bias_subspace import cosine_with, pair_direction, principal_ratios, unit_vectors
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def vectors(words=12, dim=9, seed=0):

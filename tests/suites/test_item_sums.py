@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from simulations.paired_coverage import own_sums
 from support.answered_suites import CASES, Answered, make_case
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.contingency import fisher_exact, significant_counts, significant_fills
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
 from pytest_genderbias.statistics.group_gaps import (
@@ -27,7 +28,6 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import compare_weighted_items
 from pytest_genderbias.statistics.inference.two_way import is_crossed, with_fixed
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.sums import (
     absolute_gap_sums,

@@ -7,9 +7,9 @@ import pytest
 import yaml
 
 from pytest_genderbias import Limit, measure
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def measured(model, suite, **options):

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, fields, replace
 
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
@@ -18,7 +18,6 @@ from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.printable import markdown_table
 from pytest_genderbias.text.schema import read_value
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 import numpy as np
 
-from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import Plan, plan_measurement
 from pytest_genderbias.mitigation.harness.run import kept_training
@@ -27,7 +27,6 @@ from pytest_genderbias.recipes.recipe import Performance, Recipe
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.statistics.correlation import pearson
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_decimals
 from pytest_genderbias.text.printable import markdown_table

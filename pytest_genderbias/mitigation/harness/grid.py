@@ -15,7 +15,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pytest_genderbias.errors import ModelError, ScoreError, SettingError
+from pytest_genderbias.errors import ModelError, ScoreError, SettingError, UndefinedError
 from pytest_genderbias.gates.choice import (
     HIGHEST,
     LOWEST,
@@ -42,7 +42,6 @@ from pytest_genderbias.mitigation.methods.registry import (
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.recipes.recipe import Performance, Recipe
 from pytest_genderbias.scoring.scorer import Progress
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 

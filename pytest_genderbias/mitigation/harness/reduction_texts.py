@@ -13,8 +13,7 @@ from pytest_genderbias.gates.wording import Paragraph
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide
-from pytest_genderbias.statistics.inference.reduction import Reduction
-from pytest_genderbias.statistics.inference.sides import SideValues
+from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
 from pytest_genderbias.text.numbers import approximate, format_number, format_share
 
 _MORE_SEEDS = "five seeds or more"

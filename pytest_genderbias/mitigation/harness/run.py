@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError
+from pytest_genderbias.errors import MitigationNotApplicableError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.folders import sweep_unfinished, write_whole
 from pytest_genderbias.gates.choice import TriedGrid
 from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
@@ -37,7 +37,6 @@ from pytest_genderbias.recipes.recipe import (
 )
 from pytest_genderbias.recipes.trainer import show_steps
 from pytest_genderbias.scoring.scorer import Progress
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.suite import Suite
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
 from pytest_genderbias.gates.regression import without_number
@@ -20,8 +20,7 @@ from pytest_genderbias.recipes.recipe import Performance
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, log_sums
 from pytest_genderbias.statistics.inference.paired import Distance
-from pytest_genderbias.statistics.inference.sides import SideValues, sums_or_reason
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.reduction import SideValues, sums_or_reason
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 

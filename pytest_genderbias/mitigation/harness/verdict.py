@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.judgement import (
     AFTER,
@@ -59,9 +59,7 @@ from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.mitigation.harness.side_numbers import MeasuredRun, as_ratios, share_of_log, task_values
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.inference.reduction import Reduction
-from pytest_genderbias.statistics.inference.sides import SideValues
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.reduction import Reduction, SideValues
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_bounds, format_number, format_share
 from pytest_genderbias.text.schema import read_value

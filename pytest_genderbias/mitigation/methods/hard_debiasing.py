@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.base import Method, Step
 from pytest_genderbias.mitigation.methods.projection import with_embeddings
 from pytest_genderbias.mitigation.words.directions import Pair, has_vectors, learn_basis
@@ -20,7 +20,6 @@ from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.saving import described, input_embeddings
 from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.statistics.bias_subspace import check_basis, unit_vectors
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.schema import Count, check_fields, one_of
 
 if TYPE_CHECKING:

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError, SettingError
+from pytest_genderbias.errors import NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of, texts_of
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out, logistic_weights
 from pytest_genderbias.mitigation.methods.scrubbing import MASK, Scrubbing, scrub
 from pytest_genderbias.mitigation.words.matching import find_words, replace_spans
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import predicted
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Count, Positive, Share, check_fields

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.base import Method
 from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import has_vectors, random_bases, vectors_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
 from pytest_genderbias.text.schema import Count, check_fields
 

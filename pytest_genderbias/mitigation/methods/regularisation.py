@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.base import Hooks, Method
 from pytest_genderbias.mitigation.methods.projection import input_weight, output_weight
 from pytest_genderbias.mitigation.words.directions import Pair
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.schema import NotNegative, Rule, check_fields, one_of
 
 if TYPE_CHECKING:

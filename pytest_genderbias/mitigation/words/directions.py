@@ -13,12 +13,11 @@ from functools import partial
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.bias_subspace import FloatArray, pair_direction, unit_vectors
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.normal_form import NormalText, normal_form
 
 Pair = tuple[str, str]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.judgement import (
     AFTER,
     BEFORE,
@@ -27,7 +28,6 @@ from pytest_genderbias.reports.figures.data import WORSE, cut, numbers, picture_
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.statistics.correlation import pearson
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import counted
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.figures.data import (
     FloatArray,
@@ -22,7 +23,6 @@ from pytest_genderbias.reports.figures.data import (
 )
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.statistics.correlation import pearson, slope, slope_interval
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.text.numbers import counted
 
 _MOST_BARS = 24  #: of a picture; of more units the ends are drawn

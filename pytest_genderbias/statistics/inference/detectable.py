@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.statistics.inference.moderated import Prior
-from pytest_genderbias.statistics.inference.over_restarts import compare_with_restarts, next_restart
+from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.student import t_quantile
 

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.combiners import Combiner, find_combiner
 from pytest_genderbias.statistics.gap_rms import UnitGaps
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FloatArray = NDArray[np.float64]
 _Number = TypeVar("_Number", bound=np.floating)

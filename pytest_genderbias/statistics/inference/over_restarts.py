@@ -9,18 +9,72 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache, partial
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import signed_root
-from pytest_genderbias.statistics.inference.item_bounds import Bounds, fewest_items
+from pytest_genderbias.statistics.inference.item_bounds import fewest_items
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.moderated import Prior, moderated_variance
 from pytest_genderbias.statistics.inference.paired import Difference, Distance, folded, unit_changes
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.statistics.inference.two_way import as_it_is
+from pytest_genderbias.statistics.student import Bounds, t_bounds, t_quantile
+
+MOST_PRIOR_FREEDOM = 8.0  #: more are never believed: other trainings are not this one
+#: Degrees of freedom of a spread that may be too small, or too large, by a factor of 2
+#: (docs/evidence/coverage-restarts.md).
+PRIOR_FREEDOM = 1.5
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Prior knowledge of the spread of a statistic over restarts, before any restart is seen.
+
+    Attributes:
+        spread: standard deviation of a restart, in units of the statistic, above 0.
+        freedom: how many degrees of freedom it is worth, 0 to 8; more count as 8.
+    """
+
+    spread: float
+    freedom: float = PRIOR_FREEDOM
+
+
+def moderated_variance(
+    variance: float, freedom: float, prior_variance: float, prior_freedom: float
+) -> tuple[float, float]:
+    """Return a variance that borrows from a prior one, with its degrees of freedom (Smyth 2004, section 4, equation 4).
+
+    It is the mean of the two variances, weighted by their degrees of freedom. If the true variances of trainings are
+    distributed as the prior says, the difference of two means divided by its moderated error follows Student's t with
+    the sum of the degrees of freedom.
+
+    Args:
+        variance: the estimate, in squared units of the statistic, 0 or more.
+        freedom: its degrees of freedom, 0 or more; with 0 the estimate is ignored.
+        prior_variance: the variance of other trainings, in the same units.
+        prior_freedom: its degrees of freedom; more than 8 count as 8.
+
+    Returns:
+        Variance and degrees of freedom.
+
+    Raises:
+        ValueError: neither has a degree of freedom, or one is negative.
+
+    Example:
+        A variance of 9 from three restarts, and a prior of 1 that is worth two more degrees: (2 x 9 + 2 x 1) / 4.
+
+        >>> moderated_variance(9.0, 2, 1.0, 2)
+        (5.0, 4.0)
+    """
+    borrowed = min(prior_freedom, MOST_PRIOR_FREEDOM)
+    total = freedom + borrowed
+    if min(freedom, borrowed) < 0 or total <= 0:
+        raise ValueError("expected degrees of freedom of 0 or more, and one above 0")
+    return (freedom * variance + borrowed * prior_variance) / total, float(total)
+
 
 _FEWEST_ITEMS = 5  #: as of other comparisons
 _NOTHING = 1e-12  #: relative to the size of the values
@@ -40,7 +94,7 @@ _NO_SPREAD = (
     " suite with more items"
 )
 
-_BoundsOf = Callable[[float, float], Bounds]  #: makes bounds and p values of a difference, given the tolerance
+_BoundsOf = Callable[..., Bounds]  #: makes bounds and p values of a difference, given the ``tolerance``
 _Sides: TypeAlias = tuple[FloatArray, FloatArray]  #: the values of then and of now
 
 
@@ -60,7 +114,7 @@ def compare_with_restarts(
     within t(k - 1) s sqrt(1 + 1 / k) of the mean of k others, with the given probability on each side (Hahn and Meeker
     1991, Statistical Intervals, section 4.7; Student's t for the difference of a group of one and one of k, with the
     spread of the k). With a prior, s and its degrees of freedom are those of
-    :func:`~pytest_genderbias.statistics.inference.moderated.moderated_variance`. If the side of neutral on which either
+    :func:`moderated_variance`. If the side of neutral on which either
     lies is in doubt, the bounds hold for either side, as in
     :func:`~pytest_genderbias.statistics.inference.paired.compare_items`. They do not cover other examples or units.
 
@@ -181,9 +235,9 @@ def _compare(
     errors = _Errors.of(sides, prior)
     if errors.of_change <= nothing:
         raise UndefinedError(_NO_SPREAD)
-    reaches = [_quantile((1 + level) / 2, freedom) * error for error, freedom in errors.of_means]
+    reaches = [t_quantile((1 + level) / 2, freedom) * error for error, freedom in errors.of_means]
     lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
-    bounds_of = partial(_student, errors.of_change, errors.freedom, level)
+    bounds_of = partial(t_bounds, error=errors.of_change, freedom=errors.freedom, level=level)
     bounds = _of_lines(lines, (before, after), {1.0: bounds_of, -1.0: bounds_of}, tolerance)
     method += "" if prior is None else _MODERATED
     moved = 0 if len(sides[1]) == 1 and abs(after - before) <= nothing else len(sides[1])
@@ -265,7 +319,7 @@ def _on_squares(sides: _Sides, tolerance: float, level: float, prior: Prior | No
 
     known = prior and _squared_prior(prior, float(signed_root(max(squares, key=len).mean())))
     found, better = (
-        _compare(squares, _as_it_is, allowed, level, known, False, method)
+        _compare(squares, as_it_is, allowed, level, known, False, method)
         for allowed in (squared(tolerance), -squared(-tolerance))
     )
     value, low, high = map(rooted, (change, found.low, found.high))
@@ -283,10 +337,6 @@ def _squared_prior(prior: Prior, value: float) -> Prior:
     return replace(prior, spread=float(np.diff(ends * np.abs(ends))[0]) / (2 * _AT_NEUTRAL))
 
 
-def _as_it_is(value: FloatArray) -> FloatArray:
-    return value
-
-
 def _is_higher(distance: Distance) -> bool:
     """Return whether a distance is the value less a constant."""
     return bool(np.ptp(distance(np.array([-1.0, 0.0, 1.0])) - [-1.0, 0.0, 1.0]) <= _NOTHING)
@@ -299,7 +349,7 @@ def _compare_seed_by_seed(sides: _Sides, distance: Distance, tolerance: float, l
     if float(np.abs(sides[1] - sides[0]).max()) <= nothing:
         return _of_restarts(0.0, (0.0, 0.0, 1.0, 1.0), len(sides[1]), 0, _SAME)
     n = len(sides[0])
-    reaches = [_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5 for values in sides]
+    reaches = [t_quantile((1 + level) / 2, n - 1) * float(values.std(ddof=1)) / n**0.5 for values in sides]
     lines = [_Line.at(middle, reach, distance) for middle, reach in zip((before, after), reaches, strict=True)]
     bounds_of = {sign: partial(_paired, sides[1] - sign * sides[0], nothing, level) for sign in (1.0, -1.0)}
     bounds = _of_lines(lines, (before, after), bounds_of, tolerance)
@@ -316,7 +366,7 @@ def _paired(own: FloatArray, nothing: float, level: float, value: float, toleran
     n = len(own)
     error = float(own.std(ddof=1)) / n**0.5
     if error > nothing:
-        return _student(error, n - 1, level, value, tolerance)
+        return t_bounds(value, error, n - 1, tolerance, level)
     chance = 0.5**n
     if chance > 1 - level and abs(value) > nothing:
         needed = fewest_items(level)
@@ -370,7 +420,7 @@ def prediction_bounds(
     (-1.372, 5.372)
     """
     middle, error, freedom = next_restart(restarts, prior, root)
-    reach = _quantile(level, freedom) * error
+    reach = t_quantile(level, freedom) * error
     bounds = middle + reach * np.array([-1.0, 1.0])
     low, high = (signed_root(bounds) if root else bounds).tolist()
     return low, high
@@ -445,28 +495,12 @@ def _of_lines(
     """
     (then, now), (before, after) = lines, values
     sign = then.slope * now.slope
-    bounds = bounds_of[sign](now.height - then.height, tolerance)
+    bounds = bounds_of[sign](now.height - then.height, tolerance=tolerance)
     if not (then.bends or now.bends):
         return bounds
-    change = bounds_of[1.0](after - before, 0.0)
-    apart = bounds_of[-sign](now.height + then.height, tolerance)
+    change = bounds_of[1.0](after - before, tolerance=0.0)
+    apart = bounds_of[-sign](now.height + then.height, tolerance=tolerance)
     return folded(bounds, change, apart, then.bends, now.bends)
-
-
-def _student(error: float, freedom: float, level: float, value: float, tolerance: float) -> Bounds:
-    from scipy.special import stdtr
-
-    reach = _quantile(level, freedom) * error
-    p, p_better = (float(stdtr(freedom, (tolerance - worse) / error)) for worse in (value, -value))
-    return value - reach, value + reach, p, p_better
-
-
-@lru_cache(maxsize=1024)
-def _quantile(level: float, freedom: float) -> float:
-    """Return a quantile of Student's t."""
-    from scipy.special import stdtrit
-
-    return float(stdtrit(freedom, level))
 
 
 def compare_crossed(
@@ -524,7 +558,10 @@ def compare_crossed(
     before, after = _Side.of(then, prior), _Side.of(now, prior)
     lines = [_Line.at(side.value, side.reach(level), distance) for side in (before, after)]
     parts = _parts_by_sign(before, after, prior)
-    bounds_of = {sign: partial(_student, part.variance**0.5, part.freedom, level) for sign, part in parts.items()}
+    bounds_of = {
+        sign: partial(t_bounds, error=part.variance**0.5, freedom=part.freedom, level=level)
+        for sign, part in parts.items()
+    }
     bounds = _of_lines(lines, (before.value, after.value), bounds_of, tolerance)
     changes, moved = unit_changes(before.mean_sums, after.mean_sums, distance)
     used = parts[lines[0].slope * lines[1].slope]
@@ -617,7 +654,7 @@ class _Side:
     def reach(self, level: float) -> float:
         """Return how far from the mean over restarts that of others, with other units, may lie on either side."""
         parts = _Parts(_variance_of_mean(self.of_units), self.over_restarts, self.rest, self.freedom, len(self.labels))
-        return _quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
+        return t_quantile((1 + level) / 2, parts.freedom) * parts.variance**0.5 if parts.variance > 0 else 0.0
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 Arrays = Mapping[str, NDArray[np.generic]]
 Entry: TypeAlias = "ItemSums | Callable[[], ItemSums] | str"  #: sums, what computes them, or why there are none

@@ -14,32 +14,29 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.gap_bounds import METHOD, gap_change_bounds
 from pytest_genderbias.statistics.inference.item_bounds import (
     SKEWED,
     TIED,
-    Bounds,
     ItemEffects,
     fewest_items,
     jackknife_error,
     total_influences,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, add_rows, align
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, Sums, align
 from pytest_genderbias.statistics.inference.two_way import (
     FEWEST_TEMPLATES,
     Groups,
     TwoWayError,
+    as_it_is,
+    clustered_two_way_error,
     influences,
     is_crossed,
-    merge_templates,
     template_groups,
-    two_way_bounds,
-    two_way_error,
-    two_way_p,
     with_fixed,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
-from pytest_genderbias.statistics.student import t_quantile
+from pytest_genderbias.statistics.student import Bounds, t_quantile
 
 Distance = Callable[[FloatArray], FloatArray]
 
@@ -67,7 +64,6 @@ class _Crossed:
     then: ItemSums
     now: ItemSums
     groups: Groups | None
-    clusters: NDArray[np.intp] | None  #: number of the cluster of each unit
 
     @property
     def sides(self) -> tuple[ItemSums, ItemSums]:
@@ -81,9 +77,7 @@ class _Crossed:
 
     def error(self, items: FloatArray, cells: FloatArray) -> TwoWayError:
         """Return the two-way error of influences, with clusters in place of their units."""
-        if self.clusters is not None:
-            items, cells = (np.asarray(add_rows(rows, self.clusters), dtype=np.float64) for rows in (items, cells))
-        return two_way_error(items, cells if self.groups is None else merge_templates(cells, self.groups))
+        return clustered_two_way_error(items, cells, self.groups, self.now.by_unit().clusters)
 
 
 class Comparable(Protocol):
@@ -303,11 +297,10 @@ def _crossed(then: ItemSums, now: ItemSums, redrawn: bool) -> _Crossed | None:
     """
     if not (is_crossed(then) and is_crossed(now)):
         return None
-    groups, clusters = None if redrawn else template_groups(then, now), now.by_unit().clusters
+    groups = None if redrawn else template_groups(then, now)
     if groups is not None and int(groups.max()) + 1 < FEWEST_TEMPLATES:
         return None
-    codes = None if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    return _Crossed(then, now, groups, codes)
+    return _Crossed(then, now, groups)
 
 
 def compare_aligned(
@@ -534,7 +527,7 @@ def _smooth(pair: _Pair, tolerance: float, level: float) -> Bounds:
     then_bends, now_bends = (_bends(pair.distance, *side) for side in _values_and_errors(pair))
     if not (then_bends or now_bends):
         return worsening
-    change = _bounds_of(pair.with_distances(_as_it_is, _as_it_is), 0.0, level)
+    change = _bounds_of(pair.with_distances(as_it_is, as_it_is), 0.0, level)
     apart = _bounds_of(pair.with_distances(lambda value: -pair.distance(value), pair.distance), tolerance, level)
     bounds = folded(worsening, change, apart, then_bends, now_bends)
     return _no_wider(bounds, change) if pair.ratio else bounds  # the change of r or a slope is bounded less exactly
@@ -572,10 +565,6 @@ def _no_wider(bounds: Bounds, change: Bounds) -> Bounds:
     return max(low, -most), min(high, most), p, p_better
 
 
-def _as_it_is(value: FloatArray) -> FloatArray:
-    return value
-
-
 def _bends(distance: Distance, value: float, error: float) -> bool:
     """Return whether a convex distance has a kink within two errors of the value."""
     low, middle, high = distance(value + error * np.array([-2.0, 0.0, 2.0]))
@@ -588,23 +577,18 @@ def _values_and_errors(pair: _Pair) -> list[tuple[float, float]]:
     for k, (of, sums) in enumerate(pair.sides()):
         error = float(np.sqrt(len(sums) / (len(sums) - 1) * np.square(total_influences(of, sums)).sum()))
         if pair.crossed is not None:
-            error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], _as_it_is)).error)
+            error = max(error, pair.crossed.error(*influences(pair.crossed.sides[k], as_it_is)).error)
         both.append((float(of(_total(sums))), error))
     return both
 
 
 def _bounds_of(pair: _Pair, tolerance: float, level: float) -> Bounds:
     """Return bounds and p values for other items and, where sums are by template, other templates."""
-    low, high, p, p_better = pair.effects().bounds(tolerance, level)
+    of_items = pair.effects().bounds(tolerance, level)
     if (error := pair.two_way_error()) is None:
-        return low, high, p, p_better
-    below, above = two_way_bounds(pair.worsening, error, level)
-    return (
-        min(low, below),
-        max(high, above),
-        max(p, two_way_p(pair.worsening - tolerance, error)),
-        max(p_better, two_way_p(-pair.worsening - tolerance, error)),
-    )
+        return of_items
+    (low, high, *p), (below, above, *also) = of_items, error.bounds(pair.worsening, tolerance, level)
+    return min(low, below), max(high, above), max(p[0], also[0]), max(p[1], also[1])
 
 
 def _weights(rng: np.random.Generator, repeats: int, items: int) -> FloatArray:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows
-from pytest_genderbias.statistics.student import t_above, t_quantile
+from pytest_genderbias.statistics.student import Bounds, t_bounds
 
 FEWEST_TEMPLATES = 4  #: of fewer, the bounds would say next to nothing; the templates count as fixed
 _STEP = 1e-3  #: of a standard deviation (or of the mean, where nothing varies), to find derivatives
@@ -65,6 +65,10 @@ class TwoWayError:
         parts = (self.items, degrees[0]), (self.templates, degrees[1]), (self.cells, degrees[0] * degrees[1])
         spread = sum(variance**2 / freedom for variance, freedom in parts)
         return self.variance**2 / spread if spread > 0 else float(min(degrees))
+
+    def bounds(self, value: float, tolerance: float, level: float) -> Bounds:
+        """Return bounds and p values of a worsening with this error, by Student's t."""
+        return t_bounds(value, self.error, self.freedom, tolerance, level)
 
 
 def two_way_error(items: ArrayLike, cells: ArrayLike) -> TwoWayError:
@@ -236,27 +240,16 @@ def _with_cases(sums: ItemSums, rows: ItemSums) -> FloatArray:
     return np.asarray(known, dtype=np.float64)
 
 
-def two_way_bounds(value: float, error: TwoWayError, level: float) -> tuple[float, float]:
-    """Return one-sided bounds of a level each, by Student's t.
-
-    Example:
-        Error 1 with three degrees of freedom: t = 2.353.
-
-        >>> low, high = two_way_bounds(5.0, TwoWayError(0.0, 1.0, 0.0, 30, 4), 0.95)
-        >>> round(low, 3), round(high, 3)
-        (2.647, 7.353)
+def clustered_two_way_error(
+    items: FloatArray, cells: FloatArray, groups: Groups | None, clusters: NDArray[np.str_] | None
+) -> TwoWayError:
+    """Return the error of :func:`two_way_error`, with clusters in place of their items and groups in place of their
+    templates; ``None`` where each is alone.
     """
-    reach = t_quantile(level, error.freedom) * error.error
-    return value - reach, value + reach
-
-
-def two_way_p(excess: float, error: TwoWayError) -> float:
-    """Return the one-sided p value of "the excess is 0 or less", by Student's t.
-
-    >>> round(two_way_p(2.353, TwoWayError(0.0, 1.0, 0.0, 30, 4)), 3)
-    0.05
-    """
-    return t_above(excess / error.error, error.freedom) if error.error > 0 else float(excess <= 0)
+    if clusters is not None:
+        codes = np.unique(clusters, return_inverse=True)[1]
+        items, cells = (np.asarray(add_rows(rows, codes), dtype=np.float64) for rows in (items, cells))
+    return two_way_error(items, cells if groups is None else merge_templates(cells, groups))
 
 
 def two_way_interval(
@@ -293,13 +286,10 @@ def two_way_interval(
     if groups is None:
         return replace(within, over=with_fixed(replace(sums, over=within.over)))
     correlation = sums.by_unit().combiner == "pearson"
-    value, of = (float(np.arctanh(sums.total)), _fisher_z) if correlation else (sums.total, _same)
+    value, of = (float(np.arctanh(sums.total)), _fisher_z) if correlation else (sums.total, as_it_is)
     items, cells = influences(sums, of)
-    if (clusters := sums.by_unit().clusters) is not None:
-        codes = np.unique(clusters, return_inverse=True)[1]
-        items, cells = (np.asarray(add_rows(rows, codes), dtype=np.float64) for rows in (items, cells))
-    error = two_way_error(items, merge_templates(cells, groups))
-    low, high = two_way_bounds(value, error, (1 + within.level) / 2)
+    error = clustered_two_way_error(items, cells, groups, sums.by_unit().clusters)
+    low, high, *_ = error.bounds(value, 0.0, (1 + within.level) / 2)
     if correlation:
         low, high = float(np.tanh(low)), float(np.tanh(high))
     low, high = max(min(low, within.low), limits[0]), min(max(high, within.high), limits[1])
@@ -311,5 +301,6 @@ def _fisher_z(value: FloatArray) -> FloatArray:
     return np.asarray(np.arctanh(value))
 
 
-def _same(value: FloatArray) -> FloatArray:
+def as_it_is(value: FloatArray) -> FloatArray:
+    """Return values unchanged: the distance of a statistic whose change itself is bounded."""
     return value

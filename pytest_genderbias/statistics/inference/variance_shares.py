@@ -11,9 +11,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.two_way import influences
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 _Group: TypeAlias = "tuple[int, ...]"  #: axes of a table
 

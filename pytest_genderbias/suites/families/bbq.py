@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.bbq_questions import BbqSet, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, MissingDataError
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.stereotyped_answers import leanings
@@ -118,6 +118,7 @@ class Bbq(DataFamily[BbqOptions]):
 
     name: ClassVar[str] = "bbq"
     definition: ClassVar[str] = "bbq/2"
+    picture: ClassVar[str] = "template_lean"
     null_control: ClassVar[str] = (
         "the person whom the stereotype is about and the other one are exchanged at random in each template"
     )

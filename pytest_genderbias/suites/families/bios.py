@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, DistanceFigure, GapFigure, gap_figure
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances
@@ -32,7 +33,6 @@ from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.probability_tables import probability_tables, shuffled_probability_tables
 from pytest_genderbias.statistics.right_answers import mean_recall
 from pytest_genderbias.statistics.sums import (
@@ -228,6 +228,7 @@ class Bios(Family[None, BiosOptions]):
 
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
+    picture: ClassVar[str] = "class_gaps"
     null_control: ClassVar[str] = (
         "groups are shuffled over the persons of a gold class (independence: over all persons; precision gaps and"
         " sufficiency: over those of a predicted class)"

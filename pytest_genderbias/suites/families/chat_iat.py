@@ -11,7 +11,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.implicit_association import (
     association_score,
     counted_score,
@@ -19,7 +19,6 @@ from pytest_genderbias.statistics.implicit_association import (
     sampled_counts,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question
@@ -158,6 +157,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
 
     name: ClassVar[str] = "chat-iat"
     definition: ClassVar[str] = "chat-iat/1"
+    picture: ClassVar[str] = "attribute_association"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the two groups are exchanged at random in each attribute"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES

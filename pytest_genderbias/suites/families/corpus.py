@@ -16,7 +16,7 @@ import numpy as np
 from pytest_genderbias.datasets.corpora import TOKENS, text_tokens
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
-from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.cooccurrence import (
     bias_deviation,
     bias_slope,
@@ -25,7 +25,6 @@ from pytest_genderbias.statistics.cooccurrence import (
     mean_absolute_bias,
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, take_arrays, word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
@@ -88,6 +87,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
 
     name: ClassVar[str] = "corpus"
     definition: ClassVar[str] = "corpus/2"
+    picture: ClassVar[str] = "word_bias"
     null_control: ClassVar[str] = (
         "the words of a pair (she and he) are exchanged at random, and the text counted once more"
     )

@@ -13,6 +13,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.decision_differences import (
     balanced_weights,
     exchanged_differences,
@@ -21,7 +22,6 @@ from pytest_genderbias.statistics.decision_differences import (
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
@@ -170,6 +170,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     name: ClassVar[str] = "decisions"
     definition: ClassVar[str] = "decisions/2"
+    picture: ClassVar[str] = "decision_bars"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the two groups are exchanged at random in each scenario"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES

@@ -15,7 +15,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.statistics.decision_differences import exchanged_differences
 from pytest_genderbias.statistics.generated_differences import (
     exchanged_share_differences,
@@ -24,7 +24,6 @@ from pytest_genderbias.statistics.generated_differences import (
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
@@ -181,6 +180,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     name: ClassVar[str] = "generation"
     definition: ClassVar[str] = "generation/1"
+    picture: ClassVar[str] = "sentiment_bars"
     needs: ClassVar[str] = (
         "a causal LM, which is asked in its chat template if it has one, or a system or a file of replies in text"
     )

@@ -16,9 +16,8 @@ from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.least_share import share_interval
 from pytest_genderbias.statistics.neutrality import (
     CONTRADICTION,
     ENTAILMENT,
@@ -211,6 +210,7 @@ class Nli(Family[NliBody, NliOptions]):
 
     name: ClassVar[str] = "nli"
     definition: ClassVar[str] = "nli/1"
+    picture: ClassVar[str] = "heat_map"
     no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels, or a chat model"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", *CHAT_ROLES)

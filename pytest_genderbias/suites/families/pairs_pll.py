@@ -22,10 +22,9 @@ from pytest_genderbias.datasets.sentence_pairs import (
     read_own_pairs,
     read_stereoset,
 )
-from pytest_genderbias.errors import UnknownNameError
+from pytest_genderbias.errors import UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Facts, Question, Spans, TextCases
@@ -100,6 +99,7 @@ class PairsPll(DataFamily[PairsOptions]):
 
     name: ClassVar[str] = "pairs-pll"
     definition: ClassVar[str] = "pairs-pll/2"
+    picture: ClassVar[str] = "histogram"
     null_control: ClassVar[str] = (
         "the sentences of a pair are exchanged at random (for BEC-Pro: those of all pairs of a profession together)"
     )

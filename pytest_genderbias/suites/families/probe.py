@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.mentions import without_determiner, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, ColumnOptions, read_texts
@@ -74,6 +73,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
 
     name: ClassVar[str] = "probe"
     definition: ClassVar[str] = "probe/2"
+    picture: ClassVar[str] = "compression"
     seeds_are_restarts: ClassVar[bool] = True
     null_control: ClassVar[str] = (
         "labels are shuffled over examples (over professions, where these have them), and the probes trained anew"

@@ -15,6 +15,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.bias_subspace import (
     PrincipalRatios,
     cosine_with,
@@ -24,7 +25,6 @@ from pytest_genderbias.statistics.bias_subspace import (
     random_ratios,
     unit_vectors,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family
@@ -83,6 +83,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
 
     name: ClassVar[str] = "subspace"
     definition: ClassVar[str] = "subspace/2"
+    picture: ClassVar[str] = "along_component"
     null_control: ClassVar[str] = (
         "each word's vector (with the option centred, from the mean) keeps its length and takes a random direction; for"
         " the cosine the learned direction is a random one"

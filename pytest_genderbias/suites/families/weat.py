@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.contexts import draw_contexts
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
-from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
 from pytest_genderbias.statistics.association import (
     association,
     ceat,
@@ -26,7 +26,6 @@ from pytest_genderbias.statistics.association import (
 )
 from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
@@ -170,6 +169,7 @@ class Weat(_Associations[WeatOptions]):
 
     name: ClassVar[str] = "weat"
     definition: ClassVar[str] = "weat/1"
+    picture: ClassVar[str] = "words_by_set"
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
@@ -259,6 +259,7 @@ class Ceat(_Associations[CeatOptions]):
 
     name: ClassVar[str] = "ceat"
     definition: ClassVar[str] = "ceat/1"
+    picture: ClassVar[str] = "words_by_set"
     needs: ClassVar[str] = "a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

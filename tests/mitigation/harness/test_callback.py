@@ -13,7 +13,7 @@ from scipy import stats
 from support.tiny_checkpoints import corpus, make_network, tokenizer
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.errors import NotApplicableError, ScoreError, SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, ScoreError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.mitigation import BiasCallback
 from pytest_genderbias.mitigation.harness.callback import (
     history_of,
@@ -24,7 +24,6 @@ from pytest_genderbias.mitigation.harness.callback import (
 )
 from pytest_genderbias.recipes.heads import head_at_labels
 from pytest_genderbias.recipes.recipe import Performance
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SUITE = "lm-occupation"
 AOB = f"{SUITE}/aggregate_bias"

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_genderbias import load_model
-from pytest_genderbias.errors import SettingError, UnknownNameError
+from pytest_genderbias.errors import SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.mitigation.methods.hard_debiasing import (
     equalise,
     hard_debias,
@@ -19,7 +19,6 @@ from pytest_genderbias.mitigation.methods.hard_debiasing import (
 from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis, random_bases
 from pytest_genderbias.models.saving import input_embeddings, save_model
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 PAIRS = (*HE_SHE, ("man", "woman"))
 

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from scipy.sparse import csr_matrix
 from sklearn.linear_model import LogisticRegression
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.nullspace import iterative_nullspace, logistic_weights
 from pytest_genderbias.mitigation.methods.projection import project
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def blobs(seed, n=300, dim=8, labels=2, apart=2.0, planes=2):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.tiny_checkpoints import CAUSAL, CLASSIFIERS, MASKED, NLI, make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
-from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import ModelError, NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.mitigation.methods.projection import (
     project,
     project_embeddings,
@@ -32,7 +32,6 @@ from pytest_genderbias.mitigation.words.directions import (
 )
 from pytest_genderbias.models.saving import input_embeddings, save_model, untie_output
 from pytest_genderbias.statistics.bias_subspace import check_basis, pair_direction, principal_ratios
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 KINDS = (*MASKED, *CAUSAL, *CLASSIFIERS)
 IDS = torch.arange(6, 26)[None]

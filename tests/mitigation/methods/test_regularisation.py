@@ -8,9 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.tiny_checkpoints import make_network, tokenizer
 
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.mitigation.methods.regularisation import bias_loss, defining_rows, make_regulariser, regularising
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 PAIRS = [[0, 1], [2, 3], [4, 5], [6, 1]]
 IDS = torch.arange(6, 26)[None]

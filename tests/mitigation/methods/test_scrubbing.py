@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Columns
 from pytest_genderbias.mitigation.methods.iterative_scrubbing import IterativeScrubbing, iterative_scrub, removed_words
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out
@@ -22,7 +22,6 @@ from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.methods.scrubbing import Scrubbing, _lexicon, _scrubbed, gender_words, scrub
 from pytest_genderbias.mitigation.methods.swapping import make_table, replacements
 from pytest_genderbias.mitigation.words.pairs import first_names, read_names, read_pairs
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 FEW = settings(max_examples=60, deadline=None)
 LU2018 = tuple(read_pairs("lu2018-pairs").partner)

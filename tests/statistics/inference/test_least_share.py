@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 from simulations.share_coverage import shown_able
 
-from pytest_genderbias.statistics.inference.least_share import least_share, share_interval
+from pytest_genderbias.statistics.inference.intervals import least_share, share_interval
 
 
 @pytest.mark.parametrize(("n", "hits"), [(1, 1), (2, 1), (5, 4), (16, 12), (24, 19), (24, 23), (100, 1), (396, 395)])

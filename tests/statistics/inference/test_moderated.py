@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from pytest_genderbias.statistics.inference.moderated import MOST_PRIOR_FREEDOM, moderated_variance
+from pytest_genderbias.statistics.inference.over_restarts import MOST_PRIOR_FREEDOM, moderated_variance
 
 VARIANCE = st.floats(1e-6, 1e6)
 FREEDOM = st.floats(0.01, 20)

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.null import summarise_null
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 def higher(x):

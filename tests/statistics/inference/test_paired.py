@@ -31,12 +31,12 @@ from simulations.paired_coverage import (
 )
 from statsmodels.stats.multitest import multipletests
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference import paired
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_error
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.multiple_tests import holm
+from pytest_genderbias.statistics.inference.null import holm
 from pytest_genderbias.statistics.inference.paired import Difference, compare_items, items_to_decide, with_retraining
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 SEEDS = st.integers(0, 10_000)
 BOUNDS = ("value", "low", "high", "p", "p_better")

@@ -10,6 +10,7 @@ from scipy import stats
 from simulations.paired_coverage import own_sums
 from simulations.reduction_simulation import ITEMS, normal, of_items, of_restarts, skewed
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.item_sums import log_sums, mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
 from pytest_genderbias.statistics.inference.reduction import (
@@ -19,7 +20,6 @@ from pytest_genderbias.statistics.inference.reduction import (
     measure_reduction,
     solve_bound,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import correlation_sums
 
 

@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.restarts_coverage import crossed_row, one_row, prior_of, several_row, squares_row
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.gap_rms import signed_root
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.moderated import Prior
 from pytest_genderbias.statistics.inference.over_restarts import (
+    Prior,
     compare_crossed,
     compare_restarts,
     compare_with_restarts,
@@ -21,7 +22,6 @@ from pytest_genderbias.statistics.inference.over_restarts import (
     restarts_to_decide,
 )
 from pytest_genderbias.statistics.inference.paired import Difference
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 BOUNDS = ("value", "low", "high", "p", "p_better")
 SEEDS = st.integers(0, 2**32 - 1)

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from scipy import stats
 from simulations.tail_coverage import LEVEL, POPULATIONS, p_values, shares
 
+from pytest_genderbias.statistics.inference.item_bounds import kish_number, skewness, tail_p, tail_reach
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.paired import compare_items
-from pytest_genderbias.statistics.inference.tails import kish_number, skewness, tail_p, tail_reach
 
 CHANGES = st.lists(st.floats(-1, 1).map(lambda x: round(x, 3)), min_size=2, max_size=30)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.variance_shares import score_table, variance_shares
 from pytest_genderbias.statistics.sums import template_bias_sums, template_line_sums, template_sums
 

@@ -10,11 +10,10 @@ from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, luck
 
 from pytest_genderbias import Limit, load_model, measure
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 BIASES = ("s_amb", "s_dis", "accuracy_gap")
 

@@ -20,7 +20,14 @@ from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, load_wordlist, measure
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.errors import DataFileError, GateFailure, ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import (
+    DataFileError,
+    GateFailure,
+    ModelError,
+    NotApplicableError,
+    SettingError,
+    UndefinedError,
+)
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
@@ -30,7 +37,6 @@ from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.statistics.block_tables import BlockTables
 from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.item_sums import align
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families import bios as module
 from pytest_genderbias.suites.families.shared.group_distances import DISTANCES

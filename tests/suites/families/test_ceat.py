@@ -19,10 +19,9 @@ from scipy.stats import norm as normal
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.contexts import draw_contexts, read_sentences
 from pytest_genderbias.datasets.folder import MissingDataError
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.statistics.association import ceat, permutation_test, shuffled_combined_effects
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.options import resolve_options
 

@@ -12,14 +12,13 @@ from support.chat_checks import measured as chat_measured
 from support.chat_models import AlwaysA, PlantedChat, iat_chooser
 
 from pytest_genderbias import load_suite
-from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
 from pytest_genderbias.statistics.implicit_association import (
     association_score,
     counted_score,
     exchanged_scores,
     sampled_counts,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from pytest_genderbias import GateFailure, assert_at_most, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.mentions import gender_of_pronoun, is_mention_of, words_of
 from pytest_genderbias.datasets.winobias import read_winobias
-from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError, SettingError, UndefinedError
 from pytest_genderbias.statistics.coreference_scores import (
     LINKS_NOTHING,
     f1_gap,
@@ -24,7 +24,6 @@ from pytest_genderbias.statistics.coreference_scores import (
     f1_interval,
     pair_counts,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.families.shared.asked_pronouns import likelihoods
 from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
 from pytest_genderbias.suites.family import Context

@@ -24,7 +24,14 @@ from pytest_genderbias.datasets.corpora import feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.datasets.passages import corpus_sha256, read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
-from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, ScoreError, SettingError
+from pytest_genderbias.errors import (
+    DataFileError,
+    ModelError,
+    NotApplicableError,
+    ScoreError,
+    SettingError,
+    UndefinedError,
+)
 from pytest_genderbias.gates.book import entry_of
 from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.plan import plan_measurement
@@ -34,7 +41,6 @@ from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.scoring.sampled_texts import Sampler, sampled_texts
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.cooccurrence import sums_by_block
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, TextCases

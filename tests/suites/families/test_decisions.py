@@ -15,7 +15,7 @@ from support.chat_models import AlwaysA, PlantedDecider, biased_decider
 from support.tiny_checkpoints import make_network, tokenizer
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.objects import wrap_network
 from pytest_genderbias.models.roles import Role
@@ -26,7 +26,6 @@ from pytest_genderbias.statistics.decision_differences import (
     logit_differences,
     yes_ratio,
 )
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.chat_task import cannot_do, least_accuracy
 

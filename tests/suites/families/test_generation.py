@@ -12,12 +12,11 @@ import yaml
 from support.planted_writers import END, KINDS, Recorder, biased_writer, written_by
 
 from pytest_genderbias import Limit, load_model, load_suite, measure
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.scoring.sampled_texts import reply_texts
 from pytest_genderbias.statistics.generated_differences import exchanged_share_differences, pooled_share_difference
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.query import Reply
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -84,7 +83,7 @@ NAMES = ("sentiment_difference", "length_difference", "topic_difference", "same_
 def test_the_figures_are_those_of_plain_loops(request, body, name):
     planted = name == "planted"
     model = biased_writer(EVEN, EVEN | {"positive": 0.1}) if planted else request.getfixturevalue("stories")
-    length, samples = (24, 2) if planted else (10, 1)
+    length, samples = (24, 2) if planted else (6, 1)
 
     def texts(unit, side):
         prompt = body.prompts[unit]

@@ -14,7 +14,7 @@ from support.tiny_checkpoints import CAUSAL, MASKED, save_checkpoint
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UnknownNameError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.measurement.carry_out import _sample_bounds
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.objects import wrap_object
@@ -23,7 +23,6 @@ from pytest_genderbias.scoring.log_probability import _windows
 from pytest_genderbias.scoring.pseudo_likelihood import shared_positions
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics.inference.sequences import mean_bounds
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.preference import choices, mean_difference, stereotype_share
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.pairs_pll import PairsPll, shared_spans

@@ -11,12 +11,11 @@ import torch
 
 from pytest_genderbias import Limit, load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
-from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.statistics import code_length
 from pytest_genderbias.statistics.code_length import codes_of_labellings, online_code
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families import probe
 from pytest_genderbias.suites.family import Context

@@ -9,9 +9,8 @@ import torch
 from sklearn.decomposition import PCA
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.statistics.bias_subspace import principal_ratios, random_cosines, random_ratios
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.words import bare_words
 from pytest_genderbias.suites.options import resolve_options

@@ -13,10 +13,9 @@ from scipy.spatial.distance import cosine
 from support.tiny_checkpoints import CAUSAL, MASKED, tokenizer
 
 from pytest_genderbias import load_model, load_suite, load_wordlist, measure
-from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
+from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError, UndefinedError
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.statistics.association import effect_size, shuffled_effect_sizes
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.words import bare_words, missing_note
 from pytest_genderbias.suites.options import resolve_options

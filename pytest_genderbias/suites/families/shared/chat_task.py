@@ -12,11 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_answers import StoredAnswers
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.inference.intervals import (
+    Interval,
+    clustered_mean_interval,
+    least_share,
+    share_interval,
+)
+from pytest_genderbias.statistics.inference.item_bounds import kish_number
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.least_share import least_share, share_interval
-from pytest_genderbias.statistics.inference.tails import kish_number
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.asking import READABLE, is_counted, reply_shares
@@ -95,7 +99,7 @@ def cannot_do(
 def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:
     """Return a lower bound on the accuracy for other clusters of the same kind, at the level .975.
 
-    The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.least_share.least_share`, which is
+    The higher one of two: that of :func:`~pytest_genderbias.statistics.inference.intervals.least_share`, which is
     exact where the answers of a cluster are all right or all wrong, and that of
     :func:`~pytest_genderbias.statistics.inference.intervals.clustered_mean_interval`, which is nearer where many
     clusters are right in part, if no few of them hold most questions: their effective number, (sum of n)^2 / sum of

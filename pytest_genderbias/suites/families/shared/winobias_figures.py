@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.winobias import WinoBiasSentence, read_winobias
-from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, gap_figure
 from pytest_genderbias.statistics.coreference_scores import (
     LINKS_NOTHING,
@@ -27,7 +27,6 @@ from pytest_genderbias.statistics.gap_rms import gap_rms, paired_columns, rms_of
 from pytest_genderbias.statistics.group_gaps import ClassGaps, Rate, absolute_gap_sum, beside_shares, class_gaps
 from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of, rate_counts
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import (

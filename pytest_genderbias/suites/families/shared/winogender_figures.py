@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.winogender import GENDERS
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.coreference_scores import LINKS_NOTHING
 from pytest_genderbias.statistics.correlation import (
     pearson,
@@ -25,7 +26,6 @@ from pytest_genderbias.statistics.correlation import (
 )
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.inference.undefined import UndefinedError
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Facts, IntArray
