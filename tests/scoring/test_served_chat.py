@@ -17,6 +17,7 @@ from support.served import CompletionServer
 from support.trained_causal import trained
 
 from pytest_genderbias import load_model, load_suite
+from pytest_genderbias.engines import served_rows
 from pytest_genderbias.engines.served_proof import KNOWN_TEXTS
 from pytest_genderbias.measurement.carry_out import ask, summarised
 from pytest_genderbias.measurement.plan import plan_measurement
@@ -61,6 +62,8 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def all_figures(monkeypatch):
+    monkeypatch.setattr(served_rows, "_STARTS", 6)  # what is drawn proves the server, which test_served_rows.py tests
+    monkeypatch.setattr(served_rows, "_DRAWN", 100)
     for module in _CAN_DO:
         name = f"pytest_genderbias.suites.families.{module}"
         monkeypatch.setattr(import_module(name), "cannot_do", lambda *arguments: "")
