@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
     from pytest_genderbias.text.wordlist import load_wordlist
 
-_HOMES = {
+_EXPORTS = {
     "BiasError": "errors",
     "GateFailure": "errors",
     "NotApplicableError": "errors",
@@ -84,11 +84,11 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
-    if name in _HOMES:
-        return vars(import_module(f"{__name__}.{_HOMES[name]}"))[name]
+    if name in _EXPORTS:
+        return vars(import_module(f"{__name__}.{_EXPORTS[name]}"))[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     """List the public names."""
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_EXPORTS])

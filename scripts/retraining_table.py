@@ -292,9 +292,12 @@ def career_head(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Calla
     def trained(seed: int, folder: Path) -> float:
         transformers.set_seed(seed)
         head = torch.nn.Sequential(
-            torch.nn.Dropout(0.2), torch.nn.Linear(features.shape[1], 64), torch.nn.ReLU(), torch.nn.Dropout(0.2),
+            torch.nn.Dropout(0.2),
+            torch.nn.Linear(features.shape[1], 64),
+            torch.nn.ReLU(),
+            torch.nn.Dropout(0.2),
             torch.nn.Linear(64, len(careers)),
-        )  # fmt: skip
+        )
         loss = descend(
             head.train(),
             lambda chosen: torch.nn.functional.cross_entropy(head(features[seen[chosen]]), labels[seen[chosen]]),

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 #: hub's cache.
 SENSITIVE = (
     "tests/papers/test_kinds.py::test_a_model_that_is_measured_as_it_is",
-    "tests/reports/test_figures.py",
+    "tests/reports/test_figures.py::test_every_kind_is_drawn[nli]",
     "tests/test_homes.py::test_a_process_lives_where_its_test_lives",
     "tests/test_homes.py::test_libraries_keep_nothing_in_the_home_of_the_user",
 )

@@ -401,7 +401,7 @@ def _trouble_of_lists(prompts: Sequence[Sequence[int]], answers: Sequence[Prompt
         for place in range(1, len(prompt)):
             top, value = answer.top[place], float(answer.log_probabilities[place])
             most_likely = sorted(top.values(), reverse=True)[:LISTED]
-            mass = sum(exp(min(listed, 700.0)) for listed in most_likely)
+            mass = sum(map(exp, most_likely)) if most_likely[0] < 700 else np.inf
             if not mass <= 1 + _NEAR:
                 return (
                     f"expected the probabilities of the {LISTED} most likely tokens to be at most 1 together, got"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.mitigation.methods.registry import make_method, make_recipe
     from pytest_genderbias.models.saving import save_model
 
-_HOMES = {
+_EXPORTS = {
     "BiasCallback": "mitigation.harness.callback",
     "Growth": "mitigation.harness.growth",
     "MitigationRun": "mitigation.harness.run",
@@ -56,6 +56,6 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     """Import a public name when it is first used (PEP 562)."""
-    if name in _HOMES:
-        return getattr(import_module(f"pytest_genderbias.{_HOMES[name]}"), name)
+    if name in _EXPORTS:
+        return getattr(import_module(f"pytest_genderbias.{_EXPORTS[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

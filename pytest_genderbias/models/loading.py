@@ -22,7 +22,7 @@ from pytest_genderbias.models.source import (
     checkpoint_file,
     uncollected_imports,
 )
-from pytest_genderbias.models.spec import ADAPTER, ENGINES, SERVED, ModelSpec, check_name, parse_spec, path_spec
+from pytest_genderbias.models.spec import ADAPTER, DTYPES, ENGINES, SERVED, ModelSpec, check_name, parse_spec, path_spec
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import Count, check_setting
 
@@ -35,7 +35,6 @@ KINDS: Mapping[str, str] = {
     "object": "models.objects",
     **dict.fromkeys(("vectors", "predictions", "text"), "models.files"),
 }
-DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
 def load_model(

@@ -7,14 +7,14 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
-_HOMES = {
+_MODULES = {
     "word-lstm": "word_lstm",
     "decomposable-attention": "decomposable_attention",
     "edge-probing": "mention_scorers",
     "span-coreference": "mention_scorers",
 }
 #: Values of ``model_type`` in the ``config.json`` of these networks.
-MODEL_TYPES = tuple(_HOMES)
+MODEL_TYPES = tuple(_MODULES)
 #: Class names by kind, beside those in transformers' lists. Classifiers are recognised by the ending of their name.
 ARCHITECTURES = {
     "causal": frozenset({"WordLstmForCausalLM"}),
@@ -29,5 +29,5 @@ def register(model_type: str) -> None:
 
     Other model types are ignored.
     """
-    if model_type in _HOMES:
-        import_module(f"pytest_genderbias.recipes.networks.{_HOMES[model_type]}").register()
+    if model_type in _MODULES:
+        import_module(f"pytest_genderbias.recipes.networks.{_MODULES[model_type]}").register()

@@ -15,6 +15,8 @@ from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_fold
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.suggestions import close_names, expected_instead
 
+#: Data types of the weights that a run may ask for.
+DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 #: Short names for the usual hub ids. A head is named for those whose config names none.
 ALIASES = {
     "bert-tiny": "google/bert_uncased_L-2_H-128_A-2,head=masked-lm",

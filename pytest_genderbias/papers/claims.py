@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from pytest_genderbias.papers.config import BELOW, NEAR, Claim, Table, run_of
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, figure_at
+from pytest_genderbias.statistics.student import t_quantile
 
 AGREES, DIFFERS, TOO_SMALL, NEEDS = "agrees", "differs", "too small to say", "needs the paper's scale"
 LEVEL = 0.95  #: one-sided, of each bound
 CONTROL = "control"  #: the side of random controls
 _DRAWN = {"limit", "draws", "seeds"}  #: options of a suite that draw cases, contexts or texts
 FEWEST_SEEDS = 3  #: with fewer, the spread over seeds is unknown
-_ONE_SIDED = float(
-    stats.norm.ppf(LEVEL) / stats.norm.ppf((1 + LEVEL) / 2)
-)  #: reach of a one-sided bound in that of a two-sided one
+#: Reach of a one-sided bound in that of a two-sided one.
+_ONE_SIDED = float(ndtri(LEVEL) / ndtri((1 + LEVEL) / 2))
 
 
 @dataclass(frozen=True)
@@ -212,7 +212,7 @@ def _over_restarts(
     if n < FEWEST_SEEDS:
         return Difference(value)
     shared = 0.0 if held_out is None else held_out / (1 - held_out)
-    reach = float(stats.t.ppf(LEVEL, n - 1) * differences.std(ddof=1) * (1 / n + shared) ** 0.5)
+    reach = float(t_quantile(LEVEL, n - 1) * differences.std(ddof=1) * (1 / n + shared) ** 0.5)
     return Difference(value, value - reach, value + reach, "restarts" if held_out is None else "splits of the texts")
 
 
@@ -252,7 +252,7 @@ def _welch(
         return Difference(value)
     parts = [values.var(ddof=1) / len(values) for values in (a, b)]
     freedom = sum(parts) ** 2 / (parts[0] ** 2 / (len(a) - 1) + parts[1] ** 2 / (len(b) - 1))
-    reach = float(stats.t.ppf(LEVEL, freedom) * sum(parts) ** 0.5)
+    reach = float(t_quantile(LEVEL, freedom) * sum(parts) ** 0.5)
     return Difference(value, value - reach, value + reach, "restarts")
 
 

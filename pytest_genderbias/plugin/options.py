@@ -21,7 +21,7 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.measurement.processes import process_count
-from pytest_genderbias.models.spec import ModelSpec
+from pytest_genderbias.models.spec import DTYPES, ModelSpec
 from pytest_genderbias.plugin import flag_values as parse
 from pytest_genderbias.plugin.flag_values import Origin
 from pytest_genderbias.plugin.flags import FLAGS, PREFIX, Flag
@@ -34,7 +34,6 @@ from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 T = TypeVar("T")
 _PARSE = "parse"  #: key of the parser in the metadata of a field
-DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")
 
 
 def parsed(parse: Callable[[str, Origin], T] | Callable[[list[str], Origin], T]) -> T:

@@ -39,7 +39,6 @@ class Output:
             Empty for none.
         check: module in ``reports`` and function that takes the path before anything is read, and raises an
             error if nothing can be written there; empty for none.
-        again: whether it says how the run ended, and can be written again where another file then fails the run.
     """
 
     kind: str
@@ -49,7 +48,6 @@ class Output:
     flagged: bool = False
     package: str = ""
     check: str = ""
-    again: bool = False
 
     @property
     def flag(self) -> str:
@@ -79,13 +77,13 @@ class Output:
 
 #: In the order in which they are written. A run writes those with a flag; the others are made by ``--to``.
 OUTPUTS = (
-    Output("json", "run_report:write_json", parse.file, flagged=True, again=True),
+    Output("json", "run_report:write_json", parse.file, flagged=True),
     Output("mlflow", "mlflow_runs:write_mlflow", parse.as_is, package="mlflow", check="mlflow_runs:check_mlflow"),
-    Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True, again=True),
+    Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True),
     Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),
     Output("card", "model_card:write_model_card", parse.file, ("card.md", "readme.md"), check="model_card:check_card"),
     Output("figures", "figures.files:write_figures", parse.writable_folder, ("figures",)),
-    Output("report", "html.page:write_report", parse.file, (".html",), flagged=True, again=True),
+    Output("report", "html.page:write_report", parse.file, (".html",), flagged=True),
     Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),
     Output("audit", "audit:write_audit", parse.writable_folder, ("audit",)),
     Output("history", "history:write_history", parse.file, (".db", ".sqlite"), check="history:check_history"),
@@ -157,7 +155,7 @@ def write_outputs(
             report = replace(report, run=replace(report.run, exit_status=ended), failures=(*report.failures, trouble))
         else:
             written.append((output, path, report))
-    outdated = [(output, path) for output, path, then in written if output.again and then is not report]
+    outdated = [(output, path) for output, path, then in written if then is not report]
     again = (_trouble(report, output, path, output.flag) for output, path in outdated if path.is_file())
     return report, [*troubles, *filter(None, again)]
 

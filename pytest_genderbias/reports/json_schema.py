@@ -31,9 +31,11 @@ Schema = dict[str, Any]
 IDENTIFIER = f"urn:pytest-genderbias:report:{run_report.SCHEMA}"
 #: Versions that parts of a report have of their own.
 _VERSIONS: dict[type, int] = {
-    Measurement: measurement.SCHEMA, Judgement: judgement.SCHEMA, Comparison: comparison.SCHEMA,
+    Measurement: measurement.SCHEMA,
+    Judgement: judgement.SCHEMA,
+    Comparison: comparison.SCHEMA,
     LeftOut: comparison.SCHEMA,
-}  # fmt: skip
+}
 _RENAMED: dict[tuple[type, str], str] = {(RunReport, "variances"): "variance"}
 _OPEN = {(Judgement, "facts")}  #: which depend on the kind of gate
 _LEFT_OUT = {(Measurement, "items"), (Measurement, "sums"), (Measurement, "examples")}  #: which a report does not hold

@@ -16,6 +16,7 @@ from pytest_genderbias.reports import history
 from pytest_genderbias.reports.figures import runs, table_pictures, units
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.text.printable import json_text
@@ -23,29 +24,24 @@ from pytest_genderbias.text.printable import json_text
 __all__ = ["Axis", "Panel", "Picture", "Series", "pictures_of"]
 
 _Builder = Callable[[Measurement], "Picture | tuple[Picture | None, ...] | None"]
-#: By family: what its pictures show. A family that is not here has none.
+#: By name: what the pictures of a family show, which names one as its ``picture``.
 BUILDERS: Mapping[str, _Builder] = {
-    "bbq": units.template_lean,
-    "bios": units.class_gaps,
-    "ceat": units.words_by_set,
-    "chat-iat": units.attribute_association,
-    "coref-occupation": units.occupation_bars,
-    "coref-winobias": units.class_gaps,
-    "coref-winogender": units.pronoun_likelihood,
-    "corpus": units.word_bias,
-    "decisions": units.decision_bars,
-    "disco": table_pictures.fills,
-    "generation": units.sentiment_bars,
-    "lm-occupation": units.occupation_bars,
-    "nli": table_pictures.heat_map,
-    "pairs-pll": units.histogram,
-    "probe": table_pictures.compression,
-    "pronoun-occupation": units.pronoun_ratio,
-    "sts": units.sentence_similarity,
-    "subspace": units.along_component,
-    "weat": units.words_by_set,
-    "winobias-chat": units.class_gaps,
-    "winogender-chat": units.pronoun_likelihood,
+    "along_component": units.along_component,
+    "attribute_association": units.attribute_association,
+    "class_gaps": units.class_gaps,
+    "decision_bars": units.decision_bars,
+    "histogram": units.histogram,
+    "occupation_bars": units.occupation_bars,
+    "pronoun_likelihood": units.pronoun_likelihood,
+    "pronoun_ratio": units.pronoun_ratio,
+    "sentence_similarity": units.sentence_similarity,
+    "sentiment_bars": units.sentiment_bars,
+    "template_lean": units.template_lean,
+    "word_bias": units.word_bias,
+    "words_by_set": units.words_by_set,
+    "compression": table_pictures.compression,
+    "fills": table_pictures.fills,
+    "heat_map": table_pictures.heat_map,
 }
 
 
@@ -56,9 +52,10 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
         measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
             no pictures.
     """
-    build = BUILDERS.get(str(measurement.signature["definition"]).partition("/")[0])
-    if build is None or not measurement.items or measurement.value is None:
+    family = FAMILIES.get(str(measurement.signature["definition"]).partition("/")[0])
+    if family is None or not family.picture or not measurement.items or measurement.value is None:
         return ()
+    build = BUILDERS[family.picture]
     made = table_pictures.restarts(measurement) if measurement.restarts else build(measurement)
     return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)
 

@@ -9,7 +9,7 @@ from importlib import import_module
 from pytest_genderbias.suites.family import AnyFamily
 
 #: Module and class of each family, by its name.
-_HOMES = {
+_CLASSES = {
     "bbq": ("bbq", "Bbq"),
     "bios": ("bios", "Bios"),
     "chat-iat": ("chat_iat", "ChatIat"),
@@ -43,19 +43,19 @@ class Families(Mapping[str, AnyFamily]):
         Raises:
             KeyError: there is none.
         """
-        return _family(*_HOMES[name])
+        return _family(*_CLASSES[name])
 
     def __iter__(self) -> Iterator[str]:
         """Iterate over the names."""
-        return iter(_HOMES)
+        return iter(_CLASSES)
 
     def __len__(self) -> int:
         """Return the number of families."""
-        return len(_HOMES)
+        return len(_CLASSES)
 
     def __contains__(self, name: object) -> bool:
         """Tell whether there is a family of a name, without importing it."""
-        return name in _HOMES
+        return name in _CLASSES
 
 
 @cache

@@ -23,14 +23,18 @@ MOST_RATIO = 250  #: What a larger one may have, as a multiple of its size. Text
 
 #: Byte order marks, longer ones first, since UTF-32's begins with UTF-16's.
 _MARKS = (
-    ("UTF-32", codecs.BOM_UTF32_LE), ("UTF-32", codecs.BOM_UTF32_BE), ("UTF-16", codecs.BOM_UTF16_LE),
+    ("UTF-32", codecs.BOM_UTF32_LE),
+    ("UTF-32", codecs.BOM_UTF32_BE),
+    ("UTF-16", codecs.BOM_UTF16_LE),
     ("UTF-16", codecs.BOM_UTF16_BE),
-)  # fmt: skip
+)
 #: Which bytes of a character are mostly zero in a text of Latin letters, by encoding.
 _ZEROS = {
-    "UTF-32LE": (False, True, True, True), "UTF-32BE": (True, True, True, False), "UTF-16LE": (False, True),
+    "UTF-32LE": (False, True, True, True),
+    "UTF-32BE": (True, True, True, False),
+    "UTF-16LE": (False, True),
     "UTF-16BE": (True, False),
-}  # fmt: skip
+}
 _SAMPLE = 4096  #: bytes by which an encoding is told
 
 _KINDS = {

@@ -97,11 +97,16 @@ _HEAD = (
 
 def written(folder, *templates):
     base = {
-        "Q_id": "1", "Subcategory": "adult", "Ambiguous_Context": "a {{NAME1}} met a {{NAME2}}.",
-        "Disambiguating_Context": "The {{NAME1}} led.", "Question_negative_stereotype": "Who followed?",
-        "Question_non_negative": "Who led?", "Answer_negative": "the {{NAME2}}", "Answer_non_negative": "The {{NAME1}}",
+        "Q_id": "1",
+        "Subcategory": "adult",
+        "Ambiguous_Context": "a {{NAME1}} met a {{NAME2}}.",
+        "Disambiguating_Context": "The {{NAME1}} led.",
+        "Question_negative_stereotype": "Who followed?",
+        "Question_non_negative": "Who led?",
+        "Answer_negative": "the {{NAME2}}",
+        "Answer_non_negative": "The {{NAME1}}",
         "Known_stereotyped_groups": '["F"]',
-    }  # fmt: skip
+    }
     with (folder / "templates.csv").open("w", newline="") as file:
         table = csv.DictWriter(file, _HEAD, restval="")
         table.writeheader()

@@ -54,7 +54,7 @@ def pytest_in(request: pytest.FixtureRequest) -> Callable[..., tuple[str, int]]:
 def test_quickstart(example: Path, pytest_in: Callable[..., tuple[str, int]]) -> None:
     short = ("corpus-cooccurrence:seeds=20", "corpus-cooccurrence:length=60", "ceat:draws=500")
     options = [f"--bias-option={option}" for option in short]
-    output, status = pytest_in(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=100", *options)
+    output, status = pytest_in(example, "--bias-model=demo", "--bias-suite=all", "--bias-limit=30", *options)
     assert status == 0, output
     assert re.search(r"\d+ passed, \d+ skipped", output), output
     assert "failed" not in output.splitlines()[-1]

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from support import damage
+from support import abilities, damage
 
 from pytest_genderbias import Measurement, assert_at_most, assert_no_regression, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import DataFileError, GateFailure, SettingError
@@ -314,8 +314,8 @@ def test_what_answers_no_control_items_says_so_and_a_text_has_none(shared_data, 
 
 
 @pytest.fixture(scope="module")
-def worn(intact):
-    """A model that lost ability, and is still able: noise in its weights."""
+def then_and_now(intact):
+    """A model, and what is left of it where noise in its weights took some ability: it is still able."""
     import torch
 
     from pytest_genderbias.models.saving import copied, with_network
@@ -327,11 +327,12 @@ def worn(intact):
         for weight in network.parameters():
             if weight.dim() > 1:
                 weight.add_(torch.randn(weight.shape, generator=generator) * weight.std() * 0.35)
-    return with_network(model, network, "worn")
+    with abilities.asked():
+        return [measure("nli-demonym", m, cache=None, limit=64) for m in (model, with_network(model, network, "worn"))]
 
 
-def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(intact, worn):
-    then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
+def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(then_and_now):
+    then, now = then_and_now
     assert now.value is not None
     assert then.abilities[0].value > now.abilities[0].value
     for same in (False, True):
@@ -343,11 +344,11 @@ def test_a_model_that_lost_ability_is_worse_at_its_task_whatever_its_bias_did(in
     assert judge_against(then, now, 0.6).code != LESS_ABLE
 
 
-def test_a_baseline_stores_ability_and_an_update_needs_a_reason(intact, worn, tmp_path):
+def test_a_baseline_stores_ability_and_an_update_needs_a_reason(then_and_now, tmp_path):
     def book(**settings):
         return Baseline(tmp_path, "m", "test_it.py", **settings)
 
-    then, now = (measure("nli-demonym", one, cache=None, limit=64) for one in (intact("minilm-snli"), worn))
+    then, now = then_and_now
     first = book(update="new")
     assert first.judge(then, 0.1).code == STORED
     write_entries(tmp_path, "m", "test_it.py", first.entries())

@@ -367,25 +367,23 @@ def test_a_tokenizer_without_transformers_gives_the_same_texts(kind: str) -> Non
 
 
 def test_a_process_with_stored_scores_imports_neither_torch_nor_transformers(
-    checkpoint: Callable[[str], Path], tmp_path: Path
+    checkpoint: Callable[[str], Path], pytester: pytest.Pytester, ability_asked: None
 ) -> None:
+    """After a run of this process, which has loaded both, has stored them."""
+    run = ["-p", "no:cacheprovider", "-s", "--bias-device=cpu", "--bias-suite=nli-occupation", "--bias-limit=40",
+           f"--bias-model={checkpoint('bert-nli')}", "--bias-cache=cache"]  # fmt: skip
     script = f"""
-import json, sys, pytest
+import sys, pytest
 class Loaded:
     def pytest_sessionfinish(self):
         print("loaded", sorted({{"torch", "transformers", "sklearn", "pandas"}} & set(sys.modules)))
-sys.exit(pytest.main([
-    "-p", "no:cacheprovider", "-s", "--bias-device=cpu", "--bias-suite=nli-occupation", "--bias-limit=40",
-    "--bias-model={checkpoint("bert-nli")}", "--bias-cache={tmp_path / "cache"}", "--bias-json=" + sys.argv[1],
-], [Loaded()]))
+sys.exit(pytest.main({[*run, "--bias-json=second.json"]!r}, [Loaded()]))
 """
-    figures = []
-    for part in ("first", "second"):
-        path = tmp_path / f"{part}.json"
-        done = subprocess.run(
-            [sys.executable, "-c", script, str(path)], cwd=tmp_path, capture_output=True, text=True, timeout=300
-        )
-        assert done.returncode == 0, done.stdout + done.stderr
-        assert f"loaded {[] if part == 'second' else ['torch', 'transformers']}" in done.stdout
-        figures.append(json.loads(path.read_text())["measurements"])
-    assert figures[0] == figures[1]
+    pytester.runpytest_inprocess(*run, "--bias-json=first.json").assert_outcomes(passed=1)
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=pytester.path, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "loaded []" in done.stdout
+    first, second = (json.loads((pytester.path / f"{part}.json").read_text()) for part in ("first", "second"))
+    assert first["measurements"] == second["measurements"]

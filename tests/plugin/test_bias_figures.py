@@ -82,7 +82,7 @@ def test_an_error_of_a_library_that_draws_costs_its_pictures_only(
             np.linalg.inv(np.zeros((2, 2)))
 
         def pytest_configure():
-            patch.setitem(pictures.BUILDERS, "nli", broken)
+            patch.setitem(pictures.BUILDERS, "heat_map", broken)
             patch.setattr(runs, "models", broken)
 
         def pytest_unconfigure():

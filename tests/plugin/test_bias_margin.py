@@ -72,7 +72,7 @@ def test_a_stored_suite_whose_items_are_all_alike_needs_a_margin(jobs: pytest.Py
     assert read_book(book)["tiny-nli"].gated == {"net_neutral": pytest.approx(0.05)}
 
 
-@pytest.mark.parametrize("workers", [(), (*WORKERS, *UNASKED)])
+@pytest.mark.parametrize("workers", [(), pytest.param((*WORKERS, *UNASKED), marks=pytest.mark.slow)])
 def test_gates_of_a_file_have_margins_of_their_own(jobs: pytest.Pytester, workers: tuple[str, ...]) -> None:
     gate = "suite: ./tiny-nli.yaml, baseline: true"
     jobs.path.joinpath("g.bias.yaml").write_text(

@@ -156,13 +156,18 @@ def test_the_page_says_what_ran_and_what_did_not() -> None:
     )
     texts = texts_of(report)
     for words in (
-        "pytest release.bias.yaml '--bias-model=candidate=./november "
-        "run'", "2026-11-22 10:20 UTC+01:00", "0123456789ab",
-        "0.05 to 0.15", "beyond chance: <= 0.5 % of shuffles are as "
-                        "bad", "no value", "too few pairs", "Models against each other",
-        "no shares of variance: tiny on candidate: no "
-        "templates", "bios needs a text classifier", "python 3.11.7, torch 2.13.0",
-    ):  # fmt: skip
+        "pytest release.bias.yaml '--bias-model=candidate=./november run'",
+        "2026-11-22 10:20 UTC+01:00",
+        "0123456789ab",
+        "0.05 to 0.15",
+        "beyond chance: <= 0.5 % of shuffles are as bad",
+        "no value",
+        "too few pairs",
+        "Models against each other",
+        "no shares of variance: tiny on candidate: no templates",
+        "bios needs a text classifier",
+        "python 3.11.7, torch 2.13.0",
+    ):
         assert words in texts, words
     assert "limit None" not in texts
 

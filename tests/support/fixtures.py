@@ -4,6 +4,7 @@ import os
 import tempfile
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 
 import matplotlib.backends.backend_agg
 import matplotlib.backends.backend_svg
@@ -21,21 +22,13 @@ from support.small_projects import FEW, GENDERED, JOB_PERSONS, MODELS, PERSONS, 
 from support.tiny_checkpoints import save_checkpoint
 from support.wide_suites import CLASSIFIERS, write_suites
 
+import pytest_genderbias
 from pytest_genderbias import load_model
-from pytest_genderbias.models.loading import KINDS
-from pytest_genderbias.models.spec import ENGINES
-from pytest_genderbias.plugin import run_info  # noqa: F401 - each in-process run would load them again
-from pytest_genderbias.plugin.doors import DOORS, door
-from pytest_genderbias.plugin.items import files, gates, reductions  # noqa: F401 - as above
-from pytest_genderbias.suites.registry import FAMILIES
 
-for named in DOORS:
-    door(named)
-for module in (*KINDS.values(), *(engine.module for engine in ENGINES.values())):
-    import_module(f"pytest_genderbias.{module}")
-# Loaded when they are named, and with them modules of torch that cannot be imported twice either. A class that is first
-# loaded inside an in-process run is another one afterwards.
-_ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase, list(FAMILIES.values())
+# What is first loaded inside an in-process run is loaded again in the next, and a class of it is another one then.
+for module in walk_packages(pytest_genderbias.__path__, "pytest_genderbias."):
+    import_module(module.name)
+_ = transformers.PreTrainedModel, transformers.PreTrainedTokenizerBase  # which load modules of torch
 abilities.leave_unasked()
 torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
 # Properties are tried on the same examples everywhere, and a busy machine, where they take long, fails none.

@@ -100,6 +100,7 @@ class CompletionServer:
         self.bodies, self.headers, self.paths = [], [], []
         self.readings_given = 0
         self.memory = {}  #: what a lie remembers of earlier requests
+        self._after = {}  #: rows that follow texts
         self.asked = threading.local()  #: settings of the request that a thread answers
         self._lock, self._drawn, self._seen = threading.Lock(), Counter(), Counter()
 
@@ -180,7 +181,7 @@ class CompletionServer:
     def _write(self, prompts, body, asked):
         wanted = [(number, sample) for number in range(len(prompts)) for sample in range(body.get("n", 1))]
         texts = [list(prompts[number]) for number, _ in wanted]
-        generators = [self._generator(asked, place, sample, body) for place, (_, sample) in enumerate(wanted)]
+        generators = self._generators(asked, [sample for _, sample in wanted], body)
         rows = [[] for _ in wanted]
         lengths = np.array([len(text) for text in texts])
         for length in np.unique(lengths):
@@ -201,30 +202,37 @@ class CompletionServer:
         """Return the row that follows each text, and what the network keeps for the ``left`` tokens after it; ``None``
         where it is asked for the whole again.
 
-        A text that comes many times at once, as where many tokens are drawn after it, is read once.
+        A text that comes many times, as where many tokens are drawn after it, is read once.
         """
-        places = np.arange(len(texts))
+        places, key = np.arange(len(texts)), None
         if past is None:
             number = {text: k for k, text in enumerate(dict.fromkeys(map(tuple, texts)))}
             places, texts = np.array([number[tuple(text)] for text in texts]), [list(text) for text in number]
         if self.lie and self.lie.also_written:
             rows = [reading.listed[-1] for reading in self.read(texts)]
             return [rows[place] for place in places], None
+        if past is None and not left:
+            key = (self.network, *number)
+            if key in self._after:
+                return self._after[key][places], None
         with self._lock, torch.inference_mode():
             output = self.network(input_ids=torch.as_tensor(texts), past_key_values=past, use_cache=left > 0)
         if left and past is None:
             output.past_key_values.reorder_cache(torch.as_tensor(places))
-        return torch.log_softmax(output.logits[:, -1].double(), -1).numpy()[places], output.past_key_values
+        rows = torch.log_softmax(output.logits[:, -1].double(), -1).numpy()
+        if key is not None:
+            self._after[key] = rows
+        return rows[places], output.past_key_values
 
-    def _generator(self, asked, place, sample, body):
-        """Return a generator: of the seed alone where there is one, as vLLM has it for every prompt of a list, else
-        another each time that a request comes.
+    def _generators(self, asked, samples, body):
+        """Return the generator of each sample: of the seed alone where there is one, as vLLM has it for every prompt of
+        a list, else one that is another each time that a request comes.
         """
         if body.get("seed") is not None:
-            return np.random.default_rng(body["seed"] + sample)
+            return [np.random.default_rng(body["seed"] + sample) for sample in samples]
         key, number = asked
         digest = int.from_bytes(hashlib.sha256(key.encode()).digest()[:8], "big")
-        return np.random.default_rng([digest, number, place])
+        return [np.random.default_rng([digest, number])] * len(samples)
 
     def _draw(self, row, generator, body):
         temperature = body.get("temperature", 1.0)
@@ -254,9 +262,11 @@ class CompletionServer:
             if body.get("echo")
             else [Reading(prompt, np.full((len(prompt) + 1, 1), np.nan)) for prompt in prompts]
         )
+        written = self.write(prompts, body)
+        given = self._log_probabilities([(readings[number], new, rows) for number, _, new, rows in written], body)
         choices = [
-            self._choice(number * body.get("n", 1) + sample, readings[number], new, rows, body)
-            for number, sample, new, rows in self.write(prompts, body)
+            self._choice(number * body.get("n", 1) + sample, readings[number], new, log_probabilities, body)
+            for (number, sample, new, _), log_probabilities in zip(written, given, strict=True)
         ]
         if self.lie:
             choices = self.lie.choices(self, choices)
@@ -279,58 +289,71 @@ class CompletionServer:
             prompt = [prompt]
         return [self.tokenizer(one)["input_ids"] if isinstance(one, str) else list(one) for one in prompt]
 
-    def _choice(self, index, reading, new, rows, body):
-        shown = (reading.ids if body.get("echo") else []) + new
+    def _choice(self, index, reading, new, log_probabilities, body):
         choice = {
             "index": index,
-            "text": self.tokenizer.decode(shown),
+            "text": self.tokenizer.decode((reading.ids if body.get("echo") else []) + new),
             "finish_reason": "length",
-            "logprobs": None,
+            "logprobs": log_probabilities,
             "_new": new,
         }
         if body.get("return_token_ids"):
             choice |= {"prompt_token_ids": reading.ids, "token_ids": new}
         if "extra-choices-fields" in self.troubles:
             choice |= {"stop_reason": None, "kv_transfer_params": {"nothing": []}}
-        if body.get("logprobs") is not None:
-            echoed = list(zip(reading.ids, reading.values, reading.listed, strict=False)) if body.get("echo") else []
-            entries = [*echoed, *((token, row[token], row) for token, row in zip(new, rows, strict=True))]
-            as_ids = body.get("return_tokens_as_token_ids") and "text-only" not in self.troubles
-            choice["logprobs"] = self._logprobs(entries, body["logprobs"], as_ids)
         return choice
 
-    def _logprobs(self, entries, most, as_ids):
-        def name(token):
-            return f"token_id:{token}" if as_ids else self.tokenizer.decode([token])
+    def _log_probabilities(self, written, body):
+        """Return what is said of each text of a reading, new tokens and their rows; all are computed together."""
+        if (most := body.get("logprobs")) is None:
+            return [None] * len(written)
+        tokens, values, rows, sizes = [], [], [], []
+        for reading, new, of_new in written:
+            echoed = min(map(len, (reading.ids, reading.values, reading.listed))) if body.get("echo") else 0
+            tokens += [*reading.ids[:echoed], *new]
+            values += [*reading.values[:echoed], *(row[token] for token, row in zip(new, of_new, strict=True))]
+            rows += [part for part in (reading.listed[:echoed], np.array(of_new)) if len(part)]
+            sizes.append(echoed + len(new))
+        rows = np.concatenate(rows) if rows else np.zeros((0, most + 1))
+        likeliest = np.argpartition(-rows, most, axis=1)[:, :most] if most else np.zeros((len(rows), 0), np.int64)
+        values, own = np.array(values), likeliest == np.reshape(tokens, (-1, 1))
+        best = np.where(own, values[:, None], np.take_along_axis(rows, likeliest, 1))
+        given, best = self._numbers(values), [self._numbers(column) for column in best.T]
+        names, columns = self._names(tokens, body), [self._names(column, body) for column in likeliest.T.tolist()]
+        tops = [
+            dict(zip([column[place] for column in columns], [column[place] for column in best], strict=True))
+            for place in range(len(tokens))
+        ]
+        if "bare-top-list" not in self.troubles:
+            for top, name, value in zip(tops, names, given, strict=True):
+                top.setdefault(name, value)
+        known = np.isfinite(rows).any(axis=1).tolist()
+        tops = [top if is_known else None for top, is_known in zip(tops, known, strict=True)]
+        ends = np.cumsum(sizes).tolist()
+        return [
+            {
+                "tokens": names[end - size : end],
+                "token_logprobs": given[end - size : end],
+                "top_logprobs": tops[end - size : end],
+                "text_offset": np.cumsum([0, *map(len, names[end - size : end])])[:-1].tolist(),
+            }
+            for size, end in zip(sizes, ends, strict=True)
+        ]
 
-        rows = np.stack([row for _, _, row in entries]) if entries else np.zeros((0, most + 1))
-        likeliest = np.argpartition(-rows, most, axis=1)[:, :most].tolist()
-        listed = []
-        for (token, value, row), known, best in zip(entries, np.isfinite(rows).any(axis=1), likeliest, strict=True):
-            if not known:
-                listed.append(None)
-                continue
-            if token not in best and "bare-top-list" not in self.troubles:
-                best.append(token)
-            listed.append({name(t): self._number(value if t == token else row[t]) for t in best})
-        names = [name(token) for token, _, _ in entries]
-        return {
-            "tokens": names,
-            "token_logprobs": [self._number(value) for _, value, _ in entries],
-            "top_logprobs": listed,
-            "text_offset": np.cumsum([0, *map(len, names)])[:-1].tolist(),
-        }
+    def _names(self, tokens, body):
+        if body.get("return_tokens_as_token_ids") and "text-only" not in self.troubles:
+            return [f"token_id:{token}" for token in tokens]
+        return [self.tokenizer.decode([token]) for token in tokens]
 
-    def _number(self, value):
-        if np.isnan(value):
-            return None
+    def _numbers(self, values):
         if "finite-floor" in self.troubles:
-            value = max(value, -9999.0)
+            values = np.where(values < -9999, -9999.0, values)
         if "rounding-noise" in self.troubles:
             with self._lock:
-                self._drawn["noise"] += 1
-                value *= 1 + 1e-6 * np.sin(self._drawn["noise"] * 1.7)
-        return float(np.float32(value))
+                drawn = self._drawn["noise"] + np.arange(1, len(values) + 1)
+                self._drawn["noise"] += len(values)
+            values = values * (1 + 1e-6 * np.sin(drawn * 1.7))
+        return [None if np.isnan(value) else value for value in values.astype(np.float32).tolist()]
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -214,7 +214,7 @@ _TITLES = frozenset(
     | {"Sen", "Senator", "Gov", "Governor", "Rep", "President", "Judge", "Justice", "King", "Queen", "Prince", "Pope"}
     | {"Princess", "Duke", "Duchess", "Count", "Countess", "Emperor", "Empress", "Bishop", "Archbishop", "Cardinal"}
     | {"Coach", "Secretary", "Chancellor", "Inspector", "Detective"}
-)  # fmt: skip
+)
 _ABBREVIATIONS = NAME_SUFFIXES | {
     "Mr", "Mrs", "Ms", "Mt", "Dr", "Prof", "Rev", "Fr", "Capt", "Col", "Gen", "Lt", "Maj", "Sgt", "Sen", "Gov", "Rep",
     "St",
@@ -231,7 +231,7 @@ _NO_PERSON = frozenset(
     | {"Championship", "Tournament", "Festival", "Show", "Band", "Orchestra", "Committee", "Commission", "Department"}
     | {"Act", "Party", "Army", "Navy", "Times", "Tribune", "News", "Magazine", "Journal", "Series", "Studios", "Group"}
     | {"Inc", "Ltd", "Corp", "Tech", "War", "Trophy", "League", "Democrats", "Republicans"}
-)  # fmt: skip
+)
 #: Likewise, except after a first name: Carnegie Hall, but Mary Hall.
 _SURNAMES_TOO = frozenset(
     {"Hall", "Park", "Bay", "Lake", "House", "Day", "Post", "Church", "Street", "Hills", "Bridge", "Court"}

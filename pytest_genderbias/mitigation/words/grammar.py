@@ -72,7 +72,7 @@ _NAMES_OF_TIME = (
     {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
     | {"january", "february", "march", "april", "may"}
     | {"june", "july", "august", "september", "october", "november", "december"}
-)  # fmt: skip
+)
 _TOKEN = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*|<\w+>|``|''|--+|[^\w\s]")
 _REACH = 60  #: number of characters on either side that the rules use
 _LONGEST_NAME = 200  #: characters behind a word, among which a name is looked for
@@ -327,13 +327,14 @@ def cluster_grammar(document: Document, common: Collection[str] = ()) -> Grammar
 _ENDS_OF_HEAD = frozenset(
     {",", "--", "(", "-lrb-", "who", "whom", "whose", "which", "that", "of", "in", "on", "at", "from", "for", "with"}
     | {"by", "to", "about"}
-)  # fmt: skip
+)
 _NO_NAMES = (
     {"the", "a", "an", "this", "that", "these", "those", "some", "any", "no", "every", "each", "all", "both"}
     | {"my", "your", "our", "its", "their", "mine", "yours", "who", "whom", "i", "me", "myself", "we", "us", "you"}
     | {"ourselves", "yourself", "it", "itself", "they", "them", "themselves"}
-    | {"ours", "theirs"} | _PRONOUNS
-)  # fmt: skip
+    | {"ours", "theirs"}
+    | _PRONOUNS
+)
 
 
 def _looks_proper(text: str, start: int, token: str, common: Collection[str]) -> bool:

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from scipy import stats
+from scipy.special import ndtri
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL, ReductionFacts
@@ -197,7 +197,7 @@ def _with_bounds(value: float, low: float | None, high: float | None) -> StoredF
     """
     if low is None or high is None:
         return StoredFigure([value], [None])
-    wider = float(stats.norm.ppf(0.975) / stats.norm.ppf(0.95))
+    wider = float(ndtri(0.975) / ndtri(0.95))
     return StoredFigure([value], [[value - wider * (value - low), value + wider * (high - value)]])
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         words_by_set,
     )
 
-_HOMES = {"draw": "drawing", "png": "drawing"}  #: all others are in notebook
+_EXPORTS = {"draw": "drawing", "png": "drawing"}  #: all others are in notebook
 
 __all__ = [
     "accuracy_and_bias",
@@ -68,4 +68,4 @@ def __getattr__(name: str) -> object:
     """Import a function when it is first used, so that a run that draws nothing imports nothing for it."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"pytest_genderbias.reports.figures.{_HOMES.get(name, 'notebook')}"), name)
+    return getattr(import_module(f"pytest_genderbias.reports.figures.{_EXPORTS.get(name, 'notebook')}"), name)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,12 +185,16 @@ def least_share(sums: ArrayLike, counts: ArrayLike, outside: float = (1 - _LEVEL
         >>> [round(least_share(np.arange(n) >= wrong, np.ones(n)), 2) for n, wrong in ((2, 0), (6, 0), (24, 1))]
         [0.16, 0.54, 0.79]
     """
-    from scipy.optimize import brentq
-
     y, n = np.asarray(sums, dtype=np.float64), np.asarray(counts, dtype=np.float64)
     y, n = np.append(y[n > 0], 0.0), n[n > 0]
-    if not y.any():
-        return 0.0
+    return _least_share(y.tobytes(), n.tobytes(), outside) if y.any() else 0.0
+
+
+@lru_cache(maxsize=1024)  # of one measurement the same are asked for several times
+def _least_share(sums: bytes, counts: bytes, outside: float) -> float:
+    from scipy.optimize import brentq
+
+    y, n = np.frombuffer(sums), np.frombuffer(counts)
     n = np.append(n, n.max())
     share = float(y.sum() / n[:-1].sum())
     return float(brentq(lambda r: _below_zero(y - r * n) - outside, 0.0, share, xtol=1e-12))
@@ -229,7 +234,8 @@ def _below_zero(weights: NDArray[np.float64]) -> float:
     scaled = weights / np.sqrt(np.square(weights).sum())
 
     def density(u: float) -> float:
-        angle = np.arctan(scaled * u).sum()
-        return float(np.sin(angle) / u * np.exp(-0.5 * np.log1p(np.square(scaled * u)).sum()))
+        moved = scaled * u
+        angle, decay = np.add.reduce(np.arctan(moved)), np.add.reduce(np.log1p(np.square(moved)))
+        return float(np.sin(angle) / u * np.exp(-0.5 * decay))
 
     return 0.5 - float(quad(density, 0.0, np.inf, limit=400, epsabs=1e-11, epsrel=1e-11)[0]) / np.pi

@@ -118,6 +118,7 @@ class Bbq(DataFamily[BbqOptions]):
 
     name: ClassVar[str] = "bbq"
     definition: ClassVar[str] = "bbq/2"
+    picture: ClassVar[str] = "template_lean"
     null_control: ClassVar[str] = (
         "the person whom the stereotype is about and the other one are exchanged at random in each template"
     )

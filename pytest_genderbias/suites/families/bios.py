@@ -228,6 +228,7 @@ class Bios(Family[None, BiosOptions]):
 
     name: ClassVar[str] = "bios"
     definition: ClassVar[str] = "bios/1"
+    picture: ClassVar[str] = "class_gaps"
     null_control: ClassVar[str] = (
         "groups are shuffled over the persons of a gold class (independence: over all persons; precision gaps and"
         " sufficiency: over those of a predicted class)"

@@ -157,6 +157,7 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
 
     name: ClassVar[str] = "chat-iat"
     definition: ClassVar[str] = "chat-iat/1"
+    picture: ClassVar[str] = "attribute_association"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the two groups are exchanged at random in each attribute"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES

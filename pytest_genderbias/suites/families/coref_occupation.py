@@ -70,6 +70,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
 
     name: ClassVar[str] = "coref-occupation"
     definition: ClassVar[str] = "coref-occupation/1"
+    picture: ClassVar[str] = "occupation_bars"
     needs: ClassVar[str] = NEEDS
     roles: ClassVar[tuple[str, ...]] = SCORING_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronouns", "occupation", "templates", KEY)

@@ -87,6 +87,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
 
     name: ClassVar[str] = "corpus"
     definition: ClassVar[str] = "corpus/2"
+    picture: ClassVar[str] = "word_bias"
     null_control: ClassVar[str] = (
         "the words of a pair (she and he) are exchanged at random, and the text counted once more"
     )

@@ -180,6 +180,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     name: ClassVar[str] = "decisions"
     definition: ClassVar[str] = "decisions/2"
+    picture: ClassVar[str] = "decision_bars"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the two groups are exchanged at random in each scenario"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES

@@ -122,6 +122,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
 
     name: ClassVar[str] = "disco"
     definition: ClassVar[str] = "disco/1"
+    picture: ClassVar[str] = "fills"
     needs: ClassVar[str] = "a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)

@@ -180,6 +180,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     name: ClassVar[str] = "generation"
     definition: ClassVar[str] = "generation/1"
+    picture: ClassVar[str] = "sentiment_bars"
     needs: ClassVar[str] = (
         "a causal LM, which is asked in its chat template if it has one, or a system or a file of replies in text"
     )

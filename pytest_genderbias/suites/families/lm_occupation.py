@@ -79,6 +79,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
 
     name: ClassVar[str] = "lm-occupation"
     definition: ClassVar[str] = "lm-occupation/1"
+    picture: ClassVar[str] = "occupation_bars"
     needs: ClassVar[str] = "a causal LM or a masked LM"
     roles: ClassVar[tuple[str, ...]] = ("causal-lm", "masked-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "occupation", "prefixes", KEY)

@@ -210,6 +210,7 @@ class Nli(Family[NliBody, NliOptions]):
 
     name: ClassVar[str] = "nli"
     definition: ClassVar[str] = "nli/1"
+    picture: ClassVar[str] = "heat_map"
     no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels, or a chat model"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", *CHAT_ROLES)

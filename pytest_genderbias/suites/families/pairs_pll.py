@@ -99,6 +99,7 @@ class PairsPll(DataFamily[PairsOptions]):
 
     name: ClassVar[str] = "pairs-pll"
     definition: ClassVar[str] = "pairs-pll/2"
+    picture: ClassVar[str] = "histogram"
     null_control: ClassVar[str] = (
         "the sentences of a pair are exchanged at random (for BEC-Pro: those of all pairs of a profession together)"
     )

@@ -73,6 +73,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
 
     name: ClassVar[str] = "probe"
     definition: ClassVar[str] = "probe/2"
+    picture: ClassVar[str] = "compression"
     seeds_are_restarts: ClassVar[bool] = True
     null_control: ClassVar[str] = (
         "labels are shuffled over examples (over professions, where these have them), and the probes trained anew"

@@ -100,6 +100,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
 
     name: ClassVar[str] = "pronoun-occupation"
     definition: ClassVar[str] = "pronoun-occupation/1"
+    picture: ClassVar[str] = "pronoun_ratio"
     needs: ClassVar[str] = "a masked LM or a causal LM"
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronoun", "occupation", "share", "templates", KEY)

@@ -104,6 +104,7 @@ class Sts(Family[StsBody, StsOptions]):
 
     name: ClassVar[str] = "sts"
     definition: ClassVar[str] = "sts/1"
+    picture: ClassVar[str] = "sentence_similarity"
     needs: ClassVar[str] = "a sentence-pair regressor, or an encoder of sentences"
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", KEY)

@@ -83,6 +83,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
 
     name: ClassVar[str] = "subspace"
     definition: ClassVar[str] = "subspace/2"
+    picture: ClassVar[str] = "along_component"
     null_control: ClassVar[str] = (
         "each word's vector (with the option centred, from the mean) keeps its length and takes a random direction; for"
         " the cosine the learned direction is a random one"

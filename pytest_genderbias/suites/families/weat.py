@@ -169,6 +169,7 @@ class Weat(_Associations[WeatOptions]):
 
     name: ClassVar[str] = "weat"
     definition: ClassVar[str] = "weat/1"
+    picture: ClassVar[str] = "words_by_set"
     needs: ClassVar[str] = "word vectors, or a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
@@ -258,6 +259,7 @@ class Ceat(_Associations[CeatOptions]):
 
     name: ClassVar[str] = "ceat"
     definition: ClassVar[str] = "ceat/1"
+    picture: ClassVar[str] = "words_by_set"
     needs: ClassVar[str] = "a network with hidden states"
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

@@ -137,6 +137,7 @@ class CorefWinobias(Winobias):
     asking: ClassVar[Asking] = Scored()
     name: ClassVar[str] = "coref-winobias"
     definition: ClassVar[str] = "coref-winobias/3"
+    picture: ClassVar[str] = "class_gaps"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**GAPS, "accuracy": F1_ACCURACY}
@@ -179,6 +180,7 @@ class WinobiasChat(Winobias):
     asking: ClassVar[Asking] = Chosen()
     name: ClassVar[str] = "winobias-chat"
     definition: ClassVar[str] = "winobias-chat/1"
+    picture: ClassVar[str] = "class_gaps"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

@@ -103,6 +103,7 @@ class CorefWinogender(Winogender):
     asking: ClassVar[Asking] = Scored()
     name: ClassVar[str] = "coref-winogender"
     definition: ClassVar[str] = "coref-winogender/2"
+    picture: ClassVar[str] = "pronoun_likelihood"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**LINES, "accuracy": ACCURACY}
@@ -173,6 +174,7 @@ class WinogenderChat(Winogender):
     asking: ClassVar[Asking] = Chosen()
     name: ClassVar[str] = "winogender-chat"
     definition: ClassVar[str] = "winogender-chat/1"
+    picture: ClassVar[str] = "pronoun_likelihood"
     needs: ClassVar[str] = asking.needs
     roles: ClassVar[tuple[str, ...]] = asking.roles
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {

@@ -33,7 +33,7 @@ for seed in range(3):
     model.backend.tokenizer.save_pretrained(f"{folder}/seed-{seed}")
 restarts = measure("lm-occupation", f"m={folder}/seed-{{seed}}", seeds=3, cache=None, limit=80)
 
-runner = Runner(score=RunSettings(cache=None))
+runner = Runner(score=RunSettings(limit=400, cache=None))
 mitigations = MitigationRunner(runner)
 projection = make_method("projection")
 run = mitigations.mitigate("demo-lm", projection, controls=2)

@@ -73,7 +73,7 @@ def test_bounds_mirror_have_a_scale_and_lie_around_the_value(changes, level):
 @pytest.mark.parametrize("n", [6, 12, 60])
 def test_bounds_of_means_hold(name, n):
     draw, truth = POPULATIONS[name]
-    assert failures(draw, truth, n, 0.975, 1000)[:2].max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 1000)
+    assert failures(draw, truth, n, 0.975, 400)[:2].max() <= 0.025 + 3 * np.sqrt(0.025 * 0.975 / 400)
 
 
 def test_items_in_declared_clusters_err_as_seldom_as_others():

@@ -99,16 +99,15 @@ def test_a_masked_lm_against_plain_transformers(real_mlm: Model, tokenizer_and_n
     import torch
 
     tokenizer, network = tokenizer_and_network("bert-tiny-mlm", "AutoModelForMaskedLM")
-    ratios = {}
-    for word in SHARE:
-        of_frames = []
-        for frame, pronouns in frames(causal=False):
-            inputs = tokenizer(filled(frame, word).replace("PRONOUN", "[MASK]"), return_tensors="pt")
-            with torch.no_grad():
-                scores = network(**inputs).logits[0][inputs["input_ids"][0] == tokenizer.mask_token_id][0]
-            she, he = (scores[tokenizer.convert_tokens_to_ids(pronoun)].item() for pronoun in pronouns)
-            of_frames.append(she - he)  # the sum of all probabilities cancels
-        ratios[word] = float(np.mean(of_frames))
+    of_frames = []
+    for frame, pronouns in frames(causal=False):
+        texts = [filled(frame, word).replace("PRONOUN", "[MASK]") for word in SHARE]
+        inputs = tokenizer(texts, return_tensors="pt", padding=True)
+        with torch.no_grad():
+            scores = network(**inputs).logits[inputs["input_ids"] == tokenizer.mask_token_id]
+        she, he = scores[:, tokenizer.convert_tokens_to_ids(pronouns)].T.double()
+        of_frames.append((she - he).numpy())  # the sum of all probabilities cancels
+    ratios = dict(zip(SHARE, np.mean(of_frames, axis=0), strict=True))
     found = measure("pronoun-occupation", real_mlm, cache=None)
     assert found.n == found.n_total == 60 * 24 * 2
     assert found.values == pytest.approx(expected(ratios), abs=2e-5)
@@ -119,22 +118,21 @@ def test_a_causal_lm_against_plain_transformers(real_lm: Model, tokenizer_and_ne
     import torch
 
     tokenizer, network = tokenizer_and_network("stories260k", "AutoModelForCausalLM")
-    ratios, tokens = {}, set()
-    for word in SHARE:
-        of_frames = []
-        for frame, pronouns in frames(causal=True):
-            start, scores = filled(frame, word).partition("PRONOUN")[0], []
-            before = tokenizer(start.rstrip(), return_tensors="pt")["input_ids"]
-            for pronoun in pronouns:
-                ids = tokenizer(start + pronoun, return_tensors="pt")["input_ids"]
-                assert torch.equal(ids[:, : before.shape[1]], before)
-                with torch.no_grad():
-                    logs = network(ids).logits[0].log_softmax(-1)
-                added = range(before.shape[1], ids.shape[1])
-                tokens.add(len(added))
-                scores.append(sum(logs[at - 1, ids[0, at]].item() for at in added))
-            of_frames.append(scores[0] - scores[1])
-        ratios[word] = float(np.mean(of_frames))
+    of_frames, tokens = [], set()
+    for frame, pronouns in frames(causal=True):
+        starts, scores = [filled(frame, word).partition("PRONOUN")[0] for word in SHARE], []
+        for pronoun in pronouns:
+            rows = [tokenizer(start + pronoun)["input_ids"] for start in starts]
+            ids = torch.tensor([row + [0] * (max(map(len, rows)) - len(row)) for row in rows])  # after what is read
+            with torch.no_grad():
+                logs = network(ids).logits.double().log_softmax(-1)
+            for k, (start, row) in enumerate(zip(starts, rows, strict=True)):
+                before = tokenizer(start.rstrip())["input_ids"]
+                assert row[: len(before)] == before
+                tokens.add(len(row) - len(before))
+                scores.append(sum(logs[k, at - 1, row[at]].item() for at in range(len(before), len(row))))
+        of_frames.append(np.subtract(*np.split(np.array(scores), 2)))
+    ratios = dict(zip(SHARE, np.mean(of_frames, axis=0), strict=True))
     found = measure("pronoun-occupation", real_lm, cache=None)
     assert found.n == 60 * 16 * 2, "only frames whose pronoun follows"
     assert max(tokens) > 1, "some pronouns have several tokens"
