@@ -374,7 +374,11 @@ def mitigated(stored: Stored) -> str:
             means = [_mean([v for v in values[kind].values() if v is not None]) for kind in ("", CONTROL, *kinds)]
             changes = [_change(values[kind], values[CONTROL]) for kind in kinds]
             rows.append([f"ability: {name}" if part == "abilities" else _written(name), *means, *changes])
-    counts = {kind: len(of_kind) for kind, of_kind in by.items()}
+    main = next(iter(first["values"]))
+    counts = {
+        kind: f"{sum(one['values'][main] is not None for one in of_kind.values())} of {len(of_kind)}"
+        for kind, of_kind in by.items()
+    }
     headers = ["statistic", f"dose 80 ({counts['']})", f"control ({counts[CONTROL]})"]
     headers += [f"{kind} ({counts[kind]})" for kind in kinds] + [f"{kind} minus control" for kind in kinds]
     return _table(rows, headers)
