@@ -16,7 +16,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from support.chat_models import biased_decider, iat_chooser, winobias_resolver, winogender_resolver
+from support.chat_models import PairedReplier, biased_decider, iat_chooser, winobias_resolver, winogender_resolver
 from what_suites_see import CAREERS, LIMIT, MODELS, predict_careers
 
 from pytest_genderbias import load_model, load_suite, measure
@@ -33,13 +33,20 @@ ANSWERS = "unifiedqa.jsonl"  #: written by this script
 OTHERS: tuple[tuple[str, str, str], ...] = (
     ("unifiedqa-11b", ANSWERS, "bbq"),
     ("stories260k", "models/stories260k", "counterfactual-generation"),
-    ("planted", "planted", "chat-iat decisions winobias-chat winogender-chat"),
+    (
+        "planted",
+        "planted",
+        "chat-iat decisions winobias-chat winogender-chat hiring-screen loan-reply reference-letter",
+    ),
 )
 #: The smallest chat models cannot do these tasks, so a planted one shows what a picture looks like, and its title says
 #: so.
 PLANTED = {
     "chat-iat": lambda body, data: iat_chooser(body, 0.3, noise=0.3),
     "decisions": lambda body, data: biased_decider(body, 0.3, noise=1.2),
+    "hiring-screen": lambda body, data: PairedReplier(body, (-0.1, 0.1), noise=0.1),
+    "loan-reply": lambda body, data: PairedReplier(body, (0.1, 0.4, -0.1), noise=0.5),
+    "reference-letter": lambda body, data: PairedReplier(body, (-0.03, 0.03), noise=0.05),
     "winobias-chat": lambda body, data: winobias_resolver(
         in_pairs(DataFolder(data).locate("winobias").files), 0.9, 0.7, neither=0.3
     ),

@@ -67,7 +67,7 @@ class Baseline:
     """The baselines of one model name and one test module.
 
     Judging writes no file. What was measured collects in the fields below ``command``, and
-    :func:`~pytest_genderbias.gates.book_update.write_entries` writes it.
+    :func:`~pytest_genderbias.gates.book_update.update_books` writes it.
 
     Attributes:
         directory: the folder of all baselines.

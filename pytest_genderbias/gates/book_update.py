@@ -299,20 +299,6 @@ def update_books(
     return _change(books, decide, is_refused)
 
 
-def update_book(directory: Path, model: str, module: str, decide: Decide) -> Change:
-    """Change one baseline file; arguments and errors as :func:`update_books`."""
-    return update_books(directory, {(model, module): decide}).get((model, module), {})
-
-
-def write_entries(directory: Path, model: str, module: str, entries: Change) -> Path:
-    """Write accepted entries into a baseline file, and remove those that are ``None``, whatever is stored; errors as
-    :func:`update_book`.
-    """
-    path = book_path(directory, model, module)
-    _change({(model, module): path}, lambda _, contents: entries)
-    return path
-
-
 def _locked(path: Path) -> AbstractContextManager[None]:
     """Lock the folder of a baseline file."""
     return locked_file(path.with_name(_LOCK), _PATIENCE, remove=True)

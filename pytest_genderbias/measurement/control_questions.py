@@ -36,6 +36,7 @@ from pytest_genderbias.suites.query import (
     PairProbabilities,
     PairSimilarity,
     Query,
+    ReplyTexts,
     VerbalisedProbabilities,
 )
 
@@ -216,6 +217,9 @@ def _why_not_alive(main: Answer) -> str:
     if main.cases is None or values.dtype.kind not in "fiu" or not values.size:
         return ""
     rows = values.reshape(-1, values.shape[-1]).astype(np.float64)
+    if isinstance(main.content, ReplyTexts) and values.shape[-1] == 2:  # replies without options
+        texts = np.unique(np.asarray(main.content.texts, dtype=np.str_), return_inverse=True)[1]
+        rows = texts.reshape(len(rows), -1).astype(np.float64)
     if main.vocabulary:  # ids of fills, whose order may vary; of one template they may be the same for all persons
         is_one = values.shape[1] > 1 and len(main.vocabulary) <= values.shape[-1]
         return f"{CANNOT}: it fills all {len(rows):,} cases with the same words" if is_one else ""

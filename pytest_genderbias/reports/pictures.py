@@ -32,6 +32,7 @@ BUILDERS: Mapping[str, _Builder] = {
     "decision_bars": units.decision_bars,
     "histogram": units.histogram,
     "occupation_bars": units.occupation_bars,
+    "prompt_bars": units.prompt_bars,
     "pronoun_likelihood": units.pronoun_likelihood,
     "pronoun_ratio": units.pronoun_ratio,
     "sentence_similarity": units.sentence_similarity,

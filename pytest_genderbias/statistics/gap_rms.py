@@ -113,10 +113,12 @@ class UnitGaps:
         influences: the error of each gap that each unit adds, shape (..., U, K); 0 for a class without a gap. Units
             that err independently of each other have rows of their own. The squares of a column sum to the variance of
             the gap. The products of the columns of two models sum to the covariance of their gaps.
+        unit: a size that no gap passes: 1 for rates.
     """
 
     gaps: FloatArray
     influences: FloatArray
+    unit: float = 1.0
 
     @property
     def variances(self) -> FloatArray:

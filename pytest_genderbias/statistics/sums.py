@@ -13,6 +13,7 @@ from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigur
 from pytest_genderbias.statistics.correlation import product_sums
 from pytest_genderbias.statistics.fill_columns import SIZE, fill_column
 from pytest_genderbias.statistics.gap_rms import paired_columns
+from pytest_genderbias.statistics.group_deviations import contrast_columns
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
 from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
@@ -270,6 +271,13 @@ def paired_gap_rms_sums(labels: NDArray[np.str_], counts: FloatArray, rate: Rate
     """
     hits, trials = hits_and_trials_of(counts, rate)
     return ItemSums(labels, paired_columns(hits, trials), "paired_gap_rms", over)
+
+
+def contrast_rms_sums(labels: NDArray[np.str_], values: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of the root mean square of groups' deviations from their mean, from the value of each unit and
+    group, shape (n, K).
+    """
+    return ItemSums(labels, contrast_columns(values), "contrast_rms", over)
 
 
 def gap_pearson_sums(labels: ArrayLike, counts: ArrayLike, rate: Rate, shares: ArrayLike, over: str) -> ItemSums:

@@ -23,6 +23,7 @@ _CLASSES = {
     "nli": ("nli", "Nli"),
     "lm-occupation": ("lm_occupation", "LmOccupation"),
     "pairs-pll": ("pairs_pll", "PairsPll"),
+    "paired": ("own_prompts", "Paired"),
     "probe": ("probe", "Probe"),
     "pronoun-occupation": ("pronoun_occupation", "PronounOccupation"),
     "sts": ("sts", "Sts"),

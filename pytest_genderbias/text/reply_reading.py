@@ -25,6 +25,7 @@ _EMPHASIS = re.compile(r"[*_`#]+")
 _BEFORE = (
     r"\W*(?:(?:the|my)\s+)?(?:(?:correct|best|final)\s+)?(?:(?:answer|choice|option)\b(?:\s+is\b)?\s*[:=]?\s*)?\W*"
 )
+_NUMBER = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?!\d)(?:\.\d+)?|(?<!\w)[-+]?\.\d+")
 _OPENING = "\"'* \t\n([>-"  #: what may be before the first word of a reply
 
 
@@ -69,6 +70,16 @@ def is_refusal(text: str, openings: tuple[str, ...]) -> bool:
     True
     """
     return normal_form(without_reasoning(text)).lower().lstrip(_OPENING).startswith(openings)
+
+
+def first_number(text: str) -> float | None:
+    """Return the first number of a reply, written as in English, without its reasoning; ``None`` if it has none.
+
+    >>> [first_number(text) for text in ("About $12,500.50 a year", "<think>3?</think>-4", "7.", "None")]
+    [12500.5, -4.0, 7.0, None]
+    """
+    found = _NUMBER.search(normal_form(without_reasoning(text)))
+    return float(found[0].replace(",", "")) if found else None
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import hand_made
 from support.tiny_checkpoints import save_checkpoint
 
@@ -15,7 +16,6 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import GateFailure
 from pytest_genderbias.gates.assertions import settle
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit

@@ -11,11 +11,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 
 from pytest_genderbias import Baseline, assert_no_regression, measure
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path, entry_of, items_path, read_book, read_items
-from pytest_genderbias.gates.book_update import to_write, write_entries
+from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.item_file import MOST_ITEM_BYTES, load_stored, pack_items, pack_measured
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of, read_book, read_items
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.gates.item_file import load_stored, pack_items, pack_measured
 from pytest_genderbias.gates.judgement import Judgement

@@ -15,13 +15,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import hand_made
 
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError, DataFileError, InconsistentEntryError
 from pytest_genderbias.gates import item_file
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book, read_items
-from pytest_genderbias.gates.book_update import update_book, write_entries
+from pytest_genderbias.gates.book_update import update_books
 from pytest_genderbias.gates.item_file import pack_items
 from pytest_genderbias.gates.verdicts import passes
 from pytest_genderbias.plugin.acceptance import Proposals, accept
@@ -101,7 +102,7 @@ def test_a_file_that_is_no_baseline_is_one_error_and_stays_as_it_is(tmp_path: Pa
         assert str(path) in text and message in text and "\n" not in text and len(text) < 700
         assert "delete" not in text, "no advice of ours loses the accepted reasons"
     with pytest.raises(BaselineError):
-        update_book(tmp_path, "m", "t.py", lambda stored: {"tiny": entry_of(hand_made())})
+        update_books(tmp_path, {("m", "t.py"): lambda stored: {"tiny": entry_of(hand_made())}})
     assert [entry.name for entry in path.parent.iterdir()] == [path.name]
     module_and_names(path)
 
@@ -308,9 +309,9 @@ def test_a_merge_conflict_names_the_entries_and_loses_no_reason(tmp_path: Path) 
 
 _WRITE = """
 import sys; from pathlib import Path
+from support.baseline_books import write_entries
 from support.hand_made import hand_made
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 folder, run, times = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 print("ready", flush=True); sys.stdin.readline()
 for i in range(times):
@@ -382,7 +383,7 @@ def test_an_update_that_changes_nothing_sweeps_what_a_killed_run_left(tmp_path: 
     there = set(book.parent.iterdir())
     for name in ("t.py.tiny.0123abcd.npz", ".t.py.json-0123abcd"):
         (book.parent / name).write_bytes(b"x")
-        update_book(tmp_path, "m", "t.py", lambda stored: {})
+        update_books(tmp_path, {("m", "t.py"): lambda stored: {}})
         assert set(book.parent.iterdir()) == there
 
 
@@ -452,7 +453,7 @@ def test_an_update_that_changes_nothing_needs_no_right_to_write(
 ) -> None:
     stored_book(tmp_path)
     monkeypatch.setattr("pytest_genderbias.gates.book_update.locked_file", lambda *_, **__: pytest.fail("locked"))
-    assert not update_book(tmp_path, "m", "t.py", lambda stored: {})
+    assert not update_books(tmp_path, {("m", "t.py"): lambda stored: {}})
 
 
 @pytest.mark.parametrize(

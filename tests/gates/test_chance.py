@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.agreement import why_chance_moved
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.statistics.block_tables import BlockTables
 from pytest_genderbias.statistics.inference.paired import compare_items

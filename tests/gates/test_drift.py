@@ -12,12 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from simulations.drift import CASES, simulate
+from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.book import BaselineEntry, entry_of, items_path, read_book
-from pytest_genderbias.gates.book_update import to_write, write_entries
+from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.judgement import Judgement, SinceAnchor
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.baseline_books import write_entries
 from support.wide_suites import CLASSIFIERS, TOTAL, WORDS, write_suites
 
 from pytest_genderbias import (
@@ -25,7 +26,6 @@ from pytest_genderbias import (
 from pytest_genderbias.errors import BaselineError, GateError, GateFailure, UnknownNameError
 from pytest_genderbias.gates import baseline, comparison, item_file, regression
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import decide
 from pytest_genderbias.gates.limits import decided_by, judge_limit

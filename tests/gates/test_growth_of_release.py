@@ -6,12 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import hand_made
 
 from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import Growth, growth_of
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, Part, Seen, WorstCluster
 from pytest_genderbias.measurement.restarts import combine_restarts

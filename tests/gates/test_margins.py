@@ -8,12 +8,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Baseline
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.book import BaselineEntry, book_path, entry_of, items_path, read_book
-from pytest_genderbias.gates.book_update import to_write, write_entries
+from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.item_sums import mean_sums

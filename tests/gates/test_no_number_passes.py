@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Baseline, Limit
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import compare_models, judge_against
 from pytest_genderbias.gates.judgement import Judgement, decide, make_judgement
 from pytest_genderbias.gates.limits import judge_limit

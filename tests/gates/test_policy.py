@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 
 from pytest_genderbias import Baseline, Limit, Measurement, measure
 from pytest_genderbias.errors import DataFileError, GateFailure
 from pytest_genderbias.gates.assertions import settle, settle_all
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import Comparison, LeftOut, compare_models, judge_against
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import judge_limit

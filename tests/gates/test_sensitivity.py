@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Measurement
 from pytest_genderbias.errors import BaselineError
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.sensitivity import seen_by, what_would_help, why_too_weak
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.statistics.inference.intervals import Interval

@@ -9,12 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import ITEMS, hand_made
 
 from pytest_genderbias import Measurement
 from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.book import read_book
-from pytest_genderbias.gates.book_update import to_write, write_entries
+from pytest_genderbias.gates.book_update import to_write
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.plugin.acceptance import merge
 from pytest_genderbias.plugin.reported import ProposedEntry

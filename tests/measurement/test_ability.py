@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import yaml
 from support import abilities, damage
+from support.baseline_books import write_entries
 
 from pytest_genderbias import Measurement, assert_at_most, assert_no_regression, assert_no_worse, load_model, measure
 from pytest_genderbias.errors import DataFileError, GateFailure, SettingError
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.verdicts import LESS_ABLE, NO_REASON, NOT_ABLE, STORED
 from pytest_genderbias.measurement.ability import Ability, over_restarts, why_less_able

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.baseline_books import write_entries
 from support.hand_made import hand_made
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.item_file import load_stored, pack_measured
 from pytest_genderbias.gates.limits import Limit, judge_limit

@@ -39,6 +39,7 @@ BY_NAME = {
     "compression": SIZE, "compression_shuffled": SIZE, "compression_random_encoder": SIZE, "aggregate_bias": SIZE,
     "signed_bias": ANY,
     "mean_absolute_difference": SIZE, "mean_difference": ANY, "logit_difference": ANY, "length_difference": ANY,
+    "group_rms": ANY, "length_rms": ANY, "difference": ANY, "largest_difference": SIZE, "readable": SHARE,
     "sentiment_difference": (-200, 200), "topic_difference": (-200, 200),
 }  # fmt: skip
 

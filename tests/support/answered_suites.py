@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import yaml
 from support.chat_models import (
+    PairedReplier,
     bbq_reader,
     bbq_rows,
     biased_decider,
@@ -297,6 +298,10 @@ def pairs_pll(folder, model):
     return answered("pairs-pll", model, pairs=str(write_table(folder / "pairs.csv", rows)))
 
 
+def paired(name, shifts):
+    return answered(name, PairedReplier(load_suite(name).body, shifts, noise=0.2, declines=[0.02, 0.05, 0.05]))
+
+
 def corpus(folder):
     rng = np.random.default_rng(0)
     words = np.asarray([f"{first}{second}" for first in "bdfgk" for second in ("ale", "ine", "ore")])
@@ -379,6 +384,8 @@ CASES = {
     "decisions": lambda folder: answered("decisions", biased_decider(load_suite("decisions").body, 0.4, noise=1.0)),
     "generation": lambda folder: generation(),
     "chat-iat": lambda folder: answered("chat-iat", iat_chooser(load_suite("chat-iat").body, 0.3, noise=0.3)),
+    "paired": lambda folder: paired("hiring-screen", (-0.15, 0.15)),
+    "paired-groups": lambda folder: paired("loan-reply", (0.1, 0.4, -0.1)),
     "pairs-pll": lambda folder: pairs_pll(folder, load_model("demo-mlm")),
     "corpus": lambda folder: corpus(folder),
     "weat": lambda folder: answered("weat", vectors(folder, "weat")),

@@ -85,6 +85,52 @@ class PlantedDecider:
         return self._mass * {"Yes": p, "No": 1 - p}.get(answer, 1e-9)
 
 
+class PairedReplier:
+    """Replies to the prompts of a suite of the family paired: about persons of the k-th group by ``shifts[k]`` more.
+
+    ``noise``: how far the shift of a prompt lies from that, at most. ``declines``, ``babbles``: by group, the share of
+    replies that decline, and that say nothing. Options: the probability of the favourable one is .5 and the shift;
+    numbers: 8 and the shift; texts of 50 words: .2 and the shift of them are of the list. Controls are answered right.
+    """
+
+    def __init__(self, body, shifts, noise=0.0, declines=None, babbles=None, seed=0):
+        self.body, self.shifts, self.noise, self.seed = body, shifts, noise, seed
+        self.declines, self.babbles = declines or [0.0] * len(shifts), babbles or [0.0] * len(shifts)
+        self.groups = {person.text: place for place, persons in enumerate(body.persons) for person in persons}
+
+    def find(self, text):
+        """Return the prompt of a message, and the place of the group."""
+        for prompt in (*self.body.prompts, *self.body.controls):
+            for person, place in self.groups.items():
+                filled = prompt.text.replace("{person}", person)
+                if text.partition("\n\n")[0] == filled[0].upper() + filled[1:]:
+                    return prompt, place
+        raise AssertionError(text)
+
+    def reply(self, messages, n, seed):
+        prompt, place = self.find(messages[0]["content"])
+        reading, draws = self.body.reading, np.random.default_rng([seed, self.seed])
+        if prompt in self.body.controls:
+            return [prompt.label] * n
+        moved = self.shifts[place] + self.noise * (2 * luck(prompt.text, str(place), str(self.seed)) - 1)
+        return [self.one(reading, moved, place, prompt, draws) for _ in range(n)]
+
+    def one(self, reading, moved, place, prompt, draws):
+        """Return one reply."""
+        chance = draws.random()
+        if chance < self.declines[place]:
+            return "I'm sorry, but I can't help with that."
+        if chance < self.declines[place] + self.babbles[place]:
+            return "" if reading.kind == "text" else "Well, it depends."
+        if reading.options:
+            wrong = [option for k, option in enumerate(reading.options) if k != reading.favourable]
+            return reading.options[reading.favourable] if draws.random() < 0.5 + moved else str(draws.choice(wrong))
+        if reading.kind == "number":
+            return f"I would offer {8 + 2 * luck(prompt.text) + moved + draws.normal(0, 0.2):.3f} percent."
+        words = np.where(draws.random(50) < 0.2 + moved, reading.words[0] if reading.words else "stone", "paper")
+        return " ".join(words)
+
+
 def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
     """Return a model whose log-odds of yes are higher by ``difference`` for the first group, and which knows the
     controls.

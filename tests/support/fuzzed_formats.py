@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import yaml
+from support.baseline_books import write_entries
 from support.mutations import CSV, JSON, JSONL, TSV, YAML, Syntax
 from support.run_reports import run_report
 
@@ -38,7 +39,6 @@ from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.passages import read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
 from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.mitigation.harness.file import read_mitigations

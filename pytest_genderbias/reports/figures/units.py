@@ -307,6 +307,23 @@ def decision_bars(measurement: Measurement) -> Picture | None:
     return signed_bars(measurement, shown_as, values, (names[0], names[1]), "scenarios", unit, "difference")
 
 
+def prompt_bars(measurement: Measurement) -> Picture | None:
+    """Return the difference by prompt of the group with the highest mean and the one with the lowest (``paired``)."""
+    labels = texts(measurement.items["prompt"])
+    means = {row["value"]: row["score"] for row in measurement.records if row["slice"] == "group"}
+    if len(labels) < 2 or None in means.values():
+        return None
+    places = {name: place for place, name in enumerate(means)}
+    first, second = max(places, key=lambda name: means[name]), min(places, key=lambda name: means[name])
+    if first == second:
+        first, *_, second = places
+    fields = texts(measurement.items["field"])
+    shown_as = [f"{field}: {label}".removeprefix(": ") for field, label in zip(fields, labels, strict=True)]
+    values = floats(measurement.items[f"score_{places[first]}"]) - floats(measurement.items[f"score_{places[second]}"])
+    unit = f"what is read of a reply: {cut(second, 16)} ← 0 → {cut(first, 16)}"
+    return signed_bars(measurement, shown_as, values, (first, second), "prompts", unit, "difference")
+
+
 def sentiment_bars(measurement: Measurement) -> Picture | None:
     """Return the difference of the sentiment of generated texts by pair of prompts (``counterfactual-generation``)."""
     labels = texts(measurement.items["prompt"])

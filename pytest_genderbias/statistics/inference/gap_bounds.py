@@ -109,7 +109,9 @@ def squared_gaps(gaps: ArrayLike, errors: ArrayLike) -> SquaredGaps:
     return SquaredGaps(np.diagonal(moments, axis1=-2, axis2=-1), s / classes, products / classes)
 
 
-def gap_interval(gaps: ArrayLike, variances: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
+def gap_interval(
+    gaps: ArrayLike, variances: ArrayLike, over: str, level: float = 0.95, unit: float = 1.0
+) -> Interval | None:
     """Return the interval of a root mean square of gaps, for other cases of the same classes.
 
     Args:
@@ -117,6 +119,7 @@ def gap_interval(gaps: ArrayLike, variances: ArrayLike, over: str, level: float 
         variances: their sampling variances, shape (K,).
         over: what varies, in the plural, for tables.
         level: confidence level.
+        unit: a size that no gap passes, as of :class:`~pytest_genderbias.statistics.gap_rms.UnitGaps`.
 
     Returns:
         The interval, which contains the measured root, and may reach below 0 as that does. ``None`` if the rates have
@@ -130,7 +133,7 @@ def gap_interval(gaps: ArrayLike, variances: ArrayLike, over: str, level: float 
         >>> round(interval.low, 2), round(interval.high, 2)
         (0.4, 0.6)
     """
-    sizes, errors = np.asarray(gaps, dtype=np.float64), np.asarray(variances, dtype=np.float64)
+    sizes, errors = np.asarray(gaps, dtype=np.float64) / unit, np.asarray(variances, dtype=np.float64) / unit**2
     there = np.isfinite(sizes)
     found = squared_gaps(sizes[there][:, None], errors[there][:, None, None])
     if not found.covariance[0, 0] > _NOTHING:
@@ -138,7 +141,7 @@ def gap_interval(gaps: ArrayLike, variances: ArrayLike, over: str, level: float 
     value, tail = float(rms_of_gaps(sizes, errors)), (1 - level) / 2
     low = _bound(lambda root: root_p(found, root)[0], value, -1.0, tail)
     high = _bound(lambda root: root_p(found, root)[1], value, 1.0, tail)
-    return Interval(low, high, level, over, METHOD, int(there.sum()))
+    return Interval(low * unit, high * unit, level, over, METHOD, int(there.sum()))
 
 
 def root_p(found: SquaredGaps, root: ArrayLike) -> tuple[FloatArray, FloatArray]:
@@ -191,13 +194,14 @@ def gap_change_bounds(
         >>> 0 < low < 0.2 < high < 0.5, p < 0.05
         (True, True)
     """
-    found = _side_by_side(then, now)
+    unit = max(then.unit, now.unit)
+    found, tolerance = _side_by_side(then, now, unit), tolerance / unit
     if not min(np.diagonal(found.covariance)) > _NOTHING:
         return None
     change = float(np.diff(signed_root(found.means))[0])
     low = _bound(lambda at: change_p(found, at)[0], change, -2.0, 1 - level)
     high = _bound(lambda at: change_p(found, at)[1], change, 2.0, 1 - level)
-    return low, high, float(change_p(found, tolerance)[0]), float(change_p(found, -tolerance)[1])
+    return low * unit, high * unit, float(change_p(found, tolerance)[0]), float(change_p(found, -tolerance)[1])
 
 
 def _bound(p: Callable[[FloatArray], FloatArray], inside: float, outside: float, least: float) -> float:
@@ -212,12 +216,12 @@ def _bound(p: Callable[[FloatArray], FloatArray], inside: float, outside: float,
     return (inside + outside) / 2
 
 
-def _side_by_side(then: UnitGaps, now: UnitGaps) -> SquaredGaps:
-    """Return the mean squares of two models; a class that only one of them has counts for that one alone."""
-    gaps = np.stack([then.gaps, now.gaps], axis=-1)
+def _side_by_side(then: UnitGaps, now: UnitGaps, unit: float) -> SquaredGaps:
+    """Return the mean squares of two models in a unit; a class that only one of them has counts for that one alone."""
+    gaps = np.stack([then.gaps, now.gaps], axis=-1) / unit
     there = np.isfinite(gaps)
     weight = np.sqrt(len(gaps) / np.maximum(there.sum(axis=0), 1))  # the mean of each is over its own classes
-    influences = np.stack([then.influences, now.influences], axis=-1) * weight
+    influences = np.stack([then.influences, now.influences], axis=-1) / unit * weight
     errors = np.einsum("ukm,ukn->kmn", influences, influences)
     return squared_gaps(np.where(there, gaps, 0.0) * weight, errors)
 

@@ -16,6 +16,7 @@ import pytest
 import scipy.stats
 import torch
 from sklearn.metrics import accuracy_score, confusion_matrix, precision_score, recall_score
+from support.baseline_books import write_entries
 from support.tiny_checkpoints import save_checkpoint
 
 from pytest_genderbias import Baseline, assert_no_regression, load_model, load_suite, load_wordlist, measure
@@ -28,7 +29,6 @@ from pytest_genderbias.errors import (
     SettingError,
     UndefinedError,
 )
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.carry_out import carry_out
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model

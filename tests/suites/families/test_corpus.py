@@ -16,6 +16,7 @@ import pytest
 import scipy.stats
 import torch
 import transformers
+from support.baseline_books import write_entries
 from support.tiny_checkpoints import save_checkpoint
 from tokenizers import Tokenizer, models, pre_tokenizers
 
@@ -33,7 +34,6 @@ from pytest_genderbias.errors import (
     UndefinedError,
 )
 from pytest_genderbias.gates.book import entry_of
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import CAUSAL_LM, Role

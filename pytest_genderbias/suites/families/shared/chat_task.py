@@ -78,11 +78,8 @@ def cannot_do(
         replied: whether the model answers in text; ``mass`` is then the share of the replies that can be read, or
             decline, and should be at least ``READABLE``.
     """
-    mean = float(mass.mean()) if len(mass) else 0.0
-    if replied and mean < READABLE:
-        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {1 - READABLE:.3g}"
-    if not replied and mean < floor:
-        return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
+    if reason := cannot_read(mass, floor, replied):
+        return reason
     total = float(np.sum(counts))
     if not total:
         return f"{CANNOT}, as far as is known: {what} are not among those scored; score more cases"
@@ -94,6 +91,16 @@ def cannot_do(
         f"{CANNOT}: accuracy {accuracy:.3f} on {what}, at least {low:.3f} for other {over}; expected more than"
         f" {chance:.3f}, which guessing gives"
     )
+
+
+def cannot_read(mass: FloatArray, floor: float, replied: bool) -> str:
+    """Return why no bias has a value, where the options have too little mass; arguments as of :func:`cannot_do`."""
+    mean = float(mass.mean()) if len(mass) else 0.0
+    if replied and mean < READABLE:
+        return f"{CANNOT}: {1 - mean:.3g} of its replies cannot be read, expected at most {1 - READABLE:.3g}"
+    if not replied and mean < floor:
+        return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
+    return ""
 
 
 def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:

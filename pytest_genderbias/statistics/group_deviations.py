@@ -1,0 +1,188 @@
+"""Deviations of any number of groups from their mean, where each unit (a prompt) has a value for every group.
+
+Chance makes groups differ, the more of them the more. The mean square of the deviations is too large by their sampling
+variances, which the units show; what is left is unbiased (:mod:`~pytest_genderbias.statistics.gap_rms`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps
+from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.student import t_quantile
+
+FloatArray = NDArray[np.float64]
+
+_LEVEL = 0.95
+_BLOCK = 2_000_000  #: exchanged values held at a time
+
+
+def contrasts(values: ArrayLike) -> FloatArray:
+    r"""Return K - 1 independent contrasts of K groups, whose mean square is that of the deviations from the mean.
+
+    Helmert's: the mean of the first j groups minus the next one, times :math:`\sqrt{j / (j + 1)}
+    \sqrt{(K - 1) / K}`. Deviations themselves sum to zero, so that their errors hang together; of two groups they are
+    one number twice.
+
+    Args:
+        values: by unit and group, shape (..., K).
+
+    Returns:
+        Shape (..., K - 1).
+
+    Example:
+        The mean of 1, 3 and 8 is 4; the deviations are -3, -1 and 4, and their mean square is 26 / 3.
+
+        >>> z = contrasts([1.0, 3.0, 8.0])
+        >>> round(float(np.square(z).mean()), 4), round(26 / 3, 4)
+        (8.6667, 8.6667)
+    """
+    y = np.asarray(values, dtype=np.float64)
+    groups = y.shape[-1]
+    before = np.arange(1, groups)
+    means = np.cumsum(y, axis=-1)[..., :-1] / before
+    return np.asarray((means - y[..., 1:]) * np.sqrt(before / (before + 1) * (groups - 1) / groups))
+
+
+def contrast_columns(values: ArrayLike) -> FloatArray:
+    """Return the sums of each unit for :func:`rms_of_contrast_sums`: 1, the contrasts, and their squares.
+
+    >>> contrast_columns([[0.75, 0.25]]).tolist()
+    [[1.0, 0.25, 0.0625]]
+    """
+    z = contrasts(values)
+    return np.concatenate([np.ones((*z.shape[:-1], 1)), z, np.square(z)], axis=-1)
+
+
+def _means_and_variances(totals: FloatArray) -> tuple[FloatArray, FloatArray]:
+    n, (sums, squares) = totals[..., :1], np.split(totals[..., 1:], 2, axis=-1)
+    means = sums / np.maximum(n, 1.0)
+    variances = np.maximum(squares - n * np.square(means), 0.0) / np.maximum(n * (n - 1), 1.0)
+    return np.where(n > 1, means, np.nan), variances
+
+
+def rms_of_contrast_sums(totals: FloatArray) -> FloatArray:
+    """Return the root mean square of the groups' deviations from their mean, without noise.
+
+    Args:
+        totals: of :func:`contrast_columns`, shape (..., 2 K - 1).
+
+    Returns:
+        Shape (...), in units of the values; 0 is neutral, higher is worse, below 0 the groups differ less than chance
+        makes them. NaN for fewer than two units.
+
+    Example:
+        Two groups differ by .4 and .2: half of the mean is .15, with the variance .05 squared.
+
+        >>> values = np.array([[0.9, 0.5], [0.7, 0.5]])
+        >>> round(float(rms_of_contrast_sums(contrast_columns(values).sum(axis=0))), 6)
+        0.141421
+        >>> round((0.15**2 - 0.05**2) ** 0.5, 6)
+        0.141421
+    """
+    return rms_of_gaps(*_means_and_variances(totals))
+
+
+def unit_gaps_of_contrasts(
+    sums: FloatArray, parameters: Mapping[str, object] | None = None, columns: tuple[str, ...] | None = None
+) -> UnitGaps:
+    """Return the means of the contrasts and what each unit adds to their errors, from :func:`contrast_columns`, shape
+    (G, 2 K - 1).
+
+    Errors are larger by the ratio of Student's t to the normal quantile: their size is known from the units alone.
+
+    >>> found = unit_gaps_of_contrasts(contrast_columns(np.array([[0.9, 0.5], [0.7, 0.5]] * 500)))
+    >>> found.gaps.round(3).tolist(), found.variances.round(9).tolist(), found.unit
+    ([0.15], [2.509e-06], 0.5)
+    """
+    n, z = len(sums), np.split(sums[:, 1:], 2, axis=-1)[0]
+    means, _ = _means_and_variances(sums.sum(axis=0))
+    wider = t_quantile((1 + _LEVEL) / 2, n - 1) / t_quantile((1 + _LEVEL) / 2, np.inf) if n > 1 else 1.0
+    largest = float(np.abs(z).max(initial=0.0))
+    unit = 2.0 ** (np.ceil(np.log2(largest)) + 1) if largest > 0 else 1.0
+    return UnitGaps(means, (z - means) * wider / np.sqrt(max(n * (n - 1), 1)), float(unit))
+
+
+def group_rms(values: ArrayLike) -> float:
+    """Return :func:`rms_of_contrast_sums` of the values of each unit and group, shape (n, K).
+
+    Raises:
+        UndefinedError: there are fewer than two units.
+    """
+    value = float(rms_of_contrast_sums(contrast_columns(values).sum(axis=0)))
+    if np.isnan(value):
+        raise UndefinedError("one prompt does not show what chance does; at least two are needed")
+    return value
+
+
+def group_rms_interval(values: ArrayLike, over: str) -> Interval | None:
+    """Return the interval of :func:`group_rms` for other units of the same kind, ``over`` what these are; ``None``
+    where no two units differ.
+    """
+    from pytest_genderbias.statistics.inference.gap_bounds import gap_interval  # which loads scipy
+
+    columns = contrast_columns(values)
+    gaps = unit_gaps_of_contrasts(columns)
+    found = gap_interval(gaps.gaps, gaps.variances, over, unit=gaps.unit)
+    return None if found is None else replace(found, items=len(columns))
+
+
+def largest_difference(values: ArrayLike) -> float:
+    """Return the mean of the highest group minus that of the lowest. Chance raises it, the more groups the more.
+
+    >>> largest_difference([[1.0, 2.0, 6.0], [1.0, 4.0, 6.0]])
+    5.0
+    """
+    return float(np.ptp(np.asarray(values, dtype=np.float64).mean(axis=0)))
+
+
+def against_reference(
+    values: ArrayLike, over: str, bounds: tuple[float, float] | None = None
+) -> list[tuple[float, Interval | None]]:
+    """Return the mean difference of each group from the last one, with bounds that hold for all of them together.
+
+    Each interval has the level 1 - .05 / (K - 1) (Bonferroni), so that at least 95 % of measurements have all K - 1
+    differences inside. It is the bootstrap-t of the differences by unit.
+
+    Args:
+        values: by unit and group, shape (n, K).
+        over: what a unit is, in the plural.
+        bounds: limits that a difference cannot pass.
+
+    Returns:
+        K - 1 differences with their intervals, ``None`` where too few units differ.
+
+    >>> [(difference, interval) for difference, interval in against_reference([[3.0, 2.0, 1.0]], "prompts")]
+    [(2.0, None), (1.0, None)]
+    """
+    y = np.asarray(values, dtype=np.float64)
+    differences = y[:, :-1] - y[:, -1:]
+    level = 1 - (1 - _LEVEL) / differences.shape[1]
+    return [(float(d.mean()), clustered_mean_interval(d, np.ones(len(d)), over, level, bounds)) for d in differences.T]
+
+
+def exchanged_groups(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the root mean square, and the mean of the first group minus the last one, after each of ``repeats`` random
+    exchanges of the groups within every unit; each of shape (repeats,).
+
+    Args:
+        values: by unit and group, shape (n, K).
+
+    >>> rms, difference = exchanged_groups([[1.0, 0.0], [1.0, 0.0]], 40, seed=0)
+    >>> sorted(set(difference.tolist()))
+    [-1.0, 0.0, 1.0]
+    """
+    y = np.asarray(values, dtype=np.float64)
+    rng, rows = np.random.default_rng(seed), max(1, _BLOCK // max(y.size, 1))
+    found = []
+    for start in range(0, repeats, rows):
+        drawn = rng.permuted(np.broadcast_to(y, (min(rows, repeats - start), *y.shape)), axis=-1)
+        rms = rms_of_contrast_sums(contrast_columns(drawn).sum(axis=-2))
+        found.append((rms, (drawn[..., 0] - drawn[..., -1]).mean(axis=-1)))
+    return np.concatenate([rms for rms, _ in found]), np.concatenate([difference for _, difference in found])

@@ -1,0 +1,757 @@
+"""The family ``paired``: the user's own prompts, put to a system about persons of any number of groups."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError, UndefinedError
+from pytest_genderbias.statistics.group_deviations import (
+    against_reference,
+    exchanged_groups,
+    group_rms,
+    group_rms_interval,
+    largest_difference,
+)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows, mean_sums
+from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
+from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.examples import examples_of
+from pytest_genderbias.suites.families.generation import words_of
+from pytest_genderbias.suites.families.shared.asking import (
+    CHAT_ROLES,
+    NEEDS,
+    REPLIES,
+    chosen_among,
+    first_message,
+    is_counted,
+    reply_shares,
+)
+from pytest_genderbias.suites.families.shared.chat_task import (
+    CONTROL_ACCURACY,
+    CONTROLS,
+    FLOOR,
+    cannot_do,
+    cannot_read,
+    competence_of,
+    refuse_unable,
+    refused_statistic,
+    take_task,
+)
+from pytest_genderbias.suites.family import Competence, Context, Family
+from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.slots import read_groups, read_slot, read_template
+from pytest_genderbias.suites.statistic import (
+    ANY,
+    SHARE,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    Options,
+    named_values,
+)
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
+from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
+from pytest_genderbias.text.template import Piece, Word, parse_template, piece_texts, slots_of
+
+_OVER = "prompts"
+_FEW = "too few prompts, or too few that differ, for an interval"
+_PERSON = "person"
+_YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
+_SILENT = "a model that gives probabilities writes no replies; a system that answers in text does"
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read of a reply: ``options`` with the number of the favourable one, the first ``number``, words of a
+    ``text``, or what the ``scorer`` ``module:callable`` gives. ``words``: those that are counted in a text; all where
+    there are none.
+    """
+
+    kind: str
+    options: tuple[str, ...] = ()
+    favourable: int = 0
+    words: tuple[str, ...] = ()
+    scorer: str = ""
+
+    @property
+    def meaning(self) -> str:
+        """What the value of a group is, in words."""
+        if self.options:
+            return f"share of {self.options[self.favourable]!r} among the answers"
+        if self.kind == _TEXT:
+            return "words of the list per 100 words" if self.words else "words of a reply"
+        return "first number of a reply" if self.kind == _NUMBER else f"score by {self.scorer}"
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """A text about {person}. ``label``: the field of life, or, for a control, the right answer."""
+
+    label: str
+    text: str
+    pieces: tuple[Piece, ...]
+
+
+@dataclass(frozen=True)
+class PairedBody:
+    """Groups, the last of which is the reference; persons of each; words of further slots; prompts; how replies are
+    read.
+    """
+
+    groups: tuple[str, ...]
+    persons: tuple[tuple[Word, ...], ...]
+    slots: Mapping[str, tuple[Word, ...]]
+    prompts: tuple[Prompt, ...]
+    controls: tuple[Prompt, ...]
+    reading: Reading
+    language: str
+
+    @property
+    def everyone(self) -> tuple[Word, ...]:
+        """The persons of all groups, one group after the other."""
+        return tuple(word for group in self.persons for word in group)
+
+    def units(self, prompts: Sequence[Prompt]) -> list[tuple[int, dict[str, Word]]]:
+        """Return the sampling units: the number of a prompt, and a word for each of its further slots."""
+        found = []
+        for number, prompt in enumerate(prompts):
+            used = sorted(slots_of(prompt.pieces) - {_PERSON})
+            found += [(number, dict(zip(used, words, strict=True))) for words in product(*map(self.slots.get, used))]  # type: ignore[arg-type]
+        return found
+
+
+class PairedOptions(TypedDict):
+    """The values of the options."""
+
+    scorer: str
+    floor: float
+
+
+def _by_group(arrays: Arrays, name: str) -> tuple[NDArray[np.str_], FloatArray]:
+    """Return the prompts that have a value for every group, and the values, shape (n, K).
+
+    Raises:
+        UndefinedError: the system cannot do the task, replies nothing, or there is no such prompt.
+    """
+    if name == "score":
+        refuse_unable(arrays)
+    if f"{name}_0" not in arrays:
+        raise UndefinedError(_SILENT)
+    keys = [key for key in arrays if key.rpartition("_")[0] == name and key.rpartition("_")[2].isdigit()]
+    prompts, *columns = take_arrays(arrays, "prompt", *sorted(keys, key=lambda key: int(key.rpartition("_")[2])))
+    values = np.stack(columns, axis=1).astype(np.float64)
+    there = np.isfinite(values).all(axis=1)
+    if not there.any():
+        raise UndefinedError("no prompt has an answer for every group")
+    return prompts[there], values[there]
+
+
+def _rms_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
+    return contrast_rms_sums(*_by_group(arrays, name), _OVER)
+
+
+def _difference_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
+    prompts, values = _by_group(arrays, name)
+    if values.shape[1] != 2:
+        raise UndefinedError(f"{values.shape[1]} groups have no one difference; the records have each of them")
+    return mean_sums(prompts, values[:, 0] - values[:, 1], np.ones(len(prompts)), _OVER)
+
+
+def _readable_sums(options: Options, arrays: Arrays) -> ItemSums:
+    prompts, readable = take_arrays(arrays, "prompt", "readable")
+    return mean_sums(prompts, readable, np.ones(len(prompts)), _OVER)
+
+
+#: By the array of the values: the statistics that compare the groups in them, what they are of, and their limits.
+_VALUES: Mapping[str, tuple[str, str, str, tuple[float, float]]] = {
+    "score": ("group_rms", "difference", "what the suite reads of a reply", ANY),
+    "refused": ("refusal_rms", "refusal_difference", "the shares of replies that decline", SIGNED_SHARE),
+    "length": ("length_rms", "length_difference", "the numbers of words of a reply", ANY),
+}
+
+
+def _comparisons(name: str) -> dict[str, FamilyStatistic]:
+    """Return the statistics that compare the groups in one of the values of ``_VALUES``."""
+    rms, difference, of, limits = _VALUES[name]
+    return {
+        rms: FamilyStatistic(
+            "higher",
+            0.0,
+            f"root mean square of the groups' deviations from their mean in {of}, without what chance adds",
+            partial(_rms_sums, name=name),
+            limits=limits,
+            null=named_values(rms),
+            root=True,
+        ),
+        difference: FamilyStatistic(
+            "away",
+            0.0,
+            f"of two groups: mean difference of {of}, first group minus reference",
+            partial(_difference_sums, name=name),
+            null=named_values(difference),
+            limits=limits,
+        ),
+    }
+
+
+class Paired(Family[PairedBody, PairedOptions]):
+    """How a system answers prompts of one's own about persons of one group, against the others.
+
+    Each prompt is asked about every person of every group, with everything else unchanged.
+    """
+
+    name: ClassVar[str] = "paired"
+    definition: ClassVar[str] = "paired/1"
+    needs: ClassVar[str] = NEEDS
+    null_control: ClassVar[str] = "the groups are exchanged at random in each prompt"
+    picture: ClassVar[str] = "prompt_bars"
+    roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
+    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        **_comparisons("score"),
+        "largest_difference": FamilyStatistic(
+            "higher",
+            0.0,
+            "mean of the highest group minus that of the lowest in what the suite reads of a reply",
+            "the highest and the lowest group are known after the measurement only",
+            limits=SIZE,
+            no_gate="chance raises it, the more groups the more; gate group_rms",
+            without_chance="group_rms",
+        ),
+        **_comparisons("refused"),
+        **_comparisons("length"),
+        "refused": refused_statistic("prompt", _OVER),
+        "readable": FamilyStatistic(
+            "lower",
+            1.0,
+            "mean share of replies that can be read, or decline; of probabilities: that of all options together",
+            _readable_sums,
+            limits=SHARE,
+        ),
+        "accuracy": replace(CONTROL_ACCURACY, meaning="share of controls with the right answer"),
+    }
+    options: ClassVar[Mapping[str, Option]] = {
+        "scorer": one_of(
+            "off", "run", meaning="whether the code that a suite file names as its scorer is run", implied=True
+        ),
+        **FLOOR,
+    }
+
+    def read(self, data: LocatedMap, beside: Path) -> PairedBody:
+        """Read groups, persons, slots, prompts, controls, and how a reply is read."""
+        groups = read_groups(data)
+        slots = take(data, "slots", LocatedMap, "the suite", default={})
+        if _PERSON in slots:
+            raise slots.error_at(_PERSON, "'person' is the slot of 'persons'; give this one another name")
+        further = {name: _read_words(slots, name, beside) for name in slots}
+        reading = _read_answer(data, beside)
+        controls: tuple[Prompt, ...] = ()
+        if CONTROLS in data:
+            if reading.kind == _SCORER:
+                raise data.error_at(CONTROLS, "no answer is right by a scorer; remove 'controls'")
+            controls = _read_prompts(data, CONTROLS, "right", {_PERSON}, set())
+            _check_right(data, reading, controls)
+        prompts = _read_prompts(data, "prompts", "field", {_PERSON, *further}, {_PERSON})
+        persons = _read_persons(data, groups, beside)
+        return PairedBody(
+            groups, persons, further, prompts, controls, reading, take(data, "language", str, "the suite")
+        )
+
+    def content(self, body: PairedBody) -> object:
+        """Return all of the body."""
+        persons = [[word.text for word in group] for group in body.persons]
+        slots = [[name, [[word.text, word.article] for word in words]] for name, words in sorted(body.slots.items())]
+        prompts = [[[one.label, one.text] for one in some] for some in (body.prompts, body.controls)]
+        reading = [body.reading.kind, body.reading.options, body.reading.favourable, body.reading.words]
+        return [list(body.groups), persons, slots, *prompts, *reading, body.reading.scorer, body.language]
+
+    def questions(self, body: PairedBody, options: PairedOptions, context: Context) -> dict[str, Question]:
+        """Ask each prompt about each person; a unit is a prompt with a word in each of its further slots.
+
+        A model that gives probabilities is asked with each of the options first, any other with the one that the number
+        of the prompt gives.
+
+        Raises:
+            NotApplicableError: the suite reads texts, and the model gives probabilities; or its scorer may not be run.
+        """
+        reading = body.reading
+        if context.role != REPLIES and not reading.options:
+            raise NotApplicableError(
+                f"the suite reads what a system replies ({reading.kind}), and this model gives probabilities of"
+                " options; measure an object with reply(messages, n, seed), or a file of replies"
+            )
+        query = chosen_among(reading.options, context)
+        found = {"prompts": Question(_cases(body, body.prompts, context.role), query)}
+        if body.controls:
+            found[CONTROLS] = Question(_cases(body, body.controls, context.role), query, whole=True)
+        return found
+
+    def summarise(self, body: PairedBody, options: PairedOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+        """Compare the groups with intervals over prompts."""
+        data: dict[str, str] = {}
+        items = _items(body, options, answers, data)
+        figures = SummaryBuilder(self.statistics)
+        for name, (rms, difference, _, limits) in _VALUES.items():
+            values, bounds = partial(_by_group, items, name), limits if np.isfinite(limits).all() else None
+            figures.take(
+                rms,
+                lambda values=values: group_rms(values()[1]),  # type: ignore[misc]
+                lambda values=values: group_rms_interval(values()[1], _OVER),  # type: ignore[misc]
+                _FEW,
+            )
+            figures.take(
+                difference,
+                partial(_difference, items, name),
+                lambda values=values, bounds=bounds: against_reference(values()[1], _OVER, bounds)[0][1],  # type: ignore[misc]
+                _FEW,
+            )
+        figures.take(
+            "largest_difference",
+            lambda: largest_difference(_by_group(items, "score")[1]),
+            no_interval="chance raises it; group_rms has bounds",
+        )
+        tasks = ("refused", "readable", "accuracy") if body.controls else ("refused", "readable")
+        take_task(figures, self.statistics, tasks, options, items, _FEW)
+        if not body.controls:
+            figures.miss(
+                "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"
+            )
+        answer = answers["prompts"]
+        asked, index = np.unique(_numbers(answer), return_inverse=True)
+        examples = examples_of(
+            [body.prompts[number].text for number in asked.tolist()],
+            index,
+            answer.units,
+            partial(first_message, answer),
+            {group: np.asarray(items[f"score_{k}"], np.float64)[index] for k, group in enumerate(body.groups)},
+        )
+        return figures.summary(_records(body, items), items, _notes(body, items), data, examples=examples)
+
+    def shuffle(
+        self, body: PairedBody, options: PairedOptions, answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the figures with the groups exchanged at random in each prompt."""
+        items, shuffled = _items(body, options, answers, {}), {}
+        for name, (rms, difference, _, _) in _VALUES.items():
+            if f"{name}_0" in items:
+                shuffled[rms], differences = exchanged_groups(_by_group(items, name)[1], repeats, seed)
+                if len(body.groups) == 2:
+                    shuffled[difference] = differences
+        return shuffled
+
+    def competence(self, summary: Summary) -> Competence | None:
+        """Return the share of controls that are answered right; ``None`` without controls."""
+        if "chance" not in summary.items:
+            return None
+        chance = float(np.asarray(summary.items["chance"], dtype=np.float64)[0])
+        return competence_of(summary, "accuracy", self.statistics["accuracy"], chance, CONTROLS)
+
+
+def _difference(items: Arrays, name: str) -> float:
+    return float(_difference_sums({}, items, name).total)
+
+
+# Suite files
+
+
+def _read_words(data: LocatedMap, key: str, beside: Path) -> tuple[Word, ...]:
+    """Read a list of texts, or the words of a list as any slot has them."""
+    if isinstance(data[key], list):
+        texts = take_texts(data, key, "the suite")
+        if len(set(texts)) < len(texts):
+            raise data.error_at(key, f"a text of {key!r} is there twice; expected each once")
+        return tuple(map(Word.of, texts))
+    return read_slot(data, key, beside).words()
+
+
+def _read_persons(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tuple[tuple[Word, ...], ...]:
+    """Read the persons of each group: by group, or of one word list whose words have a ``group``."""
+    spec = take(data, "persons", LocatedMap, "the suite")
+    if "list" in spec:
+        slot = read_slot(data, "persons", beside)
+        pairs = list(zip(slot.words(), (entry.attributes.get("group") for entry in slot.entries), strict=True))
+        found = tuple(tuple(word for word, of in pairs if of == group) for group in groups)
+    else:
+        refuse_unknown(spec, groups, "'persons'")
+        found = tuple(_read_words(spec, group, beside) if group in spec else () for group in groups)
+    if lacking := [group for group, persons in zip(groups, found, strict=True) if not persons]:
+        raise data.error_at("persons", f"expected persons of every group, got none of {lacking[0]!r}")
+    return found
+
+
+def _read_answer(data: LocatedMap, beside: Path) -> Reading:
+    """Read ``answer``, and ``words`` of a text."""
+    answer = take(data, "answer", str | LocatedMap, "the suite")
+    if "words" in data and answer != _TEXT:
+        raise data.error_at("words", "'words' are counted in a text; expected them beside answer: text")
+    if answer == _YES_NO:
+        return Reading(_OPTIONS, ("Yes", "No"))
+    if answer in (_NUMBER, _TEXT):
+        words = _read_words(data, "words", beside) if "words" in data else ()
+        return Reading(str(answer), words=tuple(sorted({normal_form(word.text).lower() for word in words})))
+    if isinstance(answer, LocatedMap) and _SCORER in answer:
+        refuse_unknown(answer, (_SCORER,), "'answer'")
+        scorer = take(answer, _SCORER, str, "'answer'")
+        if (
+            not all(part.isidentifier() for side in scorer.split(":", 1) for part in side.split("."))
+            or ":" not in scorer
+        ):
+            raise answer.error_at(_SCORER, f"expected module:callable, got {scorer!r:.60}")
+        return Reading(_SCORER, scorer=scorer)
+    if not (isinstance(answer, LocatedMap) and _OPTIONS in answer):
+        raise data.error_at(
+            "answer",
+            "expected 'answer' to be yes-no (in quotes), number, text, {options: [...], favourable: ...} or"
+            f" {{scorer: module:callable}}, got {answer!r:.60}",
+        )
+    refuse_unknown(answer, (_OPTIONS, "favourable"), "'answer'")
+    options = tuple(take_texts(answer, _OPTIONS, "'answer'"))
+    favourable = take(answer, "favourable", str, "'answer'")
+    if len(options) < 2 or len({option.lower() for option in options}) < len(options) or favourable not in options:
+        raise answer.error_at("favourable", "expected two or more different options, one of them the favourable one")
+    return Reading(_OPTIONS, options, options.index(favourable))
+
+
+def _read_prompts(data: LocatedMap, key: str, label: str, slots: set[str], needed: set[str]) -> tuple[Prompt, ...]:
+    prompts = []
+    for row in take(
+        data, key, list[Annotated[LocatedMap, Rule(f"a mapping with the keys {label} and text")]], "the suite"
+    ):
+        refuse_unknown(row, (label, "text"), f"a text of {key}")
+        text = take(row, "text", str, f"a text of {key}")
+        about = take(row, label, str | int | float, f"a text of {key}", default="" if label == "field" else ...)
+        used = needed | (slots_of(parse_template(text)) & slots)
+        prompts.append(Prompt(str(about), text, read_template(text, data.file, row.lines["text"], used)))
+    if len({prompt.text for prompt in prompts}) < len(prompts):
+        raise data.error_at(key, f"a text of {key} is there twice; expected each once")
+    return tuple(prompts)
+
+
+def _check_right(data: LocatedMap, reading: Reading, controls: Sequence[Prompt]) -> None:
+    """Refuse a right answer that is no option, or no number."""
+    for row, control in zip(data[CONTROLS], controls, strict=True):
+        if reading.options and control.label.lower() not in [option.lower() for option in reading.options]:
+            raise row.error_at(
+                "right", f"expected right: {' or '.join(reading.options)} (in quotes), got {control.label!r}"
+            )
+        if reading.kind == _NUMBER and first_number(control.label) is None:
+            raise row.error_at("right", f"expected a number, got {control.label!r}")
+
+
+# Questions and answers
+
+
+def _cases(body: PairedBody, prompts: Sequence[Prompt], role: str) -> TextCases:
+    """Return the cases: by unit, person, and order of the options."""
+    options, everyone, texts, numbers = body.reading.options, body.everyone, [], []
+    orders = len(options) if options and role != REPLIES else 1
+    for number, words in body.units(prompts):
+        for person in everyone:
+            text = "".join(piece_texts(prompts[number].pieces, {**words, _PERSON: person}.__getitem__, ""))
+            texts += [(f"{text}{_wording(options, number + order)}",) for order in range(orders)]
+        numbers += [number] * (len(everyone) * orders)
+    return TextCases(texts, facts={"number": np.asarray(numbers)}, cases_per_unit=len(everyone) * orders)
+
+
+def _wording(options: tuple[str, ...], first: int) -> str:
+    """Return what asks for one of the options, beginning with one of them; nothing without options.
+
+    >>> _wording(("Yes", "No"), 3), _wording((), 3)
+    ('\\n\\nReply with No or Yes only.', '')
+    """
+    turned = [options[(first + place) % len(options)] for place in range(len(options))]
+    return f"\n\nReply with {', '.join(turned[:-1])} or {turned[-1]} only." if turned else ""
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What the replies to n units about all persons say, each of shape (n, persons).
+
+    Sums over replies, of probabilities as of one reply: ``score`` of those that are ``answered``; those that are
+    ``refused``; ``readable`` or declined; ``right`` (of controls); ``length`` in words; ``replies`` in all.
+    """
+
+    score: FloatArray
+    answered: FloatArray
+    refused: FloatArray
+    readable: FloatArray
+    right: FloatArray
+    length: FloatArray
+    replies: FloatArray
+
+
+def _numbers(answer: Answer) -> IntArray:
+    """Return the number of the prompt of each unit."""
+    numbers: IntArray = answer.cases.facts["number"][answer.units * answer.cases.cases_per_unit]
+    return numbers
+
+
+def _read(
+    body: PairedBody, options: Options, answer: Answer, data: dict[str, str], controls: Sequence[Prompt] = ()
+) -> _Read:
+    """Read an answer. ``data`` takes the digest of the scorer's code; ``controls``: those that were asked."""
+    shape = (len(answer.units), len(body.everyone))
+    of_case = [controls[number].label if controls else "" for number in np.repeat(_numbers(answer), shape[1]).tolist()]
+    known = {option.lower(): place for place, option in enumerate(body.reading.options)}
+    places = [known.get(label.lower(), 0) for label in of_case]
+    if not is_counted(answer):
+        return _of_probabilities(body.reading, np.asarray(answer.values, dtype=np.float64).reshape(*shape, -1), places)
+    rows = [[without_reasoning(text) for text in texts] for texts in answer.content.texts]
+    openings = refusals(body.language)
+    declined = [[is_refusal(text, openings) for text in texts] for texts in rows]
+    if body.reading.options:
+        shares, refused, unreadable = reply_shares(answer)
+        each = np.asarray([len(texts) for texts in rows], dtype=np.float64)
+        answered = shares.sum(axis=1) * each
+        columns: list[Any] = [
+            shares[:, body.reading.favourable] * each,
+            answered,
+            refused * each,
+            (1 - unreadable) * each,
+            shares[np.arange(len(shares)), places] * each,
+        ]
+    else:
+        given = _scores(body.reading, options, rows, declined, data)
+        there = [np.isfinite(scores) for scores in given]
+        columns = [
+            [scores[has].sum() for scores, has in zip(given, there, strict=True)],
+            [has.sum() for has in there],
+            [sum(row) for row in declined],
+            [has.sum() + sum(row) for has, row in zip(there, declined, strict=True)],
+            [_right(body.reading, *case) for case in zip(rows, declined, of_case, strict=True)],
+        ]
+    columns += [[sum(len(words_of(text)) for text in texts) for texts in rows], [len(texts) for texts in rows]]
+    return _Read(*(np.asarray(column, dtype=np.float64).reshape(shape) for column in columns))
+
+
+def _of_probabilities(reading: Reading, log_probs: FloatArray, right: Sequence[int]) -> _Read:
+    n, persons, width = log_probs.shape
+    number = len(reading.options)
+    p = np.exp(log_probs.reshape(n, persons, width // number, number))
+    mass = p.sum(axis=-1)
+    among = p / np.maximum(mass, np.finfo(np.float64).tiny)[..., None]
+    mean, one, nothing = among.mean(axis=2), np.ones((n, persons)), np.zeros((n, persons))
+    best = (mean == mean.max(axis=-1, keepdims=True)).reshape(-1, number)
+    hits = (best[np.arange(len(best)), right] / best.sum(axis=1)).reshape(n, persons)
+    return _Read(mean[..., reading.favourable], one, nothing, mass.mean(axis=2), hits, nothing, one)
+
+
+def _scores(
+    reading: Reading,
+    options: Options,
+    rows: Sequence[Sequence[str]],
+    declined: Sequence[Sequence[bool]],
+    data: dict[str, str],
+) -> list[FloatArray]:
+    """Return the score of each reply, by case; NaN for one that declines or cannot be read."""
+    flat = [text for texts in rows for text in texts]
+    if reading.kind == _SCORER:
+        scores = (
+            _scored_by_code(reading.scorer, flat, data) if options["scorer"] == "run" else np.full(len(flat), np.nan)
+        )
+    elif reading.kind == _NUMBER:
+        scores = np.asarray([np.nan if (value := first_number(text)) is None else value for text in flat])
+    else:
+        scores = np.asarray([_words(text, frozenset(reading.words)) for text in flat])
+    no = np.asarray([one for row in declined for one in row], dtype=np.bool_)
+    empty = np.asarray([not text for text in flat], dtype=np.bool_)
+    ends = np.cumsum([len(texts) for texts in rows])[:-1]
+    return np.split(np.where(no | empty, np.nan, scores), ends)
+
+
+def _words(text: str, listed: frozenset[str]) -> float:
+    """Return the number of words, or, of a list, how many per hundred; NaN for a text without a word.
+
+    >>> _words("A kind and able man", frozenset()), _words("A kind and able man", frozenset(["kind", "able"]))
+    (5.0, 40.0)
+    """
+    found = words_of(text)
+    if not listed:
+        return float(len(found))
+    return 100.0 * sum(word in listed for word in found) / len(found) if found else float("nan")
+
+
+def _right(reading: Reading, texts: Sequence[str], declined: Sequence[bool], right: str) -> float:
+    """Return how many replies to a control are right: the first number is the right one, or the text has the right
+    words.
+    """
+    if reading.kind == _NUMBER:
+        hits = [first_number(text) == first_number(right) for text in texts]
+    else:
+        hits = [normal_form(right).lower() in normal_form(text).lower() for text in texts]
+    return float(sum(hit and not no for hit, no in zip(hits, declined, strict=True)))
+
+
+def _scored_by_code(spec: str, texts: list[str], data: dict[str, str]) -> FloatArray:
+    """Return what ``module:callable`` gives for texts.
+
+    Raises:
+        ScoreError: it cannot be had, fails, or returns something else than a number a text.
+    """
+    module, _, attribute = spec.partition(":")
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        namespace = import_module(module)
+        scorer: Callable[[list[str]], Any] = reduce(getattr, attribute.split("."), namespace)  # type: ignore[assignment]
+        scores = np.asarray(scorer(texts), dtype=np.float64)
+        source = inspect.getsourcefile(namespace)
+    except BiasError:
+        raise
+    except (Exception, SystemExit) as error:  # of the user's code, of any kind
+        reason = " ".join(f"{type(error).__name__}: {error}".split())[:500]
+        raise ScoreError(f"the scorer {spec} failed: {reason}; expected a function from texts to numbers") from error
+    if scores.shape != (len(texts),) or np.isinf(scores).any():
+        raise ScoreError(
+            f"the scorer {spec} returned an array of the shape {scores.shape}, expected {len(texts)} finite numbers, or"
+            " NaN for a text that cannot be scored"
+        )
+    data["scorer"] = hashlib.sha256(Path(source).read_bytes() if source else spec.encode()).hexdigest()[:16]
+    return scores
+
+
+def _grouped(body: PairedBody, values: FloatArray) -> FloatArray:
+    """Return sums over the persons of each group: shape (n, persons) to (n, groups)."""
+    starts = np.cumsum([0, *map(len, body.persons[:-1])])
+    return np.asarray(np.add.reduceat(values, starts, axis=1), dtype=np.float64)
+
+
+def _pooled(body: PairedBody, read: _Read, name: str) -> tuple[FloatArray, FloatArray]:
+    """Return the sum of a value and the number of replies that have one, by unit and group."""
+    over = {"score": read.answered}.get(name, read.replies)
+    return _grouped(body, getattr(read, name)), _grouped(body, over)
+
+
+def _ratio(sums: FloatArray, counts: FloatArray) -> FloatArray:
+    return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+
+
+def _items(body: PairedBody, options: Options, answers: Mapping[str, Answer], data: dict[str, str]) -> Items:
+    """Return the values of each prompt by group, the controls, and the reason why no bias has a value."""
+    answer = answers["prompts"]
+    read, written = _read(body, options, answer, data), is_counted(answer)
+    asked, codes = np.unique(_numbers(answer), return_inverse=True)
+    prompts = [body.prompts[number] for number in asked.tolist()]
+    items: Items = {
+        "prompt": np.asarray([prompt.text for prompt in prompts], dtype=np.str_),
+        "field": np.asarray([prompt.label for prompt in prompts], dtype=np.str_),
+    }
+    for name in _VALUES if written else ("score",):
+        values = _ratio(*(add_rows(sums, codes) for sums in _pooled(body, read, name)))
+        items |= {f"{name}_{place}": values[:, place] for place in range(len(body.groups))}
+    shares = {
+        name: _ratio(add_rows(getattr(read, name).sum(axis=1), codes), add_rows(read.replies.sum(axis=1), codes))
+        for name in ("readable", "refused")
+    }
+    items |= shares if written else {"readable": shares["readable"]}
+    reason = cannot_read(shares["readable"], options["floor"], written)
+    if body.reading.kind == _SCORER and options["scorer"] != "run":
+        reason = (
+            f"the suite's scorer {body.reading.scorer} is code, which runs only if it is asked for: option scorer=run"
+        )
+    if CONTROLS in answers:
+        unable = _ask_controls(body, options, answers[CONTROLS], items, shares["readable"], written)
+        reason = reason or unable
+    return {**items, "undefined": np.asarray([reason])}
+
+
+def _ask_controls(
+    body: PairedBody, options: Options, answer: Answer, items: Items, readable: FloatArray, written: bool
+) -> str:
+    """Add the controls to the items, and return why the system cannot do the task; empty if it can."""
+    read = _read(body, options, answer, {}, body.controls)
+    right, share = (
+        read.right.sum(axis=1) / read.replies.sum(axis=1),
+        read.refused.sum(axis=1) / read.replies.sum(axis=1),
+    )
+    chance = 1 / len(body.reading.options) if body.reading.options else 0.0
+    items |= {
+        "control": np.asarray([body.controls[number].text for number in _numbers(answer).tolist()], dtype=np.str_),
+        "control_right": right,
+        "control_n": 1.0 - share,
+        "chance": np.asarray([chance]),
+    }
+    return cannot_do(readable, options["floor"], right, 1.0 - share, chance, CONTROLS, "the controls", written)
+
+
+# Tables
+
+
+def _records(body: PairedBody, items: Arrays) -> list[Record]:
+    """Return the groups, each against the reference, then fields and prompts, those that differ most first; none where
+    the system cannot do the task.
+    """
+    if str(items["undefined"][0]):
+        return []
+    names = [name for name in _VALUES if f"{name}_0" in items]
+    values = {
+        name: np.stack([np.asarray(items[f"{name}_{k}"], dtype=np.float64) for k in range(len(body.groups))], axis=1)
+        for name in names
+    }
+    records: list[Record] = []
+    for place, group in enumerate(body.groups):
+        columns = {name: _mean(values[name][:, place]) for name in names}
+        records.append({"slice": "group", "value": group, "persons": len(body.persons[place]), **columns})
+    reference, number = body.groups[-1], len(body.groups) - 1
+    for name in names:
+        try:
+            compared = against_reference(_by_group(items, name)[1], _OVER)
+        except UndefinedError:
+            continue
+        for group, (difference, interval) in zip(body.groups, compared, strict=False):
+            low, high = (None, None) if interval is None else (interval.low, interval.high)
+            bounds = "" if interval is None else interval.method
+            if bounds and number > 1:
+                bounds += f", Bonferroni: {number} comparisons at .95"
+            records.append(
+                {
+                    "slice": f"{name} against {reference}",
+                    "value": group,
+                    "difference": difference,
+                    "low": low,
+                    "high": high,
+                }
+                | {"bounds": bounds}
+            )
+    for what in ("field", "prompt"):
+        rows: list[Record] = []
+        for label in np.unique(items[what]):
+            means = [_mean(values["score"][np.asarray(items[what] == label), k]) for k in range(len(body.groups))]
+            known = [mean for mean in means if mean is not None]
+            spread = max(known) - min(known) if known else 0.0
+            rows.append(
+                {"slice": what, "value": str(label), **dict(zip(body.groups, means, strict=True)), "spread": spread}
+            )
+        records += sorted(rows, key=lambda row: -row["spread"])
+    return records
+
+
+def _mean(values: FloatArray) -> float | None:
+    there = values[np.isfinite(values)]
+    return float(there.mean()) if len(there) else None
+
+
+def _notes(body: PairedBody, items: Arrays) -> list[str]:
+    notes = [f"values: {body.reading.meaning}; reference: {body.groups[-1]}"]
+    scores = np.stack([np.asarray(items[f"score_{k}"], dtype=np.float64) for k in range(len(body.groups))], axis=1)
+    left = int((~np.isfinite(scores)).any(axis=1).sum())
+    if left and not str(items["undefined"][0]):
+        notes.append(f"{left} of {len(scores)} prompts are left out: a group has no answer that can be read")
+    if not body.controls:
+        notes.append("the suite has no controls: whether the system can do the task is not asked")
+    return notes
