@@ -82,7 +82,7 @@ class _Pool:
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch):
-    monkeypatch.setattr(engine, "WINDOW", 64)
+    monkeypatch.setattr(engine, "WINDOW", 32)
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def specs(tmp_path_factory):
 
 
 def runner(executor=None, **settings):
-    return Runner(score=RunSettings(**{"limit": 320, "cache": None, **settings}), executor=executor, threads=1)
+    return Runner(score=RunSettings(**{"limit": 160, "cache": None, **settings}), executor=executor, threads=1)
 
 
 def everything(measurement):
@@ -114,7 +114,7 @@ def made(one, specs, until=None, expect=True):
 def alone(specs):
     """What one process makes of three models."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(engine, "WINDOW", 64)
+        patched.setattr(engine, "WINDOW", 32)
         return made(runner(), specs[:3])
 
 
