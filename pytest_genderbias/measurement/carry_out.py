@@ -42,6 +42,7 @@ from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
+_REPLIES = "replies"  #: what is drawn in a system that answers in text
 CHANCE_SHUFFLES = 200  #: of statistics that are made of sizes, where no null control is asked for
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]
@@ -358,8 +359,11 @@ def _bounds_by_statistic(
 
 
 def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
-    """Return the value if nothing is drawn at random; else the interval over the draws, or the value with this seed."""
-    if drawn and interval is not None and interval.over == drawn:
+    """Return the value if nothing is drawn at random; else the interval over the draws, or the value with this seed.
+
+    The chance of replies in text is inside the interval over the items, whatever these are.
+    """
+    if drawn and interval is not None and drawn in (interval.over, _REPLIES):
         return interval
     return Interval(
         value, value, 1.0, f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES, "all cases"
@@ -371,7 +375,7 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
     if about.question is not None:
         return ""
     drawn = about.drawn(plan.options, role) or ("head" if plan.trains else "")
-    return drawn or ("replies" if role == TEXT_REPLIES else "")
+    return drawn or (_REPLIES if role == TEXT_REPLIES else "")
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:
