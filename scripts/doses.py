@@ -65,7 +65,9 @@ PLAIN = ""  #: a training, and no mitigation after it
 #: with more dropout.
 MITIGATIONS = ("continued", "cda", "dropout")
 MITIGATED = 80  #: the dose of the models that are mitigated
-DROPOUT = 0.3  #: bert-tiny has .1
+DROPOUT = 0.15  #: bert-tiny has .1
+#: How a model is mitigated: at a lower rate than it was trained with, which took its ability.
+GENTLE = replace(RECIPE, rate=1e-4)
 #: Which trainings come first, where there is no time for all: a model, its doses, and what comes after the training.
 ORDER = (
     (BASE, (50, 70, 100), (PLAIN,)),
@@ -251,7 +253,8 @@ def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float
     start = None
     if job.mitigation:
         start = train_one(replace(job, mitigation=PLAIN).folder(runs), data, job.dose, job.seed, recipe, device=device)
-    train_one(folder, data, job.dose, job.seed, recipe, start=start, mitigation=job.mitigation, device=device)
+    used = GENTLE if job.mitigation else recipe
+    train_one(folder, data, job.dose, job.seed, used, start=start, mitigation=job.mitigation, device=device)
     trained = time.perf_counter()
     measure_all(str(folder), job.result(runs), data)
     return trained - begun, time.perf_counter() - trained
@@ -390,6 +393,18 @@ def unpack(file: Path) -> dict[str, dict[str, Measurement]]:
     return {model: restore(json.loads(_bytes(text)), content["blobs"]) for model, text in content["measured"].items()}
 
 
+def mitigated(runs: Path) -> dict[str, dict[int, dict[str, Measurement]]]:
+    """Return what was measured of the models of dose 80, by what was done to them and by seed."""
+    found: dict[str, dict[int, dict[str, Measurement]]] = {}
+    for mitigation in (PLAIN, *MITIGATIONS):
+        folder = Job(BASE, MITIGATED, 0, mitigation).folder(runs).parent
+        for file in sorted(folder.glob("seed-*.json"), key=lambda file: int(file.stem.rpartition("-")[2])):
+            heads = {name: one["head"] for name, one in json.loads(file.read_text("utf-8"))["measured"].items()}
+            of_seed = {name: Measurement.from_dict(head) for name, head in heads.items()}
+            found.setdefault(mitigation, {})[int(file.stem.rpartition("-")[2])] = of_seed
+    return found
+
+
 def _text(content: bytes) -> str:
     return base64.b85encode(lzma.compress(content)).decode("ascii")
 
@@ -404,6 +419,7 @@ def main() -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     command = commands.add_parser("page")
     command.add_argument("--packed", type=Path, help="what bench wrote; else the tables are made from what is stored")
+    command.add_argument("--mitigated", type=Path, help="RUNS of a bench with mitigations, whose figures are stored")
     command = commands.add_parser("bench")
     command.add_argument("--runs", type=Path, required=True)
     command.add_argument("--data", type=Path, required=True)
@@ -421,6 +437,8 @@ def main() -> None:
     if typed.command == "page":
         if typed.packed:
             doses_page.store(unpack(typed.packed))
+        if typed.mitigated:
+            doses_page.store_mitigated(mitigated(typed.mitigated))
         doses_page.write()
         return
     jobs = jobs_of(typed.seeds, typed.doses, typed.models)

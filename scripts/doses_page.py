@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from retraining_table import flow, row_of
+from scipy.special import stdtrit
 from tabulate import tabulate
 
 from pytest_genderbias.gates.comparison import judge_against
@@ -29,6 +30,7 @@ from pytest_genderbias.suites.options import WIDE as WIDE_SET
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
 DOSES = (50, 70, 100)
+CONTROL = "continued"  #: what a mitigation is held against
 LEVEL = 0.025  #: one-sided, of all gates of a file together
 POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
 TESTS = (1, 2, 3)  #: gates that share the error
@@ -219,8 +221,31 @@ def store(packed: Packed, path: Path = STORED) -> None:
     for model, restarts, pairs, seeds in DRAWN:
         found = counted(drawn(models, model, restarts, pairs, HALVES.get(seeds, range(20))))
         draws.append({"model": model, "restarts": restarts, "pairs": pairs, "seeds": seeds, **found})
-        path.write_text(json.dumps({"models": figures(packed), "draws": draws}, indent=1) + "\n", encoding="utf-8")
+        content = {**read(), "models": figures(packed), "draws": draws}
+        path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         print(model, restarts, seeds, flush=True)
+
+
+def store_mitigated(measured: Mapping[str, Mapping[int, Mapping[str, Measurement]]], path: Path = STORED) -> None:
+    """Store the figures of the models of dose 80, by what was done to them and by seed."""
+    found = {
+        mitigation: {
+            str(seed): {
+                "values": {
+                    f"{suite} {name}": None if value is None else float(f"{value:.6g}")
+                    for suite, one in of_seed.items()
+                    for name, value in one.values.items()
+                    if name not in NO_GATE
+                },
+                "abilities": {
+                    ability.name: float(f"{ability.value:.4g}") for ability in next(iter(of_seed.values())).abilities
+                },
+            }
+            for seed, of_seed in by_seed.items()
+        }
+        for mitigation, by_seed in measured.items()
+    }
+    path.write_text(json.dumps({**read(), "mitigated": found}, indent=1) + "\n", encoding="utf-8")
 
 
 def read() -> Stored:
@@ -247,6 +272,7 @@ def tables(stored: Stored) -> dict[str, str]:
         "first": first_to_see(stored),
         "gates": verdicts(stored),
         "files": files(stored),
+        "mitigated": mitigated(stored),
     }
 
 
@@ -332,6 +358,42 @@ def files(stored: Stored) -> str:
     return _table(rows, ["model", "restarts", "seeds", "gates of the file", *(f"dose {dose}" for dose in DOSES)])
 
 
+def mitigated(stored: Stored) -> str:
+    """Return each figure of the models of dose 80, before and after a mitigation, and what the mitigation changed.
+
+    The change is that of the mitigated model minus that of the control of the same seed, which was trained on without a
+    mitigation: its mean, with the 95 % interval of Student's t over seeds.
+    """
+    by = stored["mitigated"]
+    first = next(iter(by[CONTROL].values()))
+    kinds = [kind for kind in by if kind not in ("", CONTROL)]
+    rows = []
+    for part in ("values", "abilities"):
+        for name in first[part]:
+            values = {kind: {s: one[part].get(name) for s, one in of_kind.items()} for kind, of_kind in by.items()}
+            means = [_mean([v for v in values[kind].values() if v is not None]) for kind in ("", CONTROL, *kinds)]
+            changes = [_change(values[kind], values[CONTROL]) for kind in kinds]
+            rows.append([f"ability: {name}" if part == "abilities" else _written(name), *means, *changes])
+    main = next(iter(first["values"]))
+    counts = {
+        kind: f"{sum(one['values'][main] is not None for one in of_kind.values())} of {len(of_kind)}"
+        for kind, of_kind in by.items()
+    }
+    headers = ["statistic", f"dose 80 ({counts['']})", f"control ({counts[CONTROL]})"]
+    headers += [f"{kind} ({counts[kind]})" for kind in kinds] + [f"{kind} minus control" for kind in kinds]
+    return _table(rows, headers)
+
+
+def _change(values: Mapping[str, float | None], control: Mapping[str, float | None]) -> str:
+    pairs = [(value, control.get(seed)) for seed, value in values.items()]
+    changes = [value - then for value, then in pairs if value is not None and then is not None]
+    if len(changes) < 3:
+        return "-"
+    half = stdtrit(len(changes) - 1, 0.975) * statistics.stdev(changes) / math.sqrt(len(changes))
+    mean = statistics.mean(changes)
+    return f"{mean:+.3f} ({mean - half:+.3f} to {mean + half:+.3f})"
+
+
 def picture(suite: str) -> Picture:
     """Return the response of a suite's figures to the dose: each training a point, and a line through the means."""
     stored, panels, words = read(), [], []
@@ -368,6 +430,8 @@ def _written(statistic: str) -> str:
 
 
 def _mean(values: Sequence[float]) -> str:
+    if len(values) < 2:
+        return "-"
     return f"{statistics.mean(values):.3f} (sd {statistics.stdev(values):.3f})"
 
 

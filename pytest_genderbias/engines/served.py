@@ -8,11 +8,11 @@ import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
-from pytest_genderbias.engines.served_client import API_KEY, ServedClient
+from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.engines.served_proof import Proof, prove
 from pytest_genderbias.engines.served_rows import KeptRows, MeasuredRows
+from pytest_genderbias.engines.transport import address_of
 from pytest_genderbias.errors import ModelError
 from pytest_genderbias.models.chat_template import chat_template_details
 from pytest_genderbias.models.checkpoints import load_tokenizer
@@ -21,13 +21,12 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.prompt_log_probabilities import KeptBeside, PromptedModel, PromptLogProbabilities
 from pytest_genderbias.models.roles import CAUSAL_LM, Role
 from pytest_genderbias.models.source import LoadSettings, ModelSource
-from pytest_genderbias.models.spec import SERVED, ModelSpec, hub_parts, safe_name
+from pytest_genderbias.models.spec import SERVED, ModelSpec, hub_parts
 from pytest_genderbias.text.printable import brief
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_FORM = "expected http://HOST:PORT/v1#MODEL, with MODEL as GET /v1/models of an OpenAI-compatible server names it"
 ROLE = Role(CAUSAL_LM, "a causal LM behind a server", only_prompts=True)
 _NO_TOKENIZER = (
     "{0} is served, and its own tokenizer is needed here: {1}; give its folder or hub id: -o bias_tokenizer={0}=DIR"
@@ -89,23 +88,8 @@ class ServedModel(PromptedModel):
 
 
 def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``http://HOST:PORT/v1#MODEL``. Nothing of it is secret: it is shown, and stored in baselines."""
-    url, _, model = spec.partition("#")
-    try:
-        parts = urlsplit(url)
-        host, _ = parts.hostname, parts.port
-    except ValueError as error:
-        raise ModelError(f"the address of a server cannot be read: {error}; {_FORM}") from None
-    if parts.username or parts.password or parts.query:
-        raise ModelError(
-            "the address of a server should have no user, password or query, since it is shown and stored: "
-            f"put the key into the environment variable {API_KEY}; {_FORM}"
-        )
-    if not host or not model:
-        raise ModelError(f"{brief(spec)} names no {'model' if host else 'host'}; {_FORM}")
-    return ModelSpec(
-        name or safe_name(model.rstrip("/").rpartition("/")[2]), spec, SERVED, f"{url.rstrip('/')}#{model}"
-    )
+    """Parse ``http://HOST:PORT/v1#MODEL``."""
+    return address_of(name, spec, SERVED)
 
 
 def _parts(spec: ModelSpec) -> tuple[str, str]:

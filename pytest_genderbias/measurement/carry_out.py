@@ -19,10 +19,12 @@ from pytest_genderbias.measurement.ability import TASK, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.measurement.reply_questions import reply_questions
 from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
+from pytest_genderbias.models.replies import RepliesBackend
 from pytest_genderbias.models.roles import CAUSAL_LM, TEXT_REPLIES
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
@@ -40,6 +42,7 @@ from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
+_REPLIES = "replies"  #: what is drawn in a system that answers in text
 CHANCE_SHUFFLES = 200  #: of statistics that are made of sizes, where no null control is asked for
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]
@@ -68,6 +71,10 @@ def ask(
     """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`; ``doubt``: what
     :func:`label_warning` gave.
     """
+    if isinstance(model.backend, RepliesBackend):
+        questions = reply_questions(plan, settings.limit, settings.seed)
+        messages = (question.message for question in questions)
+        model.backend.expect(messages, model.role.samples, settings.seed, settings.cache)
     return Asked(plan, model, doubt, *_answers(plan, model, settings, until))
 
 
@@ -352,8 +359,11 @@ def _bounds_by_statistic(
 
 
 def _of_all_cases(value: float, interval: Interval | None, drawn: str, seed: int) -> Interval:
-    """Return the value if nothing is drawn at random; else the interval over the draws, or the value with this seed."""
-    if drawn and interval is not None and interval.over == drawn:
+    """Return the value if nothing is drawn at random; else the interval over the draws, or the value with this seed.
+
+    The chance of replies in text is inside the interval over the items, whatever these are.
+    """
+    if drawn and interval is not None and drawn in (interval.over, _REPLIES):
         return interval
     return Interval(
         value, value, 1.0, f"{ALL_CASES}, with seed {seed} for the {drawn}" if drawn else ALL_CASES, "all cases"
@@ -365,7 +375,7 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
     if about.question is not None:
         return ""
     drawn = about.drawn(plan.options, role) or ("head" if plan.trains else "")
-    return drawn or ("replies" if role == TEXT_REPLIES else "")
+    return drawn or (_REPLIES if role == TEXT_REPLIES else "")
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:

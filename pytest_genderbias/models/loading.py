@@ -15,6 +15,8 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.models.model import Model, Origin
 from pytest_genderbias.models.objects import wrap
 from pytest_genderbias.models.source import (
+    MAX_REQUESTS,
+    MAX_TOKENS,
     TIME_LIMIT,
     LoadSettings,
     ModelSource,
@@ -50,6 +52,10 @@ def load_model(
     endpoint_version: str | None = None,
     endpoint_timeout: float = TIME_LIMIT,
     samples: int = 1,
+    system_prompt: str | None = None,
+    temperature: float = 1.0,
+    max_requests: int = MAX_REQUESTS,
+    max_tokens: int = MAX_TOKENS,
 ) -> Model:
     """Load a model by its spec, or wrap an object in memory.
 
@@ -60,7 +66,8 @@ def load_model(
               hub id, an alias such as ``bert-base``, ``demo-mlm``, ``demo-lm``, ``demo-nli``, a ``.gguf`` file, an
               exported graph (``.onnx``, OpenVINO's ``.xml``, or a folder with one), a file of vectors or predictions,
               ``text:FILE``, ``module:callable``, or a model of a server with OpenAI's completions
-              (``http://HOST:PORT/v1#MODEL``), or a checkpoint that vLLM runs in this process (``vllm:DIR``);
+              (``http://HOST:PORT/v1#MODEL``) or chat completions (``chat:http://HOST:PORT/v1#MODEL``), or a checkpoint
+              that vLLM runs in this process (``vllm:DIR``);
             - a transformers network (any ``PreTrainedModel``), with its ``tokenizer``;
             - a table of predictions: a pandas DataFrame, or a list of dicts, with the columns of a predictions file;
             - an object with one of the protocols in :mod:`pytest_genderbias.models.protocols`, such as a sentence
@@ -78,6 +85,10 @@ def load_model(
         endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six
             times, then it is an error.
         samples: replies to each question, of a system that answers in text.
+        system_prompt: before each question to a chat endpoint.
+        temperature: of the replies of a chat endpoint.
+        max_requests: most requests to a chat endpoint in all.
+        max_tokens: of a reply of a chat endpoint.
 
     A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its
     scores are not cached, since its weights may change. The caller vouches for its weights: whether a head was trained
@@ -106,7 +117,16 @@ def load_model(
     spec = spec if name is None else replace(spec, name=check_name(name))
     if tokenizer is not None and spec.kind != SERVED:
         raise SettingError(f"tokenizer goes with a network in memory; {model} names a model that has its own")
-    served = ServedSettings(_named(spec.name, tokenizer), allow_remote, endpoint_version, endpoint_timeout)
+    served = ServedSettings(
+        _named(spec.name, tokenizer),
+        allow_remote,
+        endpoint_version,
+        endpoint_timeout,
+        system_prompt,
+        temperature,
+        max_requests,
+        max_tokens,
+    )
     if isinstance(labels, str):
         raise SettingError(f"labels should be a list of names, got the text {brief(labels)}")
     settings = LoadSettings(device, dtype, tuple(labels) if labels else None, trust_remote_code, served, samples)

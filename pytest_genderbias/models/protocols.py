@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -68,7 +68,9 @@ class ChatModel(Protocol):
 class Replier(Protocol):
     """Answers a question in text. An attribute ``at_once`` may say how many calls it takes at the same time."""
 
-    def reply(self, messages: Sequence[Mapping[str, str]], n: int, seed: int) -> Sequence[str]:
+    def reply(
+        self, messages: Sequence[Mapping[str, str]], n: int, seed: int
+    ) -> Sequence[str] | Awaitable[Sequence[str]]:
         """Return ``n`` replies to a question, each sampled anew.
 
         ``messages``: the question, as ``[{"role": "user", "content": TEXT}]``. ``seed``: another number for each

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import inspect
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pytest_genderbias.datasets.stored_replies import StoredReplies
 from pytest_genderbias.errors import BiasError, ScoreError, SettingError
 from pytest_genderbias.folders import distrusted
-from pytest_genderbias.models.event_loop import done
+from pytest_genderbias.models.event_loop import done, loop
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import REPLIES, Backend, Replier
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
@@ -53,12 +55,20 @@ class RepliesBackend(Backend):
 
     abilities: ClassVar[frozenset[str]] = frozenset({REPLIES})
 
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on the replies."""
+        return []
+
     def check(self, name: str) -> None:
         """Refuse a question that the system cannot be asked."""
 
     def replies(self, asked: Asked) -> list[tuple[str, ...]]:
         """Return the replies to each case."""
         raise NotImplementedError
+
+    def expect(self, texts: Iterable[str], samples: int, seed: int, cache: Path | None) -> None:
+        """Refuse a measurement that would be too dear, before its first question. Arguments as of :class:`Asked`."""
 
 
 @dataclass(frozen=True)
@@ -105,15 +115,21 @@ class Replying(RepliesBackend):
             ScoreError: the object fails, or returns something else than texts.
         """
         keys = {text: _key(text, asked.samples, asked.seed) for text in asked.texts}
-        if any(key not in self.known for key in keys.values()):
-            kept = KeptReplies.of(asked.cache, self.fingerprint)
-            self.known.update(kept.read())
-            wanted = [text for text, key in keys.items() if key not in self.known]
+        kept = KeptReplies.of(asked.cache, self.fingerprint)
+        wanted = self.unknown(asked.texts, asked.samples, asked.seed, kept)
+        if wanted:
             with kept.writing() as keep:
                 for text, replies in self._answers(wanted, asked):
                     self.known[keys[text]] = replies
                     keep(keys[text], replies)
         return [self.known[keys[text]] for text in asked.texts]
+
+    def unknown(self, texts: Iterable[str], samples: int, seed: int, kept: KeptReplies) -> list[str]:
+        """Return the different texts to which no replies are known, nor kept."""
+        keys = {text: _key(text, samples, seed) for text in texts}
+        if any(key not in self.known for key in keys.values()):
+            self.known.update(kept.read())
+        return [text for text, key in keys.items() if key not in self.known]
 
     def _answers(self, texts: Sequence[str], asked: Asked) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield texts with their replies, as they come."""
@@ -121,26 +137,49 @@ class Replying(RepliesBackend):
         at_once = _at_once(self.target, self.name, _AT_ONCE if is_coroutine else 1)
         seeds = {text: int.from_bytes(hashlib.sha256(f"{asked.seed}\n{text}".encode()).digest()[:4]) for text in texts}
 
-        def ask(text: str) -> tuple[str, tuple[str, ...]]:
-            messages: Messages = [{"role": "user", "content": text}]
+        def question(text: str) -> tuple[Messages, int, int]:
+            return [{"role": "user", "content": text}], asked.samples, seeds[text]
+
+        async def begun(text: str, free: asyncio.Semaphore) -> object:
+            async with free:
+                return await cast("Awaitable[object]", self.target.reply(*question(text)))
+
+        def called(text: str) -> object:
+            found: Any = self.target.reply(*question(text))
+            return done(_awaited(found)) if inspect.isawaitable(found) else found
+
+        def checked(find: Callable[[], object]) -> tuple[str, ...]:
             try:
-                found: Any = self.target.reply(messages, asked.samples, seeds[text])
-                if inspect.isawaitable(found):
-                    found = done(_awaited(found))
+                found = find()
             except BiasError:
                 raise
             except Exception as error:  # of the user's code, of any kind
                 raise ScoreError(f"reply of {self.name} failed: {type(error).__name__}: {error}") from error
-            return text, _checked(found, asked.samples, self.name)
+            return _checked(found, asked.samples, self.name)
 
-        if at_once == 1:
-            yield from map(ask, texts)
+        if at_once == 1 and not is_coroutine:
+            yield from ((text, checked(partial(called, text))) for text in texts)
             return
-        pool = ThreadPoolExecutor(at_once)
+        pool, free = ThreadPoolExecutor(at_once), asyncio.Semaphore(at_once)
+        futures: dict[Future[object], str] = {
+            asyncio.run_coroutine_threadsafe(begun(text, free), loop())
+            if is_coroutine
+            else pool.submit(called, text): text
+            for text in texts
+        }
         try:
-            for future in as_completed([pool.submit(ask, text) for text in texts]):
-                yield future.result()
-        finally:
+            for future in as_completed(futures):
+                yield futures.pop(future), checked(future.result)
+        except BiasError:  # what came meanwhile is kept
+            yield from (
+                (text, checked(future.result))
+                for future, text in futures.items()
+                if future.done() and not future.cancelled() and future.exception() is None
+            )
+            raise
+        finally:  # also after an interruption
+            for future in futures:
+                future.cancel()
             pool.shutdown(wait=False, cancel_futures=True)
 
 

@@ -28,6 +28,7 @@ from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.spec import ALIASES, GRAPHS, ModelSpec
 from pytest_genderbias.text.printable import brief, brief_list
+from pytest_genderbias.text.schema import Count, Temperature, check_setting
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedTokenizerBase
@@ -59,6 +60,7 @@ _LAST_IMPORTED = "transformers.modeling_utils"  #: a module that every network n
 #: weights.
 READING = RLock()
 TIME_LIMIT = 300.0  #: seconds in which a server should answer a request
+MAX_REQUESTS, MAX_TOKENS = 1000, 1024  #: requests of a run to a system that answers in text, and tokens of a reply
 
 
 @dataclass(frozen=True)
@@ -68,18 +70,25 @@ class ServedSettings:
     ``tokenizers``: pairs of a model's name and its tokenizer: a folder, a hub id, or a tokenizer in memory.
     ``allow_remote``: texts may be sent to another machine. ``version``: the user's word for what is served; scores are
     cached under it, and not at all without one. ``time_limit``: seconds after which a request without a complete answer
-    is sent again.
+    is sent again. Of systems that answer in text: ``system_prompt``, before each question; ``temperature`` of their
+    replies; ``max_tokens`` of one reply; ``max_requests`` of a run.
     """
 
     tokenizers: tuple[tuple[str, str | PreTrainedTokenizerBase], ...] = ()
     allow_remote: bool = False
     version: str | None = None
     time_limit: float = TIME_LIMIT
+    system_prompt: str | None = None
+    temperature: float = 1.0
+    max_requests: int = MAX_REQUESTS
+    max_tokens: int = MAX_TOKENS
 
     def __post_init__(self) -> None:
-        """Reject a time that no request can keep."""
+        """Reject a time that no request can keep, and other numbers that mean nothing."""
         if not 0 < self.time_limit < float("inf"):
             raise SettingError(f"endpoint_timeout should be a number of seconds above 0, got {self.time_limit!r}")
+        for name, hint in {"temperature": Temperature, "max_requests": Count, "max_tokens": Count}.items():
+            check_setting(name, hint, getattr(self, name))
 
 
 @dataclass(frozen=True)

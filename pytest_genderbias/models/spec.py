@@ -51,9 +51,10 @@ _HEAD = re.compile(r"(.+),head=([^,/\\]*)")
 _LONG = 300  #: characters of a spec that a message repeats
 _NAME = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 SERVED = "served"  #: kind of a model behind a server
+CHAT, CHAT_PREFIX = "chat", "chat:"  #: kind of a system that answers in text behind one
 GRAPHS = ("onnx", "openvino")  #: kinds of exported graphs, and names of extras
 ADAPTER_PREFIX = "adapter:"
-_URL = re.compile(r"https?://.*", re.IGNORECASE)
+_URL = re.compile(rf"(?:{CHAT_PREFIX})?https?://.*", re.IGNORECASE)
 
 
 class Engine(NamedTuple):
@@ -75,6 +76,7 @@ ENGINES: Mapping[str, Engine] = {
     "onnx": Engine("engines.exported", ending=".onnx"),
     "openvino": Engine("engines.exported", ending=".xml"),
     SERVED: Engine("engines.served", prefix="(?i:https?://)"),
+    CHAT: Engine("engines.chat_endpoint", prefix=f"{CHAT_PREFIX}(?i:https?://)"),
     "vllm": Engine("engines.vllm_engine", prefix="vllm:"),
 }
 _ENDINGS = {".gguf": "gguf", **{engine.ending: name for name, engine in ENGINES.items() if engine.ending}}
@@ -165,6 +167,8 @@ def portable_spec(spec: str) -> str:
     'vllm:chat'
     >>> portable_spec("http://127.0.0.1:8000/v1#/models/chat")
     'http://127.0.0.1:8000/v1#chat'
+    >>> portable_spec("chat:http://127.0.0.1:8000/v1#/models/chat")
+    'chat:http://127.0.0.1:8000/v1#chat'
     """
     if spec.startswith(ADAPTER_PREFIX):
         return ADAPTER_PREFIX + "@".join(
@@ -291,7 +295,8 @@ def _parse(name: str, spec: str) -> ModelSpec:
         raise ModelError(
             f"no directory {spec if len(spec) < _LONG else brief(spec)}; expected a checkpoint's directory,"
             " adapter:DIR@BASE, a file of vectors or predictions, text:FILE, a hub id (ID or ID@REVISION),"
-            f" module:callable, http://HOST:PORT/v1#MODEL, vllm:DIR, or one of {_known()}"
+            f" module:callable, http://HOST:PORT/v1#MODEL, chat:http://HOST:PORT/v1#MODEL, vllm:DIR, or one of"
+            f" {_known()}"
         )
     place, revision = parts
     if place in DEMOS:

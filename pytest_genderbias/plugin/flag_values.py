@@ -20,9 +20,9 @@ from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.executors import EXECUTORS, check_address
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.plain_files import expand, is_regular
+from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
 from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.schema import Count, Mismatch, fit, one_of, words
+from pytest_genderbias.text.schema import Count, Mismatch, Temperature, fit, one_of, words
 from pytest_genderbias.text.suggestions import expected_instead
 
 _SIZE_UNITS = {
@@ -30,6 +30,7 @@ _SIZE_UNITS = {
     **{f"{p}b": 1000**n for n, p in enumerate(["", *"kmgt"])},
     **{f"{p}ib": 1024**n for n, p in enumerate("kmgt", 1)},
 }
+_LONGEST_PROMPT = 1 << 20  #: bytes of a system prompt in a file
 
 
 @dataclass(frozen=True)
@@ -216,6 +217,24 @@ def margin(text: str, origin: Origin) -> Margin:
         return read_margin(number)
     except GateError as error:
         raise origin.error(str(error)) from None
+
+
+def text_or_file(text: str, origin: Origin) -> str | None:
+    """Return a text, or that of the file after ``@``; ``None`` if nothing is left."""
+    if text.startswith("@"):
+        try:
+            text = read_whole(origin.folder / _expanded(text[1:].strip(), origin), _LONGEST_PROMPT)
+        except DataFileError as error:
+            raise origin.error(str(error)) from None
+    return text.strip() or None
+
+
+def temperature(text: str, origin: Origin) -> float:
+    """Parse a temperature: ``0.7``."""
+    try:
+        return float(fit(Temperature, float(text)))
+    except (ValueError, Mismatch):
+        raise origin.error(f"expected {words(Temperature)}, got {text!r}") from None
 
 
 def growth(text: str, origin: Origin) -> float:

@@ -64,6 +64,11 @@ class Settings:
     allow_remote: bool
     endpoint_version: str | None = parsed(parse.one_line)
     endpoint_timeout: int = parsed(parse.value(Count))
+    samples: int = parsed(parse.value(Count))
+    system_prompt: str | None = parsed(parse.text_or_file)
+    temperature: float = parsed(parse.temperature)
+    max_requests: int = parsed(parse.value(Count))
+    max_tokens: int = parsed(parse.value(Count))
     data: Path | None = parsed(parse.data_folder)
     cache_folder: Path | None = parsed(parse.path)
     no_cache: bool

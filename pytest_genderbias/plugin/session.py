@@ -114,9 +114,18 @@ def make_runner(run: Settings, progress: TerminalProgress | None, executor: Exec
     from pytest_genderbias.measurement.runner import Runner, RunSettings
     from pytest_genderbias.models.source import LoadSettings, ServedSettings
 
-    served = ServedSettings(run.tokenizers, run.allow_remote, run.endpoint_version, run.endpoint_timeout)
+    served = ServedSettings(
+        run.tokenizers,
+        run.allow_remote,
+        run.endpoint_version,
+        run.endpoint_timeout,
+        run.system_prompt,
+        run.temperature,
+        run.max_requests,
+        run.max_tokens,
+    )
     return Runner(
-        LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served),
+        LoadSettings(run.device, run.dtype, run.labels, run.trust_remote_code, served, run.samples),
         RunSettings(run.limit, run.seed, run.batch_tokens, run.cache, run.null, progress, run.ability),
         data=run.data,
         seeds=run.seeds,

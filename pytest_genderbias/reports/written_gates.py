@@ -39,6 +39,7 @@ _KEYS = {"higher": "at_most", "lower": "at_least", "away": "within"}
 _CONDITIONS = ("--bias-data", "--bias-dtype", "--bias-device", "--bias-labels")
 _KEPT_KEYS = (
     "bias_tokenizer", "bias_endpoint_version", "bias_endpoint_timeout", "bias_trust_remote_code", "bias_allow_remote",
+    "bias_samples", "bias_system_prompt", "bias_temperature", "bias_max_requests", "bias_max_tokens",
 )  # fmt: skip
 _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
 # Each passes on the model that it was written from: its limit is the measured value and a margin.

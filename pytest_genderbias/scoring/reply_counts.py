@@ -41,8 +41,8 @@ class ReplyScorer:
 
     @property
     def notes(self) -> list[str]:
-        """No remarks."""
-        return []
+        """What the system says of its replies."""
+        return list(self._model.backend.notes)
 
     def texts(self, cases: IntArray) -> list[tuple[str, ...]]:
         """Return the replies to the cases."""

@@ -3,7 +3,7 @@
 The rule, in this order, on the reply without its reasoning (:func:`without_reasoning`) and without marks of emphasis:
 
 1. it is a label, or begins with one: ``B``, ``(B)``, ``B: the nurse``, ``Answer: B``, ``Yes, because``;
-2. it begins with an opening of the list of refusals: *refused*;
+2. it begins with an opening of the list of refusals, or is marked as declined (:func:`declined`): *refused*;
 3. exactly one option is in it, by its text or its label;
 4. else it is *unreadable*.
 """
@@ -21,6 +21,7 @@ from pytest_genderbias.text.wordlist import load_wordlist
 
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>", "<|channel|>final<|message|>")
 _REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysis<|message|>")
+_DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
 _EMPHASIS = re.compile(r"[*_`#]+")
 _BEFORE = (
     r"\W*(?:(?:the|my)\s+)?(?:(?:correct|best|final)\s+)?(?:(?:answer|choice|option)\b(?:\s+is\b)?\s*[:=]?\s*)?\W*"
@@ -60,7 +61,18 @@ def refusals(language: str) -> tuple[str, ...]:
             f"no openings of refusals are packaged in the language {language!r:.60}, so that replies cannot be read;"
             " expected a suite with language: de, en, es or fr"
         ) from None
-    return tuple(normal_form(entry.word).lower() for entry in found.entries)
+    return (_DECLINED, *(normal_form(entry.word).lower() for entry in found.entries))
+
+
+def declined(reason: str, text: str = "") -> str:
+    """Return the reply of a system that declines by other means than its text, as a filter.
+
+    >>> declined("content_filter")
+    '[declined: content_filter]'
+    >>> is_refusal(declined("content_filter", "It is A."), refusals("de"))
+    True
+    """
+    return f"[{_DECLINED}{reason}] {text}".rstrip()
 
 
 def is_refusal(text: str, openings: tuple[str, ...]) -> bool:

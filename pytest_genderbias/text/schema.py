@@ -104,6 +104,7 @@ NotNegative: TypeAlias = Annotated[float, Rule("a number of 0 or more", minimum=
 Count: TypeAlias = Annotated[int, at_least(1)]
 Positive: TypeAlias = Annotated[float, Rule("a number above 0", exclusiveMinimum=0)]
 Share: TypeAlias = Annotated[float, Rule("a number above 0 and below 1", exclusiveMinimum=0, exclusiveMaximum=1)]
+Temperature: TypeAlias = Annotated[float, Rule("a number from 0 to 2", minimum=0, maximum=2)]
 ShareOrNone: TypeAlias = Annotated[float, Rule("a number of at least 0 and below 1", minimum=0, exclusiveMaximum=1)]
 
 

@@ -27,7 +27,7 @@ import pytest
 from support.served import CompletionServer
 from support.tiny_checkpoints import make_network, tokenizer
 
-from pytest_genderbias.engines import served_client
+from pytest_genderbias.engines import served_client, transport
 from pytest_genderbias.engines.served_client import ServedClient
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError, installing
 from pytest_genderbias.models.loading import load_model
@@ -251,7 +251,7 @@ def trickling(first, again):
 
 @pytest.mark.parametrize("way", ENDLESS)
 def test_the_time_limit_is_that_of_a_request_and_not_of_a_read(way, monkeypatch):
-    monkeypatch.setattr(served_client, "_ATTEMPTS", 2)
+    monkeypatch.setattr(transport, "_ATTEMPTS", 2)
     with trickling(*ENDLESS[way]) as port:
         client = ServedClient(f"http://127.0.0.1:{port}/v1", "m", "chat", time_limit=0.4, pause=lambda seconds: None)
         begun = time.monotonic()
@@ -262,7 +262,7 @@ def test_the_time_limit_is_that_of_a_request_and_not_of_a_read(way, monkeypatch)
 
 
 def test_the_time_limit_holds_for_an_encrypted_connection_that_is_never_made(monkeypatch):
-    monkeypatch.setattr(served_client, "_ATTEMPTS", 2)
+    monkeypatch.setattr(transport, "_ATTEMPTS", 2)
     handshake = b"\x16\x03\x03\x40\x00\x02"  # a record of 16,384 bytes begins
     with trickling(handshake, b"\x00") as port, pytest.raises(ScoreError, match="did not answer 2 times"):
         ServedClient(f"https://127.0.0.1:{port}/v1", "m", "chat", time_limit=0.4, pause=lambda seconds: None)
@@ -280,7 +280,7 @@ class Endless(httpx.AsyncByteStream):
 
 
 def test_an_answer_that_does_not_end_is_not_read_to_its_end(monkeypatch):
-    monkeypatch.setattr(served_client, "_MOST_BYTES", 5 << 20)
+    monkeypatch.setattr(transport, "_MOST_BYTES", 5 << 20)
     answer = Endless()
     server = Server(before=lambda number, body: httpx.Response(200, stream=answer))
     with pytest.raises(
@@ -477,7 +477,7 @@ def test_a_time_limit_that_no_request_can_keep_is_refused(seconds):
 def test_the_time_limit_reaches_the_client(monkeypatch):
     limits = []
     monkeypatch.setattr(
-        served_client, "_connection", lambda url, limit, transport: limits.append(limit) or httpx.AsyncClient()
+        transport, "_connection", lambda url, limit, *others: limits.append(limit) or httpx.AsyncClient()
     )
     for settings in ({}, {"endpoint_timeout": 7.5}):
         with pytest.raises(ModelError, match="nothing answers"):
@@ -573,7 +573,7 @@ def test_the_key_is_in_the_header_and_nowhere_else(monkeypatch, caplog):
 
 @pytest.mark.parametrize("key", ["sk-very\nsecret", "sk-very\x00secret", "sk-very\u2026secret"])
 def test_a_key_that_no_header_can_have_is_refused_and_not_shown(key, monkeypatch):
-    monkeypatch.setattr(served_client.os, "environ", {"GENDERBIAS_API_KEY": key})
+    monkeypatch.setattr(transport.os, "environ", {"GENDERBIAS_API_KEY": key})
     server = Server()
     with pytest.raises(ModelError, match="GENDERBIAS_API_KEY has a line break") as raised:
         server.client()
@@ -675,6 +675,6 @@ def test_where_nothing_listens_one_error_says_so():
 
 
 def test_without_httpx_one_error_names_the_extra(monkeypatch):
-    monkeypatch.setattr(served_client, "find_spec", lambda name: None)
+    monkeypatch.setattr(transport, "find_spec", lambda name: None)
     with pytest.raises(ModelError, match=re.escape(installing("served"))):
         load_model("chat=http://127.0.0.1:9/v1#m")

@@ -15,7 +15,7 @@ import torch
 from support.served import CompletionServer
 
 from pytest_genderbias import load_model
-from pytest_genderbias.engines import served_client
+from pytest_genderbias.engines import transport
 from pytest_genderbias.models.spec import DEMO_FOLDER
 from pytest_genderbias.scoring import slot_likelihood  # noqa: F401 - first loaded inside a run, it is another one in the next
 
@@ -156,7 +156,7 @@ def test_another_machine_is_not_asked_without_the_flag(project):
 def test_the_flag_says_how_long_a_request_may_take(project, monkeypatch):
     limits = []
     monkeypatch.setattr(
-        served_client, "_connection", lambda url, limit, transport: limits.append(limit) or httpx.AsyncClient()
+        transport, "_connection", lambda url, limit, *others: limits.append(limit) or httpx.AsyncClient()
     )
     result = project.runpytest("--bias-model=chat=http://127.0.0.1:9/v1#m", *SUITE, "-obias_endpoint_timeout=40")
     result.stdout.fnmatch_lines(["ModelError: chat: nothing answers at *"])

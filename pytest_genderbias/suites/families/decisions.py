@@ -55,6 +55,7 @@ _OPENING = "Decide this case:"
 _NAMES = "names"  #: the question for their tokens
 _WITH_TOKENIZER = "causal-lm"
 _CHANCE = 0.5
+_NEXT_TO_NOTHING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -130,12 +131,21 @@ def _difference_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
     return mean_sums(scenario, difference, np.ones(len(difference)), _OVER)
 
 
+def _yes_of_both(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
+    """Return the scenarios, and mean P(yes) of the first group and of the reference in each.
+
+    A scenario in which no reply to the reference is yes counts in a ratio: 0 is next to it, since a mean leaves out
+    clusters without cases.
+    """
+    scenario, (first, reference) = _decided_in(arrays, "yes_first", "yes_reference")
+    return scenario, first, np.maximum(reference, _NEXT_TO_NOTHING)
+
+
 def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
     """Return mean P(yes) of the first group and of the reference group, by scenario: the totals' ratio is the
     statistic.
     """
-    scenario, (first, reference) = _decided_in(arrays, "yes_first", "yes_reference")
-    return mean_sums(scenario, first, reference, _OVER)
+    return mean_sums(*_yes_of_both(arrays), _OVER)
 
 
 def _difference(name: str, meaning: str, limits: tuple[float, float] = ANY) -> FamilyStatistic:
@@ -302,7 +312,7 @@ def _interval(items: Arrays, name: str, limits: Any) -> Interval | None:
 
 
 def _ratio_interval(items: Arrays) -> Interval | None:
-    first, reference = _decided_in(items, "yes_first", "yes_reference")[1]
+    _, first, reference = _yes_of_both(items)
     return clustered_mean_interval(first, reference, _OVER, bounds=(0.0, np.inf))
 
 

@@ -11,6 +11,7 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+from scipy import stats
 from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
@@ -138,6 +139,23 @@ def test_the_smallest_dose_follows_from_slope_and_spread(page: ModuleType) -> No
     spread = 0.02 * np.sqrt(0.25 * 10 / 9)
     assert by == pytest.approx(0.2 / spread)
     assert smallest == pytest.approx(50 + 100 * 2.802 * spread * np.sqrt(2 / 3))
+
+
+def test_a_mitigation_is_held_against_the_control_of_its_seed(page: ModuleType) -> None:
+    stored = page.read()
+    by, statistic = stored["mitigated"], page.PLAIN
+    row = next(line for line in page.mitigated(stored).splitlines() if line.startswith("| `pronoun-occupation` `mean_"))
+    for place, kind in ((-3, "cda"), (-2, "dropout")):
+        pairs = [
+            (one["values"][statistic], by["continued"][seed]["values"][statistic]) for seed, one in by[kind].items()
+        ]
+        changes = [after - before for after, before in pairs if None not in (after, before)]
+        shown = row.split("|")[place].strip()
+        if len(changes) < 3:
+            assert shown == "-"
+            continue
+        low, high = stats.ttest_1samp(changes, 0).confidence_interval(0.95)
+        assert shown == f"{np.mean(changes):+.3f} ({low:+.3f} to {high:+.3f})" and high < 0
 
 
 def test_models_judge_each_other_as_gates_do(doses: ModuleType, page: ModuleType) -> None:

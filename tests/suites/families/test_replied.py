@@ -75,6 +75,8 @@ def test_decisions_agree_with_probabilities(samples: int) -> None:
     check_agrees(found, exact, "yes_difference")
     assert found.values["refused"] == pytest.approx(0.05, abs=0.02)
     assert found.values["impact_ratio"] == pytest.approx(exact.values["impact_ratio"], abs=0.12)
+    assert found.bounds["yes_difference"] == found.intervals["yes_difference"]  # the replies are drawn
+    assert exact.bounds["yes_difference"].low == exact.values["yes_difference"]
     assert found.values["mass"] == 1 and found.values["accuracy"] > 0.8
 
 
