@@ -7,12 +7,12 @@ import sys
 import numpy as np
 import pytest
 import yaml
+from support.baseline_books import write_entries
 from support.chat_models import PairedReplier, PlantedDecider, luck
 
 from pytest_genderbias import Limit, load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, NotApplicableError, ScoreError
 from pytest_genderbias.gates.baseline import Baseline
-from pytest_genderbias.gates.book_update import write_entries
 from pytest_genderbias.gates.limits import judge_limit
 
 HEAD = {"family": "paired", "title": "Own", "source": "test", "licence": "none", "language": "en"}
