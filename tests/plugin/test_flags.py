@@ -30,6 +30,8 @@ OWN_EXAMPLES: dict[str, tuple[str, object]] = {
     "labels": ("a,b", ("a", "b")),
     "tokenizers": ("n=org/chat", (("n", "org/chat"),)),
     "endpoint_version": ("2026-11-23", "2026-11-23"),
+    "system_prompt": ("You are brief.", "You are brief."),
+    "temperature": ("0.7", 0.7),
     "data": (".", Path()),
     "cache_size": ("2kB", 2000),
     "reason": ("because  so", "because so"),
