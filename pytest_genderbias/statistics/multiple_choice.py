@@ -69,6 +69,23 @@ def choices(probabilities: ArrayLike) -> FloatArray:
     return np.asarray(best / best.sum(axis=1, keepdims=True))
 
 
+def decided_by_place(log_probs: ArrayLike) -> NDArray[np.bool_]:
+    """Return in which questions the likeliest letter is the same in every order of the options, whatever it stands for.
+
+    Args:
+        log_probs: as of :func:`option_probabilities`, shape (n, K!, K).
+
+    Returns:
+        Shape (n,). A question with a tie in one of its orders is not decided by the place.
+
+    >>> decided_by_place(np.log([[[0.6, 0.2], [0.5, 0.3]], [[0.6, 0.2], [0.2, 0.6]]])).tolist()
+    [True, False]
+    """
+    p = np.exp(np.asarray(log_probs, dtype=np.float64))
+    picked = p >= p.max(axis=2, keepdims=True) - TIE
+    return np.asarray((picked == picked[:, :1]).all(axis=(1, 2)) & (picked[:, 0].sum(axis=1) == 1))
+
+
 def rate_difference_interval(hits: ArrayLike, trials: ArrayLike, over: str, level: float = 0.95) -> Interval | None:
     r"""Return the interval of a difference of two rates whose cases come in the same clusters.
 

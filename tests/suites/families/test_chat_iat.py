@@ -336,3 +336,21 @@ def test_draws_of_a_unit_do_not_hang_on_what_else_was_scored():
     whole = sampled_counts(p, draws)
     assert (sampled_counts(p[2:4], draws[2:4]) == whole[2:4]).all()
     assert (whole.sum(axis=1) <= 30).all() and (whole >= 0).all()
+
+
+@pytest.mark.parametrize(("place", "able"), [(0.1, True), (0.4, False)])
+def test_a_model_that_picks_a_place_whatever_is_there_has_no_score(place, able):
+    """The average over both orders is right in every control, although the place decides what is picked."""
+    planted = iat_chooser(load_suite("chat-iat").body, 0.3, right=0.65)
+
+    class Prefers:
+        def answer_log_probs(self, messages, answers):
+            p = np.exp(planted.answer_log_probs(messages, answers))
+            return np.log((1 - place) * p + place * np.asarray([answer == "A" for answer in answers]))
+
+    found = measured(Prefers())
+    assert found.values["accuracy"] == 1
+    if able:
+        assert found.values["association_score"] is not None
+    else:
+        check_cannot_do(found, "association_score", "in 1.000 of the controls it picks the same letter")

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
-from pytest_genderbias.statistics.multiple_choice import choices, option_orders, option_probabilities
+from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
@@ -212,10 +212,19 @@ def _looking_up(context: Context, labels: tuple[str, ...], otherwise: str) -> Qu
     return StoredPredictions()
 
 
-def _chosen(answer: Answer) -> Picked:
+def by_place(answer: Answer) -> NDArray[np.bool_]:
+    """Return which questions of a model with probabilities are decided by the place of the options, shape (n,)."""
+    return decided_by_place(_by_order(answer))
+
+
+def _by_order(answer: Answer) -> FloatArray:
+    """Return ln P of the letter at each place, in each order of the options, shape (n, K!, K)."""
     number = answer.values.shape[-1]
-    values = np.asarray(answer.values, dtype=np.float64).reshape(-1, factorial(number), number)
-    probabilities = option_probabilities(values)
+    return np.asarray(answer.values, dtype=np.float64).reshape(-1, factorial(number), number)
+
+
+def _chosen(answer: Answer) -> Picked:
+    probabilities = option_probabilities(_by_order(answer))
     return Picked(probabilities, choices(probabilities), probabilities.sum(axis=1))
 
 
