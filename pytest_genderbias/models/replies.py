@@ -135,7 +135,9 @@ class Replying(RepliesBackend):
         """Yield texts with their replies, as they come."""
         is_coroutine = inspect.iscoroutinefunction(self.target.reply)
         at_once = _at_once(self.target, self.name, _AT_ONCE if is_coroutine else 1)
-        seeds = {text: int.from_bytes(hashlib.sha256(f"{asked.seed}\n{text}".encode()).digest()[:4]) for text in texts}
+        seeds = {
+            text: int.from_bytes(hashlib.sha256(f"{asked.seed}\n{text}".encode()).digest()[:4], "big") for text in texts
+        }
 
         def question(text: str) -> tuple[Messages, int, int]:
             return [{"role": "user", "content": text}], asked.samples, seeds[text]
