@@ -20,7 +20,7 @@ import numpy as np
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.scoring import engine
 
-LIMIT, CHUNK, KILLS = 1024, 32, 10
+LIMIT, CHUNK, KILLS = 2048, 64, 10
 UNASKED = "none: the scores of one suite are counted"
 
 
@@ -114,7 +114,7 @@ def kill_ten_times(folder: Path) -> dict:
     for chunks in random.integers(0, 4, KILLS):
         run = Run(folder)
         run.wait(chunks)
-        time.sleep(random.uniform(0, 0.01))
+        time.sleep(random.uniform(0, 0.02))
         killed.append(run.kill())
     return {"whole": whole, "killed": killed, "last": Run(folder).end(), "again": Run(folder).end()}
 
