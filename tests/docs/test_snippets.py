@@ -31,7 +31,11 @@ def tell(page: str, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) 
 
     def run(words: list[str]) -> tuple[str, int]:
         if words[0] == "genderbias":
-            printed = type_command(pytester, monkeypatch, *words[1:])
+            *words, file = words if words[-2] == ">" else [*words, ""]
+            printed = type_command(pytester, monkeypatch, *(word for word in words[1:] if word != ">"))
+            if file:
+                (pytester.path / file).write_text(printed.out, encoding="utf-8")
+                return printed.err, printed.status
             return f"{printed.out}{printed.err}", printed.status
         result = pytester.runpytest_inprocess(*words[1:])
         return "\n".join([*result.outlines, *result.errlines]), int(result.ret)
