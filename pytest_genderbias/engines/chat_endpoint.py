@@ -18,7 +18,7 @@ from pytest_genderbias.engines.transport import RefusedError, Transport, address
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.models.event_loop import done
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.replies import KeptReplies, Messages, Replying
+from pytest_genderbias.models.replies import CHARACTERS, KeptReplies, Messages, Replying
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.models.source import MAX_REQUESTS, LoadSettings, ModelSource, ServedSettings
 from pytest_genderbias.models.spec import CHAT, CHAT_PREFIX, ModelSpec
@@ -40,7 +40,6 @@ _FIRST: Messages = [{"role": "user", "content": "Name ten words that have nothin
 _FILTERED = frozenset(  #: reasons why a reply ended that are those of a filter
     ("content_filter", "refusal", "safety", "recitation", "prohibited_content", "blocklist", "guardrail_intervened")
 )
-_CHARACTERS = 4  #: of a token, about, in English
 
 
 class ChatEndpoint:
@@ -194,7 +193,7 @@ class AskedEndpoint(Replying):
         wanted = set(self.unknown(texts, samples, seed, KeptReplies.of(cache, self.fingerprint)))
         new = {(text, samples, seed) for text in wanted} - self.allowed
         before = sum(self.target.requests_for(samples) for _, samples, _ in self.allowed)
-        requests, tokens = len(new) * each, sum(len(text) // _CHARACTERS for text, _, _ in new) * each
+        requests, tokens = len(new) * each, sum(len(text) // CHARACTERS for text, _, _ in new) * each
         if before + requests > self.most_requests:
             raise SettingError(
                 f"{self.name} needs {requests:,} requests for {len(new) * samples:,} replies, with about"

@@ -10,11 +10,10 @@ import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.plan import Plan
+from pytest_genderbias.models.replies import CHARACTERS
 from pytest_genderbias.scoring.engine import scored_units
 from pytest_genderbias.scoring.reply_counts import option_texts
 from pytest_genderbias.suites.query import Replies
-
-_CHARACTERS = 4  #: of a token, about, in English
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Cost:
     @classmethod
     def of(cls, questions: Iterable[ReplyQuestion]) -> Cost:
         """Return the cost of questions."""
-        found = [(one.samples, len(one.message) // _CHARACTERS) for one in questions]
+        found = [(one.samples, len(one.message) // CHARACTERS) for one in questions]
         return cls(len(found), sum(samples for samples, _ in found), sum(tokens for _, tokens in found))
 
     def describe(self) -> str:

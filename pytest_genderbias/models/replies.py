@@ -26,6 +26,7 @@ from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.text.printable import brief
 
 KEPT = "replies"  #: folder of the score cache with the replies of systems that have a fingerprint
+CHARACTERS = 4  #: of a token, about, in English
 _AT_ONCE = 8  #: calls of a coroutine under way
 _MOST_AT_ONCE = 256
 
