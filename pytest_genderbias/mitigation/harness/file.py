@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError
-from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
+from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, as_texts, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.policy import SHARE, share_of
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
@@ -153,33 +153,26 @@ class DeclaredMitigation:
     """A mitigation as a file declares it.
 
     Attributes:
+        written: as the file declares it.
         grid: settings of method and recipe that are tried; ``None`` for these alone.
-        choose_on: the seeds that choose a point of the grid: their number, a list, or ``all``; ``None`` for half.
         arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that
             imports transformers.
-        seeds: number of trainings, or their seeds; ``None`` for the default.
-        controls: number of controls; ``None`` for the default.
-        models: names of the models to mitigate; ``None`` for all.
-        from_nothing: whether the recipe makes its own network, and mitigates no model of the run.
-        budget: how much worse other figures may become, as shares.
-        optional: whether a run may go without a verdict where the mitigation does not apply.
     """
 
+    written: MitigationEntry
     method: Method
     recipe: Recipe | None
     grid: GridPlan | None
-    choose_on: int | str | tuple[int, ...] | None
     arguments: Mapping[str, YamlValue]
-    seeds: int | tuple[int, ...] | None
-    controls: int | None
-    models: Sequence[str] | None
-    from_nothing: bool
-    budget: Mapping[str, float]
-    optional: bool
+
+    @property
+    def models(self) -> tuple[str, ...] | None:
+        """The names of the models to mitigate; ``None`` for all."""
+        return as_texts(self.written.models)
 
     def applies_to(self, model: str | None) -> bool:
         """Return whether it mitigates a model of this name; ``None`` stands for a run without models."""
-        return not self.from_nothing and (model is None or self.models is None or model in self.models)
+        return not self.written.from_nothing and (model is None or self.models is None or model in self.models)
 
     def recipe_with_arguments(self) -> Recipe | None:
         """Return the recipe with the arguments of the Trainer.
@@ -215,21 +208,24 @@ class DeclaredReduction:
         name: of the test, without the model.
         arguments: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, including settings of the
             measurement.
-        optional: whether a run may go without a verdict where it cannot be judged.
-        line: where the file declares it.
+        written: as the file declares it.
     """
 
     name: str
     mitigation: DeclaredMitigation
     suite: Suite
     arguments: Mapping[str, YamlValue]
-    optional: bool
-    line: int
+    written: ReductionEntry
+
+    @property
+    def optional(self) -> bool:
+        """Whether a run may go without a verdict where it cannot be judged."""
+        return self.mitigation.written.optional if self.written.optional is None else self.written.optional
 
     @property
     def needs_model(self) -> bool:
         """Whether it mitigates a model of the run."""
-        return not self.mitigation.from_nothing
+        return not self.mitigation.written.from_nothing
 
     def judge(self, spec: ModelSpec | None, mitigations: MitigationRunner) -> Judgement:
         """Mitigate, or take the run of an earlier reduction of the same mitigation, and judge.
@@ -240,13 +236,13 @@ class DeclaredReduction:
         """
         from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 
-        declared = self.mitigation
-        recipe, plan = declared.recipe_with_arguments(), declared.plan_with_arguments()
-        seeds, controls = declared.seeds, declared.controls
-        if declared.grid is None or plan is None:
+        declared, plan = self.mitigation, self.mitigation.plan_with_arguments()
+        seeds, controls = declared.written.seeds, declared.written.controls
+        if plan is None:
+            recipe = declared.recipe_with_arguments()
             run = mitigations.mitigate(spec, declared.method, recipe, seeds=seeds, controls=controls)
         else:
-            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.choose_on, controls=controls)
+            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.written.choose_on, controls=controls)
         return judge_reduction(run, self.suite, **self.arguments)
 
     def why_idle(self, models: Sequence[str]) -> str:
@@ -281,20 +277,11 @@ def read_mitigations(
     for entry in take(data, "mitigate", tuple[MitigationEntry, ...], "the gate file"):
         mitigation = _declared(entry, data_folder, load)
         for item in entry.reduces:
-            reduction = _declared_reduction(item, entry, mitigation, load)
+            reduction = _declared_reduction(item, mitigation, load)
             names[reduction.name] += 1
             number = names[reduction.name]
             reductions.append(reduction if number == 1 else replace(reduction, name=f"{reduction.name}-{number}"))
     return reductions
-
-
-def planned_reductions(
-    data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
-) -> list[PlannedReduction]:
-    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this
-    calls.
-    """
-    return list(plan_reductions(read_mitigations(data, data_folder, load), models))
 
 
 def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[str]) -> Iterator[PlannedReduction]:
@@ -307,7 +294,7 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
         models: names of the models of a run, which may have none.
     """
     for reduction in reductions:
-        if reduction.mitigation.from_nothing and reduction.mitigation.recipe is not None:
+        if not reduction.needs_model and reduction.mitigation.recipe is not None:
             yield PlannedReduction(f"{reduction.name}:{reduction.mitigation.recipe.name}", reduction, None)
     slots: Sequence[str | None] = models or (None,)
     for model in slots:
@@ -315,8 +302,7 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
             if reduction.mitigation.applies_to(model):
                 yield PlannedReduction(f"{reduction.name}:{model or NO_MODEL}", reduction, model)
     for reduction in reductions:
-        mitigation = reduction.mitigation
-        if not mitigation.from_nothing and not any(mitigation.applies_to(model) for model in slots):
+        if reduction.needs_model and not any(reduction.mitigation.applies_to(model) for model in slots):
             yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
 
 
@@ -382,19 +368,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
         raise at.error_at(
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
-    return DeclaredMitigation(
-        method,
-        recipe,
-        _declared_grid(entry, method, recipe, load),
-        entry.choose_on,
-        arguments,
-        entry.seeds,
-        entry.controls,
-        None if entry.models is None else tuple(map(str, entry.models)),
-        entry.from_nothing,
-        _shares(entry.budget),
-        entry.optional,
-    )
+    return DeclaredMitigation(entry, method, recipe, _declared_grid(entry, method, recipe, load), arguments)
 
 
 def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite) -> GridPlan | None:
@@ -422,9 +396,7 @@ def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None
     return plan
 
 
-def _declared_reduction(
-    item: ReductionEntry, entry: MitigationEntry, mitigation: DeclaredMitigation, load: LoadSuite
-) -> DeclaredReduction:
+def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, load: LoadSuite) -> DeclaredReduction:
     """Load the suite of a reduction, and check its statistic, settings and budget against it."""
     at = item.at
     subject = resolve_subject(at, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
@@ -434,9 +406,9 @@ def _declared_reduction(
         reason = keeps_encoder(mitigation.recipe, mitigation.method)
         if reason is not None:
             raise at.error_at("superficial", reason)
-    budget = mitigation.budget if item.budget is None else _shares(item.budget)
+    budget = _shares(mitigation.written.budget if item.budget is None else item.budget)
     if mitigation.recipe is None:
-        _check_budget(entry.at if item.budget is None else at, budget, subject)
+        _check_budget(mitigation.written.at if item.budget is None else at, budget, subject)
     arguments: dict[str, YamlValue] = {
         "by": item.by,
         "statistic": subject.statistic,
@@ -449,8 +421,7 @@ def _declared_reduction(
     name = f"{label}.{subject.statistic}.by_{item.by:g}"
     shares = {"back": item.back, "overshoot": item.overshoot}
     arguments |= {key: share for key, share in shares.items() if share is not None} | subject.settings
-    optional = mitigation.optional if item.optional is None else item.optional
-    return DeclaredReduction(name, mitigation, subject.suite, arguments, optional, at.line)
+    return DeclaredReduction(name, mitigation, subject.suite, arguments, item)
 
 
 def _label(method: Method) -> str:

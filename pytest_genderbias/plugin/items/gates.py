@@ -36,18 +36,20 @@ class GateItem(ComparedItem):
     """One gate on one model."""
 
     def __init__(self, *, name: str, parent: pytest.Collector, plan: PlannedGate, spec: ModelSpec | None) -> None:
-        super().__init__(name=name, parent=parent, suite_name=plan.gate.suite.name, spec=spec, line=plan.gate.line)
+        super().__init__(
+            name=name, parent=parent, suite_name=plan.gate.suite.name, spec=spec, line=plan.gate.written.at.line
+        )
         self.plan, self.gate = plan, plan.gate
 
     @property
     def optional(self) -> bool:
         """Whether the file allows a skip."""
-        return self.gate.optional
+        return self.gate.written.optional
 
     @property
     def baseline_gate(self) -> tuple[str, str] | None:
         """The baseline entry and the statistic that it judges."""
-        return (self.gate.entry, self.gate.statistic) if self.gate.baseline else None
+        return (self.gate.entry, self.gate.statistic) if self.gate.written.baseline else None
 
     def runtest(self) -> None:
         """Measure and judge."""
@@ -55,18 +57,19 @@ class GateItem(ComparedItem):
         from pytest_genderbias.gates.limits import judge_limit
 
         gate, spec = self.gate, self.spec or self._without_spec()
+        label, generalise = gate.written.name, gate.written.generalise
         measure_references(self)
         measurement = measure_for(self, spec, gate.suite, self._settings(), self.plan.until)
         judgements = []
-        if gate.baseline:
+        if gate.written.baseline:
             baseline = outcomes.baseline_of(self, measurement.model)
             outcomes.outcome_of(self).gates = baseline.amounts(measurement, self.plan.margins, gate.entry)
-            judgements.append(baseline.judge(measurement, gate.margin, gate.statistic, gate.label))
+            judgements.append(baseline.judge(measurement, gate.margin, gate.statistic, label))
         try:
             if gate.against is not None:
                 judgements.append(self._compare(measurement, gate.against))
             if gate.limit is not None:
-                judgements.append(judge_limit(measurement, gate.limit, gate.statistic, gate.generalise, gate.label))
+                judgements.append(judge_limit(measurement, gate.limit, gate.statistic, generalise, label))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
 
@@ -109,5 +112,6 @@ class GateItem(ComparedItem):
         if self.reference is None:
             cannot_judge(self, f"no model {against!r} to compare with: give it with --bias-model={against}=SPEC")
         gate, other = self.gate, measured_reference(self, self.reference)
+        same = gate.written.same_as is not None
         correction = correction_of_run(self.plan.comparisons)
-        return judge_against(measurement, other, gate.margin, gate.statistic, correction, gate.label, gate.same)
+        return judge_against(measurement, other, gate.margin, gate.statistic, correction, gate.written.name, same)
