@@ -33,15 +33,15 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, room
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (54_450, 42_000),
-    "lines of core and plugin": (36_700, 23_000),
-    "modules": (419, 310),
+    "lines of code": (54_130, 42_000),
+    "lines of core and plugin": (36_560, 23_000),
+    "modules": (409, 310),
     "classes": (688, 520),
     "dataclasses": (377, 280),
-    "own imports of a module, mean": (6.65, 4.5),  # 67 modules import text/schema.py, which checks their input
+    "own imports of a module, mean": (6.7, 4.5),  # ten small modules with few imports are gone: 2,777 were 6.65 each
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (9, 10),
-    "modules of one printed row": (168, 100),
+    "modules of one printed row": (165, 100),
     "functions of one printed row": (1_500, 600),
     "deepest stack of one printed row": (38, 18),
 }
