@@ -133,7 +133,8 @@ class Gate:
     @property
     def models(self) -> tuple[str, ...] | None:
         """The names of the models to judge; ``None`` for all."""
-        return as_texts(self.written.models)
+        models = self.written.models
+        return None if models is None else tuple(map(str, models))
 
     @property
     def measurement_key(self) -> str:
@@ -339,11 +340,6 @@ def _read_gate(entry: GateEntry, load: LoadSuite) -> Gate:
     name = ".".join([entry.name or suite.name, statistic, *kinds])
     limit, margin = _read_limit(entry, suite, statistic), _read_margin(entry, suite, statistic)
     return Gate(entry, name, suite, statistic, settings, limit, margin)
-
-
-def as_texts(names: Names | None) -> tuple[str, ...] | None:
-    """Return names of models as texts; ``None`` for all models."""
-    return None if names is None else tuple(map(str, names))
 
 
 def _read_limit(entry: GateEntry, suite: Suite, statistic: str) -> Limit | None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError
-from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, as_texts, resolve_subject
+from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.policy import SHARE, share_of
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
@@ -168,7 +168,8 @@ class DeclaredMitigation:
     @property
     def models(self) -> tuple[str, ...] | None:
         """The names of the models to mitigate; ``None`` for all."""
-        return as_texts(self.written.models)
+        models = self.written.models
+        return None if models is None else tuple(map(str, models))
 
     def applies_to(self, model: str | None) -> bool:
         """Return whether it mitigates a model of this name; ``None`` stands for a run without models."""
@@ -282,6 +283,15 @@ def read_mitigations(
             number = names[reduction.name]
             reductions.append(reduction if number == 1 else replace(reduction, name=f"{reduction.name}-{number}"))
     return reductions
+
+
+def planned_reductions(
+    data: LocatedMap, data_folder: Path | None, load: LoadSuite, models: Sequence[str]
+) -> list[PlannedReduction]:
+    """Return the reductions of a file, planned for the models of a run; arguments as of the two functions that this
+    calls.
+    """
+    return list(plan_reductions(read_mitigations(data, data_folder, load), models))
 
 
 def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[str]) -> Iterator[PlannedReduction]:
