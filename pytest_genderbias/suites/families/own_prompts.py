@@ -178,7 +178,7 @@ class Paired(Family[PairedBody, PairedOptions]):
     definition: ClassVar[str] = "paired/1"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the groups are exchanged at random in each prompt"
-    picture: ClassVar[str] = "prompt_bars"
+    picture: ClassVar[str] = "group_bars"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
