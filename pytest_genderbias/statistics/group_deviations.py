@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps
+from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps, signed_root
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.student import t_above, t_quantile
 
@@ -132,6 +132,57 @@ def group_rms_interval(values: ArrayLike, over: str) -> Interval | None:
     gaps = unit_gaps_of_contrasts(columns)
     found = gap_interval(gaps.gaps, gaps.variances, over, unit=gaps.unit)
     return None if found is None else replace(found, items=len(columns))
+
+
+def squared_deviations(values: ArrayLike) -> FloatArray:
+    """Return the mean squared deviation of the groups from their mean in each unit, without what its cases add.
+
+    Args:
+        values: by unit, case (such as a template) and group, shape (..., n, T, K).
+
+    Returns:
+        Shape (..., n), unbiased for other cases of the unit, and so perhaps below 0; NaN for fewer than two cases.
+
+    Example:
+        Two groups differ by 2 and 1: half of the mean is .75, and the variance of that .25 squared.
+
+        >>> squared_deviations([[[2.0, 0.0], [1.0, 0.0]]]).tolist(), 0.75**2 - 0.25**2
+        ([0.5], 0.5)
+    """
+    z = contrasts(values)
+    cases = z.shape[-2]
+    if cases < 2:
+        return np.full(z.shape[:-2], np.nan)
+    return np.asarray((np.square(z.mean(axis=-2)) - z.var(axis=-2, ddof=1) / cases).mean(axis=-1))
+
+
+def root_of_mean(totals: FloatArray) -> FloatArray:
+    """Return the signed root of the first total divided by the second, shape (..., 2) to (...).
+
+    >>> root_of_mean(np.array([[8.0, 2.0], [-0.5, 2.0]])).tolist()
+    [2.0, -0.5]
+    """
+    return signed_root(totals[..., 0] / np.maximum(totals[..., 1], 1e-300))
+
+
+def exchanged_deviations(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the root of the mean of :func:`squared_deviations`, and the root mean square of the units' means, after
+    random exchanges of the groups within every case; each of shape (repeats,).
+
+    Args:
+        values: by unit, case and group, shape (n, T, K).
+
+    >>> found, of_means = exchanged_deviations(np.zeros((4, 3, 2)), 5, seed=0)
+    >>> found.tolist() == of_means.tolist() == [0.0] * 5
+    True
+    """
+    y = np.asarray(values, dtype=np.float64)
+    rng, rows, found = np.random.default_rng(seed), max(1, _BLOCK // max(y.size, 1)), []
+    for start in range(0, repeats, rows):
+        drawn = rng.permuted(np.broadcast_to(y, (min(rows, repeats - start), *y.shape)), axis=-1)
+        of_means = rms_of_contrast_sums(contrast_columns(drawn.mean(axis=-2)).sum(axis=-2))
+        found.append((signed_root(squared_deviations(drawn).mean(axis=-1)), of_means))
+    return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
 
 
 def largest_difference(values: ArrayLike) -> float:

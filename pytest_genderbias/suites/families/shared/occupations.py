@@ -51,9 +51,9 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
     }
 
 
-def scores_by_group(answer: Answer, contexts: int) -> FloatArray:
-    """Return the scores of scored occupations, shape (occupations, contexts, 2 groups)."""
-    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, 2), dtype=np.float64)
+def scores_by_group(answer: Answer, contexts: int, groups: int = 2) -> FloatArray:
+    """Return the scores of scored occupations, shape (occupations, contexts, groups)."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, groups), dtype=np.float64)
 
 
 def bias_figures(bias: FloatArray) -> SummaryBuilder:
