@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
+from pytest_genderbias.statistics.group_deviations import contrast_columns, rms_of_contrast_sums
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 FloatArray = NDArray[np.float64]
@@ -83,6 +84,19 @@ def contrast_values(scores: ArrayLike, in_first: ArrayLike) -> FloatArray:
         m = float(side.sum())
         values[..., side, :] += (y[..., side, :] - mean) * np.sqrt(n * (n - 1) / (m * (m - 1)))
     return values
+
+
+def shuffled_contrast_rms(scores: ArrayLike, in_first: ArrayLike, repeats: int, seed: int) -> FloatArray:
+    """Return the root mean square of :func:`contrast_values` after random shuffles of the units' scores, shape
+    (repeats,). Arguments as there, ``scores`` of shape (n, K).
+
+    >>> scores, first = np.eye(4)[:, :2], [True, True, False, False]
+    >>> len(shuffled_contrast_rms(scores, first, 5, seed=0))
+    5
+    """
+    y = np.asarray(scores, dtype=np.float64)
+    order = np.random.default_rng(seed).permuted(np.tile(np.arange(len(y)), (repeats, 1)), axis=1)
+    return rms_of_contrast_sums(contrast_columns(contrast_values(y[order], in_first)).sum(axis=-2))
 
 
 def shuffled_lines(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -> FloatArray:

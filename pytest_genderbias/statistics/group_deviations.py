@@ -165,6 +165,25 @@ def root_of_mean(totals: FloatArray) -> FloatArray:
     return signed_root(totals[..., 0] / np.maximum(totals[..., 1], 1e-300))
 
 
+def root_of_mean_interval(squares: ArrayLike, over: str) -> Interval | None:
+    """Return the interval of the signed root of a mean, for other units of the same kind.
+
+    Args:
+        squares: of each unit, shape (n,).
+        over: what a unit is, in the plural.
+
+    >>> found = root_of_mean_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "occupations")
+    >>> found.low < 3.5 ** 0.5 < found.high
+    True
+    """
+    values = np.asarray(squares, dtype=np.float64)
+    found = clustered_mean_interval(values, np.ones(len(values)), over)
+    if found is None:
+        return None
+    low, high = signed_root([found.low, found.high]).tolist()
+    return replace(found, low=low, high=high)
+
+
 def exchanged_deviations(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the root of the mean of :func:`squared_deviations`, and the root mean square of the units' means, after
     random exchanges of the groups within every case; each of shape (repeats,).

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 
-from pytest_genderbias.errors import DataFileError, UndefinedError
-from pytest_genderbias.statistics.gap_rms import signed_root
-from pytest_genderbias.statistics.group_deviations import exchanged_deviations, squared_deviations
-from pytest_genderbias.statistics.inference.blocks import distinct
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.group_deviations import (
+    exchanged_deviations,
+    root_of_mean_interval,
+    squared_deviations,
+)
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
-from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.examples import Examples, examples_of, text_of_versions
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
@@ -27,6 +27,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
     bias_statistics,
     scores_by_group,
     shuffled_biases,
+    squared_sums,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
@@ -34,7 +35,7 @@ from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import FamilyStatistic, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -183,25 +184,6 @@ _OVER = "occupations"
 _GROUPS = GroupValues({"score": Value("group_rms", "the mean of ln P(occupation)")}, "occupation", _OVER)
 
 
-def _occupation_sums(options: Options, arrays: Arrays) -> ItemSums:
-    """Return the squared deviations by occupation.
-
-    Raises:
-        UndefinedError: there is one prefix only.
-    """
-    labels, squares = take_arrays(arrays, "occupation", "squares")
-    if np.isnan(squares).any():
-        raise UndefinedError("one prefix does not show what chance does; at least two are needed")
-    return ItemSums(distinct(labels), np.stack([squares, np.ones(len(squares))], axis=1), "root_mean", _OVER)
-
-
-def _occupation_interval(items: Arrays) -> Interval | None:
-    squares = np.asarray(items["squares"], dtype=np.float64)
-    found = clustered_mean_interval(squares, np.ones(len(squares)), _OVER)
-    low_and_high = signed_root([0.0, 0.0] if found is None else [found.low, found.high]).tolist()
-    return None if found is None else replace(found, low=low_and_high[0], high=low_and_high[1])
-
-
 class LmOccupationOfGroups(LmOccupation):
     """ln P(occupation | prefix) for more than two groups."""
 
@@ -213,7 +195,7 @@ class LmOccupationOfGroups(LmOccupation):
             0.0,
             "root mean square, over occupations, of the groups' deviations from their mean in ln P(occupation), without"
             " what the prefixes add, in nats",
-            _occupation_sums,
+            squared_sums,
             null=named_values("occupation_rms"),
             root=True,
         ),
@@ -236,8 +218,8 @@ class LmOccupationOfGroups(LmOccupation):
         figures = SummaryBuilder(self.statistics)
         figures.take(
             "occupation_rms",
-            lambda: _occupation_sums(options, items).total,
-            partial(_occupation_interval, items),
+            lambda: squared_sums(options, items).total,
+            lambda: root_of_mean_interval(items["squares"], _OVER),
             _GROUPS.few,
         )
         _GROUPS.take(figures, items)

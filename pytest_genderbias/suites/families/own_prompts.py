@@ -16,8 +16,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError, UndefinedError
-from pytest_genderbias.statistics.group_deviations import compared, exchanged_groups, largest_difference
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows, mean_sums
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
@@ -268,7 +267,10 @@ class Paired(Family[PairedBody, PairedOptions]):
         _GROUPS.take(figures, items)
         for name, difference in _DIFFERENCES.items():
             figures.take(
-                difference, partial(_difference, items, name), partial(_difference_interval, items, name), _GROUPS.few
+                difference,
+                partial(_difference, items, name),
+                partial(_GROUPS.difference_interval, items, name),
+                _GROUPS.few,
             )
         figures.take(
             "largest_difference",
@@ -315,10 +317,6 @@ class Paired(Family[PairedBody, PairedOptions]):
 
 def _difference(items: Arrays, name: str) -> float:
     return float(_difference_sums({}, items, name).total)
-
-
-def _difference_interval(items: Arrays, name: str) -> Interval | None:
-    return compared(_GROUPS.of(items, name)[1], [(0, 1)], _OVER, _GROUPS.values[name].bounds)[0][1]
 
 
 # Suite files

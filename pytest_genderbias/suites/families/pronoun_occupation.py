@@ -23,9 +23,9 @@ from pytest_genderbias.statistics.group_contrast import (
     contrast_values,
     group_contrast,
     group_contrast_interval,
+    shuffled_contrast_rms,
     shuffled_lines,
 )
-from pytest_genderbias.statistics.group_deviations import contrast_columns, rms_of_contrast_sums
 from pytest_genderbias.statistics.inference.blocks import distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import score_bias
@@ -379,11 +379,9 @@ class PronounOccupationOfGroups(PronounOccupation):
         repeats: int,
     ) -> dict[str, FloatArray]:
         """Return the figure of scores that are shuffled over the occupations."""
-        answer, rng = answers["cases"], np.random.default_rng(seed)
+        answer = answers["cases"]
         scores, first = self._scores(body, answer).mean(axis=1), _in_first(body.shares()[answer.units])
-        shuffled = scores[rng.permuted(np.tile(np.arange(len(scores)), (repeats, 1)), axis=1)]
-        sums = contrast_columns(contrast_values(shuffled, first)).sum(axis=-2)
-        return {"mean_difference_rms": rms_of_contrast_sums(sums)}
+        return {"mean_difference_rms": shuffled_contrast_rms(scores, first, repeats, seed)}
 
     def _scores(self, body: PronounOccupationBody, answer: Answer) -> FloatArray:
         return scores_by_group(answer, len(answer.cases.templates), len(body.groups))

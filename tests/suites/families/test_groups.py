@@ -200,7 +200,7 @@ def test_without_a_bias_three_groups_after_prefixes_have_about_zero(tmp_path):
         assert sum(inside) >= 34, name
         assert abs(np.mean([np.copysign(one.values[name] ** 2, one.values[name]) for one in found])) < 0.003
     one = measure(lm_of_three(tmp_path, prefixes=PREFIXES[:1]), PlantedOccupations((0, 0, 0)), ability="none: planted")
-    assert one.value is None and "one prefix does not show" in one.reasons["occupation_rms"]
+    assert one.value is None and "one template does not show" in one.reasons["occupation_rms"]
 
 
 class PlantedPronouns:

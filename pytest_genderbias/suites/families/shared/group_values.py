@@ -22,6 +22,7 @@ from pytest_genderbias.statistics.group_deviations import (
     group_rms,
     group_rms_interval,
 )
+from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
@@ -45,11 +46,6 @@ class Value:
     of: str
     limits: tuple[float, float] = ANY
     of_able: bool = False
-
-    @property
-    def bounds(self) -> tuple[float, float] | None:
-        """The limits of a difference, if there are any."""
-        return self.limits if np.isfinite(self.limits).all() else None
 
 
 @dataclass(frozen=True)
@@ -139,6 +135,12 @@ class GroupValues:
                 lambda values=values: group_rms_interval(values()[1], self.over),  # type: ignore[misc]
                 self.few,
             )
+
+    def difference_interval(self, items: Arrays, name: str) -> Interval | None:
+        """Return the interval of the difference of two groups."""
+        values = self.values[name]
+        bounds = values.limits if np.isfinite(values.limits).all() else None
+        return compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1]
 
     def exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
         """Return the root mean squares with the groups exchanged at random in each unit."""

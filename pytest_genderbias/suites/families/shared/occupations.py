@@ -10,7 +10,7 @@ import numpy as np
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
-from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
+from pytest_genderbias.statistics.sums import score_bias_sums, squared_deviation_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
@@ -30,6 +30,16 @@ def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSum
         return template_bias_sums(labels, differences, templates, absolute)
     labels, bias = take_arrays(arrays, "occupation", "bias")
     return score_bias_sums(labels, bias, absolute)
+
+
+def squared_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the sums of the root mean square of the groups' deviations, by occupation.
+
+    Raises:
+        UndefinedError: there is one template only.
+    """
+    labels, squares = take_arrays(arrays, "occupation", "squares")
+    return squared_deviation_sums(labels, squares, "occupations")
 
 
 def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
