@@ -27,12 +27,12 @@ from pytest_genderbias.mitigation.methods.registry import (
     RECIPES,
     make_method,
     method_settings,
+    part_schema,
     recipe_settings,
     resolve_recipe,
 )
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
 from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import plain
@@ -47,10 +47,8 @@ from pytest_genderbias.text.schema import (
     YamlValue,
     at_least,
     check_setting,
-    field_hints,
     refuse_unknown,
     take,
-    without_null,
 )
 
 _RUN_SETTINGS = {ABILITY: Ability, **{name: RUN_SETTINGS[name] for name in ("limit", "seed", "batch_tokens")}}
@@ -319,8 +317,7 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
 def mitigation_schema(maker: Any) -> Schema:
     """Return the JSON Schema of an entry of ``mitigate``, from a maker of ``reports/json_schema.py``."""
     schema: Schema = maker.object(MitigationEntry)
-    method = _part_schema(maker, {name: kind() for name, kind in METHODS.items()})
-    recipe = _part_schema(maker, {name: kind() for name, kind in RECIPES.items()})
+    method, recipe = part_schema(maker, METHODS), part_schema(maker, RECIPES)
     maker.definitions["method"] = method
     properties = schema["properties"]
     reduction = maker.entry(ReductionEntry, _RUN_SETTINGS, gated=False)
@@ -332,38 +329,6 @@ def mitigation_schema(maker: Any) -> Schema:
     properties["recipe"] = {**recipe, "description": properties["recipe"]["description"]}
     maker.definitions[ReductionEntry.__name__] = reduction
     return schema
-
-
-def _ranges(kind: type[object]) -> dict[str, Any]:
-    """Return the annotations of the settings of a method or a recipe; those of recipes have their ranges apart."""
-    of_recipe = RANGES if issubclass(kind, TrainingSettings) else {}
-    hints = field_hints(kind)
-    null = {key for key, hint in hints.items() if without_null(hint) is not hint}
-    return {
-        key: (of_recipe[key] | None if key in null else of_recipe[key]) if key in of_recipe else hint
-        for key, hint in hints.items()
-    }
-
-
-def _part_schema(maker: Any, kinds: Mapping[str, type[object]]) -> Schema:
-    """Return the schema of a method or a recipe: its name, or a mapping with its name and settings."""
-    named: list[Schema] = [
-        {
-            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in _ranges(kind).items()}},
-            "required": ["name"],
-            "additionalProperties": False,
-        }
-        for name, kind in kinds.items()
-    ]
-    cases = [
-        {"if": {"properties": {"name": one["properties"]["name"]}, "required": ["name"]}, "then": one} for one in named
-    ]
-    known = {"enum": list(kinds)}
-    return {
-        "if": {"type": "object"},
-        "then": {"properties": {"name": known}, "required": ["name"], "allOf": cases},
-        "else": known,
-    }
 
 
 def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:

@@ -4,7 +4,7 @@ test.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -27,8 +27,7 @@ from pytest_genderbias.text.schema import LocatedMap
 if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.plugin.session import Limits
-    from pytest_genderbias.suites.suite import Suite
+    from pytest_genderbias.plugin.items.references import Expected
 
 
 def gate_items(file: pytest.File, data: LocatedMap) -> Iterator[pytest.Item]:
@@ -95,7 +94,7 @@ class GateItem(ComparedItem):
         """The model that this one is compared with; ``None`` if the run does not have it."""
         return next((spec for spec in self.config.stash[SETTINGS].models if spec.name == self.gate.against), None)
 
-    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+    def expected(self) -> Expected:
         """Return the suite, the settings and the limits of this gate; without ``limit``, the sample of the stored
         entries.
         """

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from pytest_genderbias.plugin.session import Limits
     from pytest_genderbias.suites.suite import Suite
 
+    Expected = tuple[Suite, Mapping[str, object], Limits]
+
 _PREPARED = pytest.StashKey[set[BiasItem]]()
 
 
@@ -38,7 +40,7 @@ class ComparedItem(BiasItem):
         """The model to compare with; ``None`` without a comparison, or if the run does not have that model."""
 
     @abstractmethod
-    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+    def expected(self) -> Expected:
         """Return what this test measures: suite, settings and limits."""
 
     def measured(self, spec: ModelSpec) -> Measurement:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,7 +19,7 @@ from pytest_genderbias.text import packaged
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.plugin.session import Limits
+    from pytest_genderbias.plugin.items.references import Expected
     from pytest_genderbias.suites.suite import Suite
 
 
@@ -124,7 +124,7 @@ class SuiteItem(ComparedItem):
         reference = next((spec for spec in settings.models if spec.name == settings.compared_with), None)
         return None if reference == self.spec else reference
 
-    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+    def expected(self) -> Expected:
         """Return the suite, and the sample of the stored entry if there is one; no limit ends the scoring."""
         return self._loaded(), outcomes.stored_sample(self, self.spec, [self._loaded().name]), ()
 
