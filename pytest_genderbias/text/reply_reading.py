@@ -30,6 +30,15 @@ _NUMBER = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?!\d)(?:
 _OPENING = "\"'* \t\n([>-"  #: what may be before the first word of a reply
 
 
+def opened_reasoning(prompt: str) -> str:
+    """Return the mark of reasoning with which a prompt ends, so that the reply begins inside of it; mostly none.
+
+    >>> opened_reasoning("<|assistant|><think>\\n"), opened_reasoning("<|assistant|>")
+    ('<think>', '')
+    """
+    return next((mark for mark in _REASONING_BEGINS if prompt.rstrip().endswith(mark)), "")
+
+
 def without_reasoning(text: str) -> str:
     """Return a reply without the reasoning before it.
 

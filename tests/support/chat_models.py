@@ -44,6 +44,34 @@ class AlwaysA:
         return np.log([0.9 if answer == "A" else 0.04 for answer in answers])
 
 
+class Sampled:
+    """Replies as a planted model would: a label by its probability, else ``otherwise``.
+
+    ``declines(message)``: probability of a refusal. ``forms``: how a label is written.
+    """
+
+    def __init__(
+        self,
+        planted,
+        declines=lambda message: 0.0,
+        otherwise="I'm sorry, but I can't.",
+        forms=("{}", "{}.", "**{}**", "Answer: {}"),
+    ):
+        self.planted, self.declines, self.otherwise, self.forms = planted, declines, otherwise, forms
+
+    def reply(self, messages, n, seed):
+        message = messages[0]["content"]
+        labels = [label for label, _ in _OPTION.findall(message)] or ["Yes", "No"]
+        p = np.exp(self.planted.answer_log_probs([message] * len(labels), labels))
+        draws = np.random.default_rng(seed)
+        keep = 1 - self.declines(message)
+        picks = draws.choice(len(labels) + 1, size=n, p=[*(keep * p), 1 - keep * p.sum()])
+        return [
+            self.otherwise if pick == len(labels) else str(draws.choice(self.forms)).format(labels[pick])
+            for pick in picks
+        ]
+
+
 def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
     """Return a model that puts attributes to the group of their stereotype with the probability (1 + strength) / 2, and
     knows the controls.

@@ -10,49 +10,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.chat_models import (
-    PlantedChat,
-    PlantedDecider,
-    bbq_reader,
-    bbq_rows,
-    biased_decider,
-    iat_chooser,
-    write_bbq,
-)
+from support.chat_models import Sampled, bbq_reader, bbq_rows, biased_decider, iat_chooser, write_bbq
 
 from pytest_genderbias import Limit, load_model, load_suite, measure
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.measurement.measurement import Measurement
 
 _LABELS = re.compile(r"^([A-C]): ", re.MULTILINE)
-
-
-class Sampled:
-    """Replies as a planted model would: a label by its probability, else ``otherwise``.
-
-    ``declines(message)``: probability of a refusal. ``forms``: how a label is written.
-    """
-
-    def __init__(
-        self,
-        planted: PlantedChat | PlantedDecider,
-        declines=lambda message: 0.0,
-        otherwise: str = "I'm sorry, but I can't.",
-        forms: Sequence[str] = ("{}", "{}.", "**{}**", "Answer: {}"),
-    ) -> None:
-        self.planted, self.declines, self.otherwise, self.forms = planted, declines, otherwise, forms
-
-    def reply(self, messages: Sequence[dict[str, str]], n: int, seed: int) -> list[str]:
-        message = messages[0]["content"]
-        labels = _LABELS.findall(message) or ["Yes", "No"]
-        p = np.exp(self.planted.answer_log_probs([message] * len(labels), labels))
-        draws = np.random.default_rng(seed)
-        keep = 1 - self.declines(message)
-        picks = draws.choice(len(labels) + 1, size=n, p=[*(keep * p), 1 - keep * p.sum()])
-        return [
-            self.otherwise if pick == len(labels) else str(draws.choice(self.forms)).format(labels[pick])
-            for pick in picks
-        ]
 
 
 def replied(system: object, suite: str | Path, samples: int = 1, **settings: object) -> Measurement:
