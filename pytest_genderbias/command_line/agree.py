@@ -12,6 +12,7 @@ from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.measurement.both_ways import TwoWays, can_think, replying_in_text, two_ways
 from pytest_genderbias.measurement.runner import Runner, cache_folder
 from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.roles import TEXT_REPLIES
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.plugin.progress import TerminalProgress
@@ -31,11 +32,11 @@ def carry_out(typed: Typed) -> int:
     """Say what it costs, ask both ways, and print how far they agree."""
     values, flags = typed.values, typed.flags
     load: dict[str, Any] = {name: str(flags[name]) for name in ("device", "dtype") if name in flags}
-    runner = Runner(LoadSettings(samples=values["samples"], **load))
+    runner = Runner(LoadSettings(**load))
     cache = cache_folder(flags.get("cache_folder", "default"))
     settings = ScoreSettings(seed=values["seed"], cache=cache, progress=TerminalProgress(None))
     model = runner.model(parse_spec(values["model"]))
-    systems = dict(_systems(model, runner, typed, settings))
+    systems = dict(_systems(model, Runner(LoadSettings(samples=values["samples"], **load)), typed, settings))
     suite, data = load_suite(values["suite"]), flags.get("data")
     ways = two_ways(
         suite,
@@ -59,8 +60,8 @@ def carry_out(typed: Typed) -> int:
 def _systems(model: Model, runner: Runner, typed: Typed, settings: ScoreSettings) -> Iterator[tuple[str, Model]]:
     """Yield what answers in text, by the name of its row."""
     values = typed.values
-    if values["replies"] is not None:
-        system = runner.open(values["replies"])
+    if values["replies"] is not None or model.role.kind == TEXT_REPLIES:  # an endpoint that lists first tokens, too
+        system = runner.open(values["replies"] or values["model"])
         yield system.name, system
         return
     thinks = can_think(model)

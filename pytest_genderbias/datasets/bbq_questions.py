@@ -39,6 +39,12 @@ _UNKNOWN = (
 )  # fmt: skip
 _PERSONS = ("NAME1", "NAME2")
 _GENDERS = {"woman": "f", "girl": "f", "female": "f", "man": "m", "boy": "m", "male": "m"}
+_CROSSED = "Race_x_gender"  #: the category whose persons have a race and a gender
+#: Nouns of the persons there, with their gender.
+_NOUNS = {
+    "woman": "f", "women": "f", "lady": "f", "girl": "f", "mother": "f",
+    "man": "m", "men": "m", "guy": "m", "boy": "m", "father": "m",
+}  # fmt: skip
 _SLOT = re.compile(r"\{\{(\w+)\}\}")
 _LIST = re.compile(r"(?:\{\{)?(\w+)(?:\}\})?:\s*\[([^\]]*)\]")
 
@@ -79,7 +85,9 @@ class BbqSet:
 def read_bbq(path: Path) -> BbqSet:
     """Read a category of BBQ as published, such as ``Religion.jsonl``.
 
-    A question is left out where the groups of the stereotype name neither person, or both.
+    A question is left out where the groups of the stereotype name neither person, or both. In ``Race_x_gender.jsonl``
+    these groups are races; the stereotype is about persons of one of them and of one gender, that of the only person of
+    such a race in most questions of a template.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a duplicate id;
@@ -87,8 +95,10 @@ def read_bbq(path: Path) -> BbqSet:
     """
     category = path.name.removesuffix(".gz").removesuffix(".jsonl")
     questions, lines, left_out = [], [], 0
-    for row in read_rows(path, _COLUMNS):
-        question = _published(path, row, category)
+    rows = list(read_rows(path, _COLUMNS))
+    genders = _target_genders(path, rows) if category == _CROSSED else {}
+    for row in rows:
+        question = _published(path, row, category, genders)
         lines.append((row[0], f"{category}-{read_name(path, row, 'example_id')}"))
         if question is None:
             left_out += 1
@@ -100,21 +110,76 @@ def read_bbq(path: Path) -> BbqSet:
     return BbqSet(tuple(questions), left_out)
 
 
-def _published(path: Path, row: Row, category: str) -> BbqQuestion | None:
+def _target_genders(path: Path, rows: Sequence[Row]) -> dict[str, str]:
+    """Return by template the gender of the persons whom the stereotype is about."""
+    votes: dict[str, list[str]] = {}
+    for row in rows:
+        info, targets, _, _ = _persons(path, row, crossed=True)
+        if len(targets) == 1:
+            votes.setdefault(read_name(path, row, "question_index"), []).append(info[targets[0]][1])
+    return {template: max(sorted(set(found)), key=found.count) for template, found in votes.items()}
+
+
+def _persons(
+    path: Path, row: Row, crossed: bool, gender: str = ""
+) -> tuple[list[list[str]], list[int], int, list[str]]:
+    """Return the groups of each option, the positions of the persons whom the stereotype is about, that of unknown, and
+    the groups of the stereotype.
+
+    Args:
+        path: the file.
+        row: its row.
+        crossed: whether persons have a race and a gender.
+        gender: of the persons whom the stereotype is about; any if it is empty.
+    """
     where, cells = place(path, row[0]), row[1]
     info = [_group_of(where, cells["answer_info"], name) for name in _OPTIONS]
     unknown = [i for i, names in enumerate(info) if "unknown" in names]
     if len(unknown) != 1:
         raise DataFileError(f"{where}: expected one option that is unknown in answer_info, got {len(unknown)}")
+    if crossed:
+        labels = [cells["answer_info"][name][-1] for name in _OPTIONS]
+        info = [
+            _race_and_gender(read_text(path, row, name), label) if i != unknown[0] else info[i]
+            for i, (name, label) in enumerate(zip(_OPTIONS, labels, strict=True))
+        ]
     groups = _groups(where, cells["additional_metadata"])
     wanted = {_plain(group) for group in groups}
-    targets = [i for i, names in enumerate(info) if i != unknown[0] and wanted & set(names)]
+    targets = [
+        i for i, names in enumerate(info) if i != unknown[0] and wanted & set(names) and (not gender or gender in names)
+    ]
+    return info, targets, unknown[0], groups
+
+
+def _race_and_gender(answer: str, label: str) -> list[str]:
+    """Return race and gender of a person: by the words of a description, or by the label of a name. The labels of
+    descriptions are wrong in the published file, or empty.
+
+    >>> _race_and_gender("The Latina woman", ""), _race_and_gender("the African American men", "F-African")
+    (['latino', 'f'], ['africanamerican', 'm'])
+    >>> _race_and_gender("Nia Gaines", "F-Black")
+    ['black', 'f']
+    """
+    words = answer.removesuffix(".").split()
+    noun = words[-1].casefold()
+    if noun not in _NOUNS:
+        gender, _, race = label.partition("-")
+        return [_plain(race), _plain(gender)]
+    race = _plain("".join(word for word in words[:-1] if word.casefold() not in ("the", "a", "an")))
+    return ["latino" if race == "latina" else race, _NOUNS[noun]]
+
+
+def _published(path: Path, row: Row, category: str, genders: Mapping[str, str]) -> BbqQuestion | None:
+    where, cells = place(path, row[0]), row[1]
+    template = read_name(path, row, "question_index")
+    gender = genders.get(template, "")
+    _, targets, unknown, groups = _persons(path, row, category == _CROSSED, gender)
     label = cells["label"]
     if type(label) is not int or not 0 <= label < len(_OPTIONS):
         raise DataFileError(f"{where}: expected label 0, 1 or 2, got {brief(label)}")
     polarity = _one_of(where, cells, "question_polarity", ("neg", "nonneg"))
     condition = _one_of(where, cells, "context_condition", ("ambig", "disambig"))
-    if (condition == "ambig") != (label == unknown[0]):
+    if (condition == "ambig") != (label == unknown):
         raise DataFileError(
             f"{where}: expected unknown to be right in ambiguous contexts only, got label {label} in {condition}"
         )
@@ -123,16 +188,16 @@ def _published(path: Path, row: Row, category: str) -> BbqQuestion | None:
     first, second, third = (read_text(path, row, name) for name in _OPTIONS)
     return BbqQuestion(
         f"{category}-{read_name(path, row, 'example_id')}",
-        read_name(path, row, "question_index"),
+        template,
         read_text(path, row, "context"),
         read_text(path, row, "question"),
         (first, second, third),
         label,
         targets[0],
-        3 - unknown[0] - targets[0],
+        3 - unknown - targets[0],
         polarity == "neg",
         condition == "ambig",
-        ", ".join(groups),
+        ", ".join(groups) + (f" ({gender.upper()})" if gender else ""),
     )
 
 

@@ -20,7 +20,7 @@ from pytest_genderbias.measurement.reply_questions import Cost, ReplyQuestion
 from pytest_genderbias.models.chat_template import DETAIL, NO_TEMPLATE, ChatPrompts
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
-from pytest_genderbias.models.replies import Asked, RepliesBackend, RepliesFile
+from pytest_genderbias.models.replies import Asked, RepliesBackend, RepliesFile, Wanted
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.scoring.reply_counts import ReplyScorer
@@ -138,7 +138,7 @@ class TwoWays:
     def in_text(self, model: Model, settings: ScoreSettings) -> IntArray:
         """Return how many replies pick each label, decline, and cannot be read: shape (n, K + 2)."""
         query, numbers = replace(self.query, samples=model.role.samples), self.numbers
-        model.backend.expect(self.messages, query.samples, query.seed, settings.cache)
+        model.backend.expect([Wanted(message, query.samples, query.seed) for message in self.messages], settings.cache)
         scorer = ReplyScorer(self.cases, query, model, None, settings.cache)
         shown, step = settings.progress, query.window
         if shown is None or isinstance(model.backend, SampledReplies):  # it shows how far its network is
@@ -189,12 +189,14 @@ def two_ways(
         NotApplicableError: one of the two is of another kind, or the suite has no options to pick from.
     """
     plan_measurement(suite, model.name, model.role, options, data, seed)  # refuses models of other kinds
-    if model.role.kind not in PROBABILITY_ROLES or text.role.kind != TEXT_REPLIES:
-        wrong, what = (text, "replies") if model.role.kind in PROBABILITY_ROLES else (model, "probabilities")
+    has_probabilities = model.role.first_tokens or model.role.kind in PROBABILITY_ROLES
+    if not has_probabilities or text.role.kind != TEXT_REPLIES:
+        wrong, what = (text, "replies") if has_probabilities else (model, "probabilities")
         raise NotApplicableError(
             f"{wrong.name} ({wrong.role.text}) gives no {what}, which are compared with the others"
         )
-    question = next(iter(plan_measurement(suite, text.name, text.role, options, data, seed).questions.values()))
+    in_text = replace(text.role, first_tokens=False)
+    question = next(iter(plan_measurement(suite, text.name, in_text, options, data, seed).questions.values()))
     query = question.query
     if not isinstance(query, Replies) or not query.labels or question.cases is None:
         raise NotApplicableError(f"{suite.name} has no options to pick from, by which both ways could be compared")

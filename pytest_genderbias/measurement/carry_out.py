@@ -19,13 +19,13 @@ from pytest_genderbias.measurement.ability import TASK, Ability
 from pytest_genderbias.measurement.label_check import LabelWarning, label_warning
 from pytest_genderbias.measurement.measurement import ALL_CASES, SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plan import Plan
-from pytest_genderbias.measurement.reply_questions import reply_questions
+from pytest_genderbias.measurement.reply_questions import wanted_replies
 from pytest_genderbias.models.behaviour import ANY_ROWS, REASONS
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.replies import RepliesBackend
-from pytest_genderbias.models.roles import CAUSAL_LM, TEXT_REPLIES
+from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.statistics.inference.intervals import Interval
@@ -37,12 +37,13 @@ from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.options import signed_options
-from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies
+from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, Replies
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.suites.summary import Summary
 
 _REPLIES = "replies"  #: what is drawn in a system that answers in text
+_FIRST_TOKENS = "first tokens of replies"  #: what such a system is asked for in their place, if it lists them
 CHANCE_SHUFFLES = 200  #: of statistics that are made of sizes, where no null control is asked for
 #: For each gated statistic: is it decided, if its value over the whole suite lies between these bounds?
 Until = Mapping[str, Callable[[float, float], bool]]
@@ -72,9 +73,7 @@ def ask(
     :func:`label_warning` gave.
     """
     if isinstance(model.backend, RepliesBackend):
-        questions = reply_questions(plan, settings.limit, settings.seed)
-        messages = (question.message for question in questions)
-        model.backend.expect(messages, model.role.samples, settings.seed, settings.cache)
+        model.backend.expect(wanted_replies(plan, settings.limit, settings.seed), settings.cache)
     return Asked(plan, model, doubt, *_answers(plan, model, settings, until))
 
 
@@ -137,7 +136,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         "definition": suite.family.definition,
         "settings": {"seed": settings.seed, **signed_options(suite.family.options, plan.options)},
         "sample": _sample(main, settings.seed),
-        "data": {**_digests(plan, answers), **summary.data},
+        "data": {**_digests(plan, answers), **summary.data, **_way_asked(plan, model)},
         "model": {"fingerprint": model.fingerprint, "spec": model.spec, **model.details, **_text_ends(plan, model)},
         "versions": versions(),
     }
@@ -375,7 +374,15 @@ def _drawn(plan: Plan, role: str, statistic: str) -> str:
     if about.question is not None:
         return ""
     drawn = about.drawn(plan.options, role) or ("head" if plan.trains else "")
-    return drawn or (_REPLIES if role == TEXT_REPLIES else "")
+    return drawn or (_REPLIES if isinstance(next(iter(plan.questions.values())).query, Replies) else "")
+
+
+def _way_asked(plan: Plan, model: Model) -> dict[str, str]:
+    """Return what a system that answers in text was asked for: measurements of different ways are never compared."""
+    if not isinstance(model.backend, RepliesBackend):
+        return {}
+    in_text = any(isinstance(question.query, Replies) for question in plan.questions.values())
+    return {"asked": _REPLIES if in_text else _FIRST_TOKENS}
 
 
 def _sample(main: Answer, seed: int) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -11,7 +12,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.chat_template import NO_TEMPLATE, TOKENIZER_FILES, lacks_chat_template
-from pytest_genderbias.models.roles import NLI_CLASSIFIER, Role, label_advice
+from pytest_genderbias.models.roles import CHAT_MODEL, NLI_CLASSIFIER, Role, label_advice
 from pytest_genderbias.models.source import checkpoint_file
 from pytest_genderbias.models.spec import ModelSpec, safe_name
 from pytest_genderbias.suites.cases import Question, TextCases
@@ -72,6 +73,9 @@ def plan_measurement(
 ) -> Plan:
     """Resolve options and ask a suite's questions.
 
+    A system that lists the first tokens of its replies is asked as a chat model where the suite has questions for one,
+    and otherwise in text.
+
     Args:
         suite: the suite.
         name: the model's name, for messages.
@@ -85,6 +89,10 @@ def plan_measurement(
         SettingError, UnknownNameError: an option is wrong.
         DataFileError: a data file is malformed.
     """
+    if role.first_tokens:
+        with suppress(NotApplicableError):
+            as_chat_model = replace(role, kind=CHAT_MODEL, first_tokens=False)
+            return plan_measurement(suite, name, as_chat_model, options, data, seed)
     resolved = resolve_options(suite.family.options, {**suite.defaults, **(options or {})}, suite.name)
     suite = suite.with_items(resolved)
     if role.kind not in suite.family.roles:

@@ -10,10 +10,10 @@ import numpy as np
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.plan import Plan
-from pytest_genderbias.models.replies import CHARACTERS
+from pytest_genderbias.models.replies import CHARACTERS, Wanted
 from pytest_genderbias.scoring.engine import scored_units
 from pytest_genderbias.scoring.reply_counts import option_texts
-from pytest_genderbias.suites.query import Replies
+from pytest_genderbias.suites.query import Query, Replies
 
 
 @dataclass(frozen=True)
@@ -76,13 +76,25 @@ def reply_questions(plan: Plan, limit: int | None, seed: int) -> Iterator[ReplyQ
     Raises:
         NotApplicableError: the suite asks for something else than replies.
     """
-    for question in plan.questions.values():
-        query = question.query
-        if not isinstance(query, Replies) or question.cases is None:
+    for query, number, message in _asked(plan, limit, seed):
+        if not isinstance(query, Replies):
             raise NotApplicableError(f"{plan.suite.name} asks for something else than replies in text")
-        units = scored_units(question.cases, plan.order_digest(question), None if question.whole else limit, seed)
-        numbers = np.sort(question.cases.cases_of(units))
-        for number, (message,) in zip(numbers.tolist(), question.cases.sentences(numbers), strict=True):
-            texts = option_texts(message, query.labels) or query.labels
-            options = dict(zip(query.labels, texts, strict=True))
-            yield ReplyQuestion(query.id_of(number), message, options, query.samples)
+        texts = option_texts(message, query.labels) or query.labels
+        options = dict(zip(query.labels, texts, strict=True))
+        yield ReplyQuestion(query.id_of(number), message, options, query.samples)
+
+
+def wanted_replies(plan: Plan, limit: int | None, seed: int) -> Iterator[Wanted]:
+    """Yield what a system that answers in text is asked. Arguments as of :func:`reply_questions`."""
+    for query, _, message in _asked(plan, limit, seed):
+        yield Wanted(message, query.samples, query.seed) if isinstance(query, Replies) else Wanted(message)
+
+
+def _asked(plan: Plan, limit: int | None, seed: int) -> Iterator[tuple[Query, int, str]]:
+    """Yield the query, the number and the message of each case that a run asks."""
+    for question in plan.questions.values():
+        if question.cases is not None:
+            units = scored_units(question.cases, plan.order_digest(question), None if question.whole else limit, seed)
+            numbers = np.sort(question.cases.cases_of(units))
+            for number, (message,) in zip(numbers.tolist(), question.cases.sentences(numbers), strict=True):
+                yield question.query, number, message

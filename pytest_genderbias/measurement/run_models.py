@@ -63,7 +63,7 @@ class RunModels:
         with self.lock:
             if self.source(spec).elsewhere:
                 if spec not in self._served:
-                    self._served[spec] = self.refused_once(spec, lambda: self.load(spec))
+                    self._served[spec] = self.refused_once(spec, lambda: load(self.source(spec), self.settings))
                 return self._served[spec]
             if self._loaded is None or self._loaded[0] != spec:
                 self.release()

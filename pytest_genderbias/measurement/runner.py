@@ -17,13 +17,15 @@ from pytest_genderbias.measurement.control_questions import AskedAbilities
 from pytest_genderbias.measurement.label_check import label_warning
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
+from pytest_genderbias.measurement.reply_questions import wanted_replies
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.measurement.run_models import RunModels
 from pytest_genderbias.measurement.side_by_side import Piece, SideBySide
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import evaluation_mode, wrap
+from pytest_genderbias.models.replies import Wanted
 from pytest_genderbias.models.source import LoadSettings
-from pytest_genderbias.models.spec import ModelSpec, parse_spec
+from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
 from pytest_genderbias.scoring.executor import Executor, SharedExecutor
 from pytest_genderbias.scoring.scorer import Progress
@@ -196,6 +198,25 @@ class Runner:
                     if piece.key is not None:
                         pieces.setdefault(piece.key, piece)
         self._beside = SideBySide(self.executor, pieces.values())
+
+    def expect_replies(self, measurements: Iterable[tuple[Suite, ModelSpec, Mapping[str, object]]]) -> list[str]:
+        """Count what measurements to come ask of chat endpoints, before the first question, and return what that costs:
+        a text for each endpoint. Replies that are kept cost nothing.
+
+        Args:
+            measurements: suite, model and settings, as in :meth:`measure`. One that cannot be made says so in its turn.
+
+        Raises:
+            SettingError: it is more than a run may send.
+        """
+        wanted: dict[ModelSpec, list[Wanted]] = {}
+        for suite, spec, settings in measurements:
+            if spec.kind == CHAT:
+                with self.models.lock, self.models.unreported():
+                    request = self._request(suite, settings)
+                    asked = wanted_replies(self._plan(suite, spec, request), request.score.limit, request.score.seed)
+                    wanted.setdefault(spec, []).extend(asked)
+        return [self.models.model(spec).backend.expect(asked, self.score.cache) for spec, asked in wanted.items()]
 
     def _pieces(self, suite: Suite, spec: ModelSpec, request: _Request, until: Until | None) -> Iterator[Piece[Asked]]:
         """Yield what can be asked before its turn: all of a measurement, or each of its restarts."""

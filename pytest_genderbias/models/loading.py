@@ -51,7 +51,7 @@ def load_model(
     allow_remote: bool = False,
     endpoint_version: str | None = None,
     endpoint_timeout: float = TIME_LIMIT,
-    samples: int = 1,
+    samples: int | None = None,
     system_prompt: str | None = None,
     temperature: float = 1.0,
     max_requests: int = MAX_REQUESTS,
@@ -84,7 +84,9 @@ def load_model(
             without one.
         endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six
             times, then it is an error.
-        samples: replies to each question, of a system that answers in text.
+        samples: replies to each question, of a system that answers in text; one by default. A chat endpoint that lists
+            the likeliest first tokens of a reply is asked for these instead where a question has options, unless
+            ``samples`` or another ``temperature`` than 1 is given.
         system_prompt: before each question to a chat endpoint.
         temperature: of the replies of a chat endpoint.
         max_requests: most requests to a chat endpoint in all.
@@ -105,7 +107,7 @@ def load_model(
     """
     if dtype not in DTYPES:
         raise SettingError(f"dtype should be one of {', '.join(DTYPES)}, got {dtype!r}")
-    check_setting("samples", Count, samples)
+    check_setting("samples", Count | None, samples)
     if not isinstance(model, (str, PathLike)):
         if device != "auto" or dtype != "float32" or trust_remote_code:
             raise SettingError(

@@ -84,7 +84,7 @@ def wrap(
     tokenizer: object = None,
     name: str | None = None,
     labels: Sequence[str] | None = None,
-    samples: int = 1,
+    samples: int | None = None,
 ) -> Model:
     """Make a :class:`Model` of an object in memory. Arguments and errors as
     :func:`~pytest_genderbias.models.loading.load_model`.
@@ -113,7 +113,7 @@ def wrap(
     return wrap_object(target, None if name is None else ModelSpec(name, name, "object", name), samples)
 
 
-def wrap_object(target: object, spec: ModelSpec | None = None, samples: int = 1) -> Model:
+def wrap_object(target: object, spec: ModelSpec | None = None, samples: int | None = None) -> Model:
     """Make a :class:`Model` of an object with the protocol of a role.
 
     An object with several protocols is a coreference scorer first, then a pair classifier, a text classifier, a masked
@@ -138,7 +138,7 @@ def wrap_object(target: object, spec: ModelSpec | None = None, samples: int = 1)
     if fingerprint is not None and not isinstance(fingerprint, str):
         raise ModelError(f"the fingerprint of {spec.name} should be a text, got {type(fingerprint).__name__}")
     if role.kind == TEXT_REPLIES:
-        return replying_model(cast("Replier", target), spec, samples, fingerprint, {"architecture": kind})
+        return replying_model(cast("Replier", target), spec, samples or 1, fingerprint, {"architecture": kind})
     return Model(spec.name, spec.spec, role, fingerprint, {"architecture": kind}, target)
 
 

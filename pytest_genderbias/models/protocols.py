@@ -17,6 +17,7 @@ LOG_PROBS = "token_log_probs"
 HIDDEN_STATES = "hidden_states"
 WORD_VECTORS = "word_vectors"
 REPLIES = "replies"
+FIRST_TOKENS = "first_tokens"
 
 
 class Backend:

@@ -13,7 +13,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 from pytest_genderbias.datasets.stored_replies import StoredReplies
 from pytest_genderbias.errors import BiasError, ScoreError, SettingError
@@ -31,6 +31,15 @@ _AT_ONCE = 8  #: calls of a coroutine under way
 _MOST_AT_ONCE = 256
 
 Messages = list[dict[str, str]]
+Tokens = list[tuple[str, float]]  #: with ln P of each
+
+
+class Wanted(NamedTuple):
+    """A question of a run: its text, how many replies it gets (0: the first tokens of one are listed), and the seed."""
+
+    text: str
+    samples: int = 0
+    seed: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,8 +77,12 @@ class RepliesBackend(Backend):
         """Return the replies to each case."""
         raise NotImplementedError
 
-    def expect(self, texts: Iterable[str], samples: int, seed: int, cache: Path | None) -> None:
-        """Refuse a measurement that would be too dear, before its first question. Arguments as of :class:`Asked`."""
+    def expect(self, wanted: Iterable[Wanted], cache: Path | None) -> str:
+        """Refuse questions that would be too dear, before the first one; return what they cost, in words.
+
+        ``cache``: as of :class:`Asked`.
+        """
+        return ""
 
 
 @dataclass(frozen=True)
@@ -115,22 +128,21 @@ class Replying(RepliesBackend):
         Raises:
             ScoreError: the object fails, or returns something else than texts.
         """
-        keys = {text: _key(text, asked.samples, asked.seed) for text in asked.texts}
-        kept = KeptReplies.of(asked.cache, self.fingerprint)
-        wanted = self.unknown(asked.texts, asked.samples, asked.seed, kept)
-        if wanted:
-            with kept.writing() as keep:
-                for text, replies in self._answers(wanted, asked):
+        keys = {text: _key(Wanted(text, asked.samples, asked.seed)) for text in asked.texts}
+        unknown = self.unknown((Wanted(text, asked.samples, asked.seed) for text in asked.texts), asked.cache)
+        if unknown:
+            with KeptReplies.of(asked.cache, self.fingerprint).writing() as keep:
+                for text, replies in self._answers([wanted.text for wanted in unknown], asked):
                     self.known[keys[text]] = replies
                     keep(keys[text], replies)
         return [self.known[keys[text]] for text in asked.texts]
 
-    def unknown(self, texts: Iterable[str], samples: int, seed: int, kept: KeptReplies) -> list[str]:
-        """Return the different texts to which no replies are known, nor kept."""
-        keys = {text: _key(text, samples, seed) for text in texts}
+    def unknown(self, wanted: Iterable[Wanted], cache: Path | None) -> list[Wanted]:
+        """Return the different questions to which no replies are known, nor kept in the score cache."""
+        keys = {one: _key(one) for one in wanted}
         if any(key not in self.known for key in keys.values()):
-            self.known.update(kept.read())
-        return [text for text, key in keys.items() if key not in self.known]
+            self.known.update(KeptReplies.of(cache, self.fingerprint).read())
+        return [one for one, key in keys.items() if key not in self.known]
 
     def _answers(self, texts: Sequence[str], asked: Asked) -> Iterator[tuple[str, tuple[str, ...]]]:
         """Yield texts with their replies, as they come."""
@@ -158,7 +170,7 @@ class Replying(RepliesBackend):
                 raise
             except Exception as error:  # of the user's code, of any kind
                 raise ScoreError(f"reply of {self.name} failed: {type(error).__name__}: {error}") from error
-            return _checked(found, asked.samples, self.name)
+            return _checked(found, asked.samples or 1, self.name)
 
         if at_once == 1 and not is_coroutine:
             yield from ((text, checked(partial(called, text))) for text in texts)
@@ -222,8 +234,8 @@ def _checked(found: object, samples: int, name: str) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _key(text: str, samples: int, seed: int) -> str:
-    return hashlib.sha256(json.dumps([text, samples, seed]).encode()).hexdigest()[:32]
+def _key(wanted: Wanted) -> str:
+    return hashlib.sha256(json.dumps(wanted).encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

@@ -58,7 +58,8 @@ class Role:
     ``probability`` for a coreference scorer that gives each pair of mentions the probability that they corefer, and
     empty for other models. ``samples``: replies to each question, of a system that answers in text. ``only_prompts``:
     another process or engine runs the model
-    (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`).
+    (:class:`~pytest_genderbias.models.prompt_log_probabilities.PromptedModel`). ``first_tokens``: the system that
+    answers in text also says how likely the first tokens of a reply are, so that options are asked as of a chat model.
     """
 
     kind: str
@@ -67,6 +68,7 @@ class Role:
     scores: str = ""
     samples: int = 1
     only_prompts: bool = False
+    first_tokens: bool = False
 
     @property
     def label_order(self) -> tuple[int, ...]:

@@ -98,7 +98,8 @@ class LoadSettings:
     ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights; ``auto`` is
     that of the checkpoint. ``labels``: names of a classifier's outputs in their order, for a config without meaningful
     ones. ``trust_remote_code``: run code that comes with the checkpoint. ``served``: what applies to models behind a
-    server only. ``samples``: replies to each question, of a system that answers in text.
+    server only. ``samples``: replies to each question, of a system that answers in text; ``None``: one, and none of an
+    endpoint that gives the probabilities of options.
     """
 
     device: str = "auto"
@@ -106,7 +107,7 @@ class LoadSettings:
     labels: tuple[str, ...] | None = None
     trust_remote_code: bool = False
     served: ServedSettings = ServedSettings()
-    samples: int = 1
+    samples: int | None = None
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ class Settings:
     allow_remote: bool
     endpoint_version: str | None = parsed(parse.one_line)
     endpoint_timeout: int = parsed(parse.value(Count))
-    samples: int = parsed(parse.value(Count))
+    samples: int | None = parsed(parse.value(Count))
     system_prompt: str | None = parsed(parse.text_or_file)
     temperature: float = parsed(parse.temperature)
     max_requests: int = parsed(parse.value(Count))

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_genderbias.errors import BiasError, GateError, NotApplicableError
+from pytest_genderbias.errors import BiasError, GateError, NotApplicableError, SettingError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.models.spec import CHAT
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.cache import keep_cache
 from pytest_genderbias.plugin.interruptions import Interruptions
@@ -26,6 +27,7 @@ from pytest_genderbias.plugin.progress import show_workers
 from pytest_genderbias.plugin.runs import keep_runs
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
+from pytest_genderbias.plugin.workers import is_worker
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
@@ -106,6 +108,26 @@ class Work:
             self._ledger.collected(items)
         except GateError as error:  # a wrong marker of a unittest.TestCase, whose tests pytest does not generate
             raise pytest.UsageError(str(error)) from None
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> None:
+        """Say what chat endpoints are asked in all; where that is more than a run may send, it ends here.
+
+        A worker of xdist does not know which tests it gets, and refuses each that goes beyond.
+        """
+        asks = any(spec.kind == CHAT for spec in self._settings.models)
+        if not asks or self._config.option.collectonly or is_worker(self._config):
+            return
+        from pytest_genderbias.plugin.items.references import expected_of
+
+        expected = ((suite, spec, settings) for spec, suite, settings, _ in expected_of(session.items))
+        reporter = self._config.pluginmanager.get_plugin("terminalreporter")
+        try:
+            for line in bias_session(self._config).runner.expect_replies(expected):
+                if reporter is not None:
+                    reporter.write_line(printable(f"bias: {line}"))
+        except SettingError as error:
+            raise pytest.UsageError(printable(str(error))) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

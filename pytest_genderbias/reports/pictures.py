@@ -30,9 +30,9 @@ BUILDERS: Mapping[str, _Builder] = {
     "attribute_association": units.attribute_association,
     "class_gaps": units.class_gaps,
     "decision_bars": units.decision_bars,
+    "group_bars": units.group_bars,
     "histogram": units.histogram,
     "occupation_bars": units.occupation_bars,
-    "prompt_bars": units.prompt_bars,
     "pronoun_likelihood": units.pronoun_likelihood,
     "pronoun_ratio": units.pronoun_ratio,
     "sentence_similarity": units.sentence_similarity,
@@ -53,10 +53,11 @@ def pictures_of(measurement: Measurement) -> tuple[Picture, ...]:
         measurement: with all its records and item statistics. One that was shortened for a report, or has no value, has
             no pictures.
     """
-    family = FAMILIES.get(str(measurement.signature["definition"]).partition("/")[0])
+    name, _, version = str(measurement.signature["definition"]).partition("/")
+    family = FAMILIES.get(name)
     if family is None or not family.picture or not measurement.items or measurement.value is None:
         return ()
-    build = BUILDERS[family.picture]
+    build = BUILDERS["group_bars" if version.startswith("groups") else family.picture]
     made = table_pictures.restarts(measurement) if measurement.restarts else build(measurement)
     return tuple(one for one in (made if isinstance(made, tuple) else (made,)) if one is not None)
 

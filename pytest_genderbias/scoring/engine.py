@@ -21,7 +21,7 @@ from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
 from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, WORD_VECTORS
+from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
 from pytest_genderbias.scoring.executor import (
     Executor,
     InProcess,
@@ -162,7 +162,7 @@ def score_suite(
     n = len(units)
     values = np.zeros((n, cases.cases_per_unit, answer_width(query, model)), dtype=query.dtype)
     store = ScoreStore(
-        settings.cache if model.fingerprint and not isinstance(query, Replies) else None,
+        settings.cache if model.fingerprint and not model.can(REPLIES) else None,  # which are kept themselves
         _key(cases, query, model, digest, settings),
         _about(label, model, cases),
     )

@@ -1,7 +1,8 @@
-"""Replies in text: asked of the model, and read as the options that they pick."""
+"""Replies in text: asked of the model, and read as the options that they pick, whole or by their first token."""
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
@@ -9,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.replies import Asked
+from pytest_genderbias.models.replies import Asked, Tokens
+from pytest_genderbias.scoring.scorer import CountNote
 from pytest_genderbias.suites.cases import Cases, IntArray
-from pytest_genderbias.suites.query import Replies
+from pytest_genderbias.suites.query import ChatAnswers, Replies
 from pytest_genderbias.text.reply_reading import ReplyReader, is_refusal, refusals
 
 
@@ -66,3 +68,42 @@ class ReplyScorer:
             for reply in replies:
                 row[self._reader.read(reply, options)] += 1
         return counts
+
+
+class FirstTokenScorer:
+    """Adds the probabilities of the first tokens by which a reply picks an option, of those that the system lists.
+
+    What is not listed is less likely than the last one that is. An option without a listed token counts with the
+    probability of that one, so that it has a logarithm.
+    """
+
+    def __init__(
+        self, cases: Cases, query: ChatAnswers, model: Model, batch_tokens: int | None, cache: Path | None = None
+    ) -> None:
+        self._cases, self._model, self._cache = cases, model, cache
+        self._reader = ReplyReader(query.answers, ())
+        self._unlisted: list[float] = []
+
+    @property
+    def notes(self) -> list[str]:
+        """What the system says of its replies, and how many options were not listed."""
+        notes = list(self._model.backend.notes)
+        if self._unlisted:
+            text = f"{{}} times an option was not among the listed first tokens, with at most {max(self._unlisted):.2g}"
+            notes.append(CountNote(len(self._unlisted), f"{text} of the probability"))
+        return notes
+
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the log-probability of each option, in nats: shape (len(cases), number of options)."""
+        messages = [message for (message,) in self._cases.sentences(cases)]
+        listed: list[Tokens] = self._model.backend.first_tokens(messages, self._cache)
+        return np.asarray([self._of_options(tokens) for tokens in listed])
+
+    def _of_options(self, tokens: Tokens) -> list[float]:
+        by_option: list[list[float]] = [[] for _ in (*self._reader.labels, "no option")]
+        for token, value in tokens:
+            by_option[self._reader.begins(token)].append(value)
+        rest = max(0.0, 1 - math.fsum(math.exp(value) for _, value in tokens))
+        self._unlisted += [rest for values in by_option[:-1] if not values]
+        last = min(value for _, value in tokens)
+        return [float(np.logaddexp.reduce(values)) if values else last for values in by_option[:-1]]

@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
+from pytest_genderbias.models.protocols import FIRST_TOKENS, HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
 from pytest_genderbias.models.roles import COREFERENCE_SCORER, PAIR_REGRESSOR, PROBABILITY, Role
 from pytest_genderbias.scoring.scorer import Progress, Scorer
 from pytest_genderbias.suites.cases import Cases, TextCases
@@ -52,7 +52,7 @@ class _Way(NamedTuple):
 
 
 _TRAINED = "edge_probe.EdgeProbe"  #: the one scorer that trains something, keeps it and shows how far it is
-_REPLIES = "reply_counts.ReplyScorer"  #: whose replies are kept
+_REPLIES, _FIRST_TOKENS = "reply_counts.ReplyScorer", "reply_counts.FirstTokenScorer"  #: whose replies are kept
 _OUTPUTS = (_Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer"),)
 #: The scorers of each kind of query, as module and class, the preferred one first. The user's objects have their own
 #: (``object_scorer.py``).
@@ -64,7 +64,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     PseudoLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.NetworkLikelihood"),),
     SharedLogLikelihood: (_Way(LOG_PROBS, "pseudo_likelihood.SharedLikelihood"),),
     VerbalisedProbabilities: (_Way(LOG_PROBS, "verbalised.VerbalisedScorer"),),
-    ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"),),
+    ChatAnswers: (_Way(LOG_PROBS, "chat.ChatScorer"), _Way(FIRST_TOKENS, _FIRST_TOKENS)),
     AddedTokens: (_Way(LOG_PROBS, "added_tokens.AddedTokensScorer"),),
     BlockLogLikelihood: (_Way(HIDDEN_STATES, "block_likelihood.BlockLikelihood"),),
     ChatReplies: (_Way(HIDDEN_STATES, "sampled_texts.ChatSampler"),),
@@ -116,7 +116,10 @@ def make_scorer(
         return ObjectScorer(cases, query, model)
     module, _, name = way.scorer.partition(".")
     make = vars(import_module(f"pytest_genderbias.scoring.{module}"))[name]
-    kept: dict[str, dict[str, object]] = {_TRAINED: {"cache": cache, "progress": progress}, _REPLIES: {"cache": cache}}
+    kept: dict[str, dict[str, object]] = {
+        _TRAINED: {"cache": cache, "progress": progress},
+        **{scorer: {"cache": cache} for scorer in (_REPLIES, _FIRST_TOKENS)},
+    }
     return cast("Scorer", make(cases, query, model, batch_tokens, **kept.get(way.scorer, {})))
 
 

@@ -10,19 +10,18 @@ from pytest_genderbias.errors import UndefinedError
 FloatArray = NDArray[np.float64]
 
 
-def balanced_weights(first: ArrayLike, reference: ArrayLike) -> tuple[FloatArray, FloatArray]:
-    r"""Return weights of persons with which both groups have the same distribution of a size, such as the tokens of a
+def balanced_weights(*groups: ArrayLike) -> tuple[FloatArray, ...]:
+    r"""Return weights of persons with which all groups have the same distribution of a size, such as the tokens of a
     name.
 
-    With :math:`n_g(k)` persons of size k in group g, each has the weight :math:`\min(n_1(k), n_2(k)) / n_g(k)`. A size
-    that one group lacks has the weight 0.
+    With :math:`n_g(k)` persons of size k in group g, each has the weight :math:`\min_h n_h(k) / n_g(k)`. A size that
+    one group lacks has the weight 0.
 
     Args:
-        first: size of each person of the first group, shape (n,).
-        reference: the same for the reference group, shape (m,).
+        groups: size of each person of a group, shape (n,).
 
     Returns:
-        Weights of both groups, from 0 to 1, with equal sums.
+        Weights of each group, from 0 to 1, with equal sums.
 
     Raises:
         UndefinedError: the groups share no size.
@@ -33,18 +32,18 @@ def balanced_weights(first: ArrayLike, reference: ArrayLike) -> tuple[FloatArray
         >>> [weights.tolist() for weights in balanced_weights([1, 1, 2], [1, 2, 2])]
         [[0.5, 0.5, 1.0], [1.0, 0.5, 0.5]]
     """
-    sizes = [np.asarray(group, dtype=np.int64) for group in (first, reference)]
+    sizes = [np.asarray(group, dtype=np.int64) for group in groups]
     values = np.unique(np.concatenate(sizes))
     counts = np.stack([(group[:, None] == values).sum(axis=0) for group in sizes])
     shared = counts.min(axis=0)
     if not shared.any():
-        raise UndefinedError("no person of one group has the size of a person of the other")
+        raise UndefinedError("no person of one group has the size of a person of each other")
     by_value = shared / np.maximum(counts, 1)
-    return by_value[0][np.searchsorted(values, sizes[0])], by_value[1][np.searchsorted(values, sizes[1])]
+    return tuple(weights[np.searchsorted(values, size)] for weights, size in zip(by_value, sizes, strict=True))
 
 
 def logit_differences(
-    first: ArrayLike, reference: ArrayLike, weights: tuple[FloatArray, FloatArray] | None = None
+    first: ArrayLike, reference: ArrayLike, weights: tuple[FloatArray, ...] | None = None
 ) -> FloatArray:
     r"""Return the mean log-odds of yes for the first group minus that for the reference group, by scenario.
 

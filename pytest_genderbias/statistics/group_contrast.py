@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
+from pytest_genderbias.statistics.group_deviations import contrast_columns, rms_of_contrast_sums
 from pytest_genderbias.statistics.inference.intervals import Interval
 
 FloatArray = NDArray[np.float64]
@@ -49,6 +51,52 @@ def group_contrast_interval(values: ArrayLike, in_first: ArrayLike, over: str, l
         UndefinedError: as :func:`group_contrast`.
     """
     return slope_interval(np.asarray(in_first, dtype=np.float64), values, over, level)
+
+
+def contrast_values(scores: ArrayLike, in_first: ArrayLike) -> FloatArray:
+    """Return a value of each unit for every group of persons, whose mean is that group's :func:`group_contrast`, and
+    whose variance over the units is that of the contrast.
+
+    A unit has the contrast and its own distance from the mean of its side, which is scaled so that the variance of the
+    mean is :math:`s_1^2 / n_1 + s_2^2 / n_2`.
+
+    Args:
+        scores: of each unit by group of persons, shape (..., n, K).
+        in_first: whether a unit belongs to the first side, shape (n,).
+
+    Raises:
+        UndefinedError: a side has fewer than two units.
+
+    Example:
+        3 and 1 on the first side, 0 and -2 on the second: the contrast is 3, with the variance 2 / 2 + 2 / 2.
+
+        >>> values = contrast_values([[3.0], [1.0], [0.0], [-2.0]], [True, True, False, False])
+        >>> values.mean(), round(float(values.var(ddof=1) / 4), 9)
+        (3.0, 2.0)
+    """
+    y, first = np.asarray(scores, dtype=np.float64), np.asarray(in_first, dtype=np.bool_)
+    n, sides = len(first), (first, ~first)
+    if min(side.sum() for side in sides) < 2:
+        raise UndefinedError("two units on either side are needed to compare the sides")
+    means = [y[..., side, :].mean(axis=-2, keepdims=True) for side in sides]
+    values = np.broadcast_to(means[0] - means[1], y.shape).copy()
+    for side, mean in zip(sides, means, strict=True):
+        m = float(side.sum())
+        values[..., side, :] += (y[..., side, :] - mean) * np.sqrt(n * (n - 1) / (m * (m - 1)))
+    return values
+
+
+def shuffled_contrast_rms(scores: ArrayLike, in_first: ArrayLike, repeats: int, seed: int) -> FloatArray:
+    """Return the root mean square of :func:`contrast_values` after random shuffles of the units' scores, shape
+    (repeats,). Arguments as there, ``scores`` of shape (n, K).
+
+    >>> scores, first = np.eye(4)[:, :2], [True, True, False, False]
+    >>> len(shuffled_contrast_rms(scores, first, 5, seed=0))
+    5
+    """
+    y = np.asarray(scores, dtype=np.float64)
+    order = np.random.default_rng(seed).permuted(np.tile(np.arange(len(y)), (repeats, 1)), axis=1)
+    return rms_of_contrast_sums(contrast_columns(contrast_values(y[order], in_first)).sum(axis=-2))
 
 
 def shuffled_lines(x: ArrayLike, y: ArrayLike, repeats: int, seed: int) -> FloatArray:

@@ -6,20 +6,21 @@ variances, which the units show; what is left is unbiased (:mod:`~pytest_genderb
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps
+from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps, signed_root
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
-from pytest_genderbias.statistics.student import t_quantile
+from pytest_genderbias.statistics.student import t_above, t_quantile
 
 FloatArray = NDArray[np.float64]
 
 _LEVEL = 0.95
+_DRAWS = 20_000
 _BLOCK = 2_000_000  #: exchanged values held at a time
 
 
@@ -117,7 +118,7 @@ def group_rms(values: ArrayLike) -> float:
     """
     value = float(rms_of_contrast_sums(contrast_columns(values).sum(axis=0)))
     if np.isnan(value):
-        raise UndefinedError("one prompt does not show what chance does; at least two are needed")
+        raise UndefinedError("one item does not show what chance does; at least two are needed")
     return value
 
 
@@ -133,6 +134,76 @@ def group_rms_interval(values: ArrayLike, over: str) -> Interval | None:
     return None if found is None else replace(found, items=len(columns))
 
 
+def squared_deviations(values: ArrayLike) -> FloatArray:
+    """Return the mean squared deviation of the groups from their mean in each unit, without what its cases add.
+
+    Args:
+        values: by unit, case (such as a template) and group, shape (..., n, T, K).
+
+    Returns:
+        Shape (..., n), unbiased for other cases of the unit, and so perhaps below 0; NaN for fewer than two cases.
+
+    Example:
+        Two groups differ by 2 and 1: half of the mean is .75, and the variance of that .25 squared.
+
+        >>> squared_deviations([[[2.0, 0.0], [1.0, 0.0]]]).tolist(), 0.75**2 - 0.25**2
+        ([0.5], 0.5)
+    """
+    z = contrasts(values)
+    cases = z.shape[-2]
+    if cases < 2:
+        return np.full(z.shape[:-2], np.nan)
+    return np.asarray((np.square(z.mean(axis=-2)) - z.var(axis=-2, ddof=1) / cases).mean(axis=-1))
+
+
+def root_of_mean(totals: FloatArray) -> FloatArray:
+    """Return the signed root of the first total divided by the second, shape (..., 2) to (...).
+
+    >>> root_of_mean(np.array([[8.0, 2.0], [-0.5, 2.0]])).tolist()
+    [2.0, -0.5]
+    """
+    return signed_root(totals[..., 0] / np.maximum(totals[..., 1], 1e-300))
+
+
+def root_of_mean_interval(squares: ArrayLike, over: str) -> Interval | None:
+    """Return the interval of the signed root of a mean, for other units of the same kind.
+
+    Args:
+        squares: of each unit, shape (n,).
+        over: what a unit is, in the plural.
+
+    >>> found = root_of_mean_interval([1.0, 2.0, 3.0, 4.0, 5.0, 6.0], "occupations")
+    >>> found.low < 3.5 ** 0.5 < found.high
+    True
+    """
+    values = np.asarray(squares, dtype=np.float64)
+    found = clustered_mean_interval(values, np.ones(len(values)), over)
+    if found is None:
+        return None
+    low, high = signed_root([found.low, found.high]).tolist()
+    return replace(found, low=low, high=high)
+
+
+def exchanged_deviations(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatArray, FloatArray]:
+    """Return the root of the mean of :func:`squared_deviations`, and the root mean square of the units' means, after
+    random exchanges of the groups within every case; each of shape (repeats,).
+
+    Args:
+        values: by unit, case and group, shape (n, T, K).
+
+    >>> found, of_means = exchanged_deviations(np.zeros((4, 3, 2)), 5, seed=0)
+    >>> found.tolist() == of_means.tolist() == [0.0] * 5
+    True
+    """
+    y = np.asarray(values, dtype=np.float64)
+    rng, rows, found = np.random.default_rng(seed), max(1, _BLOCK // max(y.size, 1)), []
+    for start in range(0, repeats, rows):
+        drawn = rng.permuted(np.broadcast_to(y, (min(rows, repeats - start), *y.shape)), axis=-1)
+        of_means = rms_of_contrast_sums(contrast_columns(drawn.mean(axis=-2)).sum(axis=-2))
+        found.append((signed_root(squared_deviations(drawn).mean(axis=-1)), of_means))
+    return np.concatenate([one for one, _ in found]), np.concatenate([one for _, one in found])
+
+
 def largest_difference(values: ArrayLike) -> float:
     """Return the mean of the highest group minus that of the lowest. Chance raises it, the more groups the more.
 
@@ -142,29 +213,67 @@ def largest_difference(values: ArrayLike) -> float:
     return float(np.ptp(np.asarray(values, dtype=np.float64).mean(axis=0)))
 
 
-def against_reference(
-    values: ArrayLike, over: str, bounds: tuple[float, float] | None = None
-) -> list[tuple[float, Interval | None]]:
-    """Return the mean difference of each group from the last one, with bounds that hold for all of them together.
+def simultaneous_level(differences: ArrayLike) -> float:
+    """Return the level of each of J intervals with which all of them hold together in 95 % of measurements.
 
-    Each interval has the level 1 - .05 / (K - 1) (Bonferroni), so that at least 95 % of measurements have all K - 1
-    differences inside. It is the bootstrap-t of the differences by unit.
+    Dunnett's and Tukey and Kramer's reach is a quantile of the largest of several Student's t; here their correlations
+    are those of the differences by unit, since a unit compares all groups. 20,000 draws with a fixed seed.
+
+    Args:
+        differences: by unit, shape (n, J).
+
+    Returns:
+        From .95, for differences that go together, to 1 - .05 / J (Bonferroni).
+
+    >>> d = np.random.default_rng(0).normal(size=(30, 3))
+    >>> 0.98 < simultaneous_level(d) <= 1 - 0.05 / 3, round(simultaneous_level(d[:, [0, 0]]), 2)
+    (True, 0.95)
+    """
+    d = np.asarray(differences, dtype=np.float64)
+    left = d - d.mean(axis=0)
+    spread = np.sqrt(np.square(left).sum(axis=0))
+    varies = spread > 1e-12 * np.maximum(np.abs(d).max(axis=0), 1e-300)
+    if len(d) < 2 or varies.sum() < 2:
+        return _LEVEL
+    root = np.linalg.qr(left[:, varies] / spread[varies], mode="r")
+    rng, freedom = np.random.default_rng(0), len(d) - 1
+    t = rng.standard_normal((_DRAWS, len(root))) @ root / np.sqrt(rng.chisquare(freedom, (_DRAWS, 1)) / freedom)
+    reach = float(np.quantile(np.abs(t).max(axis=1), _LEVEL))
+    return float(np.clip(1 - 2 * t_above(reach, freedom), _LEVEL, 1 - (1 - _LEVEL) / varies.sum()))
+
+
+def compared(
+    values: ArrayLike, pairs: Sequence[tuple[int, int]], over: str, bounds: tuple[float, float] | None = None
+) -> list[tuple[float, Interval | None]]:
+    """Return the mean difference of pairs of groups, with bounds that hold for all of them together.
+
+    Each interval is the bootstrap-t of the differences by unit, at the level of :func:`simultaneous_level`.
 
     Args:
         values: by unit and group, shape (n, K).
+        pairs: numbers of a group and of the one that is subtracted from it.
         over: what a unit is, in the plural.
         bounds: limits that a difference cannot pass.
 
     Returns:
-        K - 1 differences with their intervals, ``None`` where too few units differ.
+        A difference with its interval a pair, ``None`` where too few units differ.
 
-    >>> [(difference, interval) for difference, interval in against_reference([[3.0, 2.0, 1.0]], "prompts")]
+    >>> compared([[3.0, 2.0, 1.0]], [(0, 2), (1, 2)], "prompts")
     [(2.0, None), (1.0, None)]
     """
     y = np.asarray(values, dtype=np.float64)
-    differences = y[:, :-1] - y[:, -1:]
-    level = 1 - (1 - _LEVEL) / differences.shape[1]
+    differences = np.stack([y[:, one] - y[:, other] for one, other in pairs], axis=1)
+    level = simultaneous_level(differences)
     return [(float(d.mean()), clustered_mean_interval(d, np.ones(len(d)), over, level, bounds)) for d in differences.T]
+
+
+def against_reference(groups: int) -> list[tuple[int, int]]:
+    """Return the pairs of each group and the last one, the reference.
+
+    >>> against_reference(3)
+    [(0, 2), (1, 2)]
+    """
+    return [(group, groups - 1) for group in range(groups - 1)]
 
 
 def exchanged_groups(values: ArrayLike, repeats: int, seed: int) -> tuple[FloatArray, FloatArray]:

@@ -56,6 +56,22 @@ def score_bias_sums(labels: ArrayLike, bias: ArrayLike, absolute: bool) -> ItemS
     return mean_sums(distinct(labels), np.abs(values) if absolute else values, np.ones(len(values)), "occupations")
 
 
+def squared_deviation_sums(labels: ArrayLike, squares: ArrayLike, over: str) -> ItemSums:
+    """Return the sums of the root of the mean of
+    :func:`~pytest_genderbias.statistics.group_deviations.squared_deviations` over units.
+
+    Raises:
+        UndefinedError: a unit has one case only.
+
+    >>> squared_deviation_sums(["nurse", "pilot"], [5.0, 3.0], "occupations").total
+    2.0
+    """
+    values = np.asarray(squares, dtype=np.float64)
+    if np.isnan(values).any():
+        raise UndefinedError("one template does not show what chance does; at least two are needed")
+    return ItemSums(distinct(labels), np.stack([values, np.ones(len(values))], axis=1), "root_mean", over)
+
+
 def template_bias_sums(labels: ArrayLike, differences: ArrayLike, templates: ArrayLike, absolute: bool) -> ItemSums:
     """Return the sums of AOB (``absolute``), or of signed AOB, by occupation and template.
 

@@ -93,6 +93,10 @@ class Family(ABC, Generic[BodyT, OptionsT]):
     def read(self, data: LocatedMap, beside: Path) -> BodyT:
         """Read and check the family's part of a suite file."""
 
+    def of_body(self, body: BodyT) -> Family[BodyT, OptionsT]:
+        """Return the family that summarises a body: one of more than two groups may have other statistics."""
+        return self
+
     @abstractmethod
     def content(self, body: BodyT) -> object:
         """Return the part of the suite that goes into the digest, as plain JSON values."""

@@ -131,14 +131,15 @@ def load_suite(name: str | Path) -> Suite:
 def _with_body(suite: Suite, data: LocatedMap) -> Suite:
     """Return the suite with the body and the clusters of a file, and its digest."""
     body = suite.family.read(data, suite.path.parent)
+    family = suite.family.of_body(body)
     content = {
-        "family": suite.family.name,
-        "definition": suite.family.definition,
-        "body": suite.family.content(body),
+        "family": family.name,
+        "definition": family.definition,
+        "body": family.content(body),
         "options": suite.defaults,
     }
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
-    return replace(suite, body=body, digest=digest, clusters=_read_clusters(data, suite.path.parent))
+    return replace(suite, family=family, body=body, digest=digest, clusters=_read_clusters(data, suite.path.parent))
 
 
 def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:

@@ -21,13 +21,14 @@ from pytest_genderbias.text.wordlist import load_wordlist
 
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>", "<|channel|>final<|message|>")
 _REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysis<|message|>")
-_DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
+DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
 _EMPHASIS = re.compile(r"[*_`#]+")
 _BEFORE = (
     r"\W*(?:(?:the|my)\s+)?(?:(?:correct|best|final)\s+)?(?:(?:answer|choice|option)\b(?:\s+is\b)?\s*[:=]?\s*)?\W*"
 )
 _NUMBER = re.compile(r"(?<![\w.,])[-+]?(?:\d{1,3}(?:,\d{3})+|\d{1,300})(?!\d)(?:\.\d+)?|(?<!\w)[-+]?\.\d+")
 _OPENING = "\"'* \t\n([>-"  #: what may be before the first word of a reply
+_SPACES_OF_TOKENS = "\u2581\u0120\u010a"  #: spaces and line breaks as some vocabularies write them
 
 
 def opened_reasoning(prompt: str) -> str:
@@ -56,6 +57,16 @@ def without_reasoning(text: str) -> str:
     return "" if unfinished else rest.strip()
 
 
+def begins_reasoning(token: str) -> bool:
+    """Return whether a reply that begins with a token begins with reasoning.
+
+    >>> begins_reasoning("<think>"), begins_reasoning("<"), begins_reasoning("B")
+    (True, True, False)
+    """
+    text = token.strip()
+    return bool(text) and any(mark.startswith(text) for mark in _REASONING_BEGINS)
+
+
 @lru_cache(maxsize=8)
 def refusals(language: str) -> tuple[str, ...]:
     """Return what a reply that declines begins with, in small letters.
@@ -70,7 +81,7 @@ def refusals(language: str) -> tuple[str, ...]:
             f"no openings of refusals are packaged in the language {language!r:.60}, so that replies cannot be read;"
             " expected a suite with language: de, en, es or fr"
         ) from None
-    return (_DECLINED, *(normal_form(entry.word).lower() for entry in found.entries))
+    return (DECLINED, *(normal_form(entry.word).lower() for entry in found.entries))
 
 
 def declined(reason: str, text: str = "") -> str:
@@ -81,7 +92,7 @@ def declined(reason: str, text: str = "") -> str:
     >>> is_refusal(declined("content_filter", "It is A."), refusals("de"))
     True
     """
-    return f"[{_DECLINED}{reason}] {text}".rstrip()
+    return f"[{DECLINED}{reason}] {text}".rstrip()
 
 
 def is_refusal(text: str, openings: tuple[str, ...]) -> bool:
@@ -138,6 +149,24 @@ class ReplyReader:
         named = _named(lowered, texts) | {number for number, label in enumerate(self._alone) if label.search(text)}
         return named.pop() if len(named) == 1 else len(self.labels) + 1
 
+    def begins(self, token: str) -> int:
+        """Return the number of the option that a reply picks if its first token is this one; K where that is open.
+
+        A token is an option if it is its label, or the beginning of this label only, from two letters on, or if it is a
+        reply that :meth:`read` takes for a label with what is behind it. A letter is a capital, since ``a`` is a word.
+
+        >>> reader = ReplyReader(("Yes", "No"), ())
+        >>> [reader.begins(token) for token in ("Yes", " yes", "\\nYES", "Ye", "No.", "Not", "N", "Well")]
+        [0, 0, 0, 0, 1, 2, 2, 2]
+        >>> [ReplyReader(("A", "B"), ()).begins(token) for token in (" A", "B)", "(B", "a", "An", "AB")]
+        [0, 1, 1, 2, 2, 2]
+        """
+        word = normal_form(token).strip(_OPENING + _SPACES_OF_TOKENS)
+        begun = [number for number, label in enumerate(self.labels) if _is_begun(label, word)]
+        if begun:
+            return begun[0] if len(begun) == 1 else len(self.labels)
+        return min(self.read(f"{token} x"), len(self.labels))
+
     @cached_property
     def _beginnings(self) -> tuple[re.Pattern[str], ...]:
         return tuple(_beginning(label, self.labels) for label in self.labels)
@@ -145,6 +174,11 @@ class ReplyReader:
     @cached_property
     def _alone(self) -> tuple[re.Pattern[str], ...]:
         return tuple(map(_anywhere, self.labels))
+
+
+def _is_begun(label: str, word: str) -> bool:
+    """Return whether a word is a label or its beginning."""
+    return word == label if len(label) == 1 else len(word) > 1 and label.lower().startswith(word.lower())
 
 
 def _beginning(label: str, labels: Sequence[str]) -> re.Pattern[str]:

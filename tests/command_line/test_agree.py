@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
+from support.chat_servers import ChatServer, listed
 from support.command_lines import Printed, type_command
 from support.tiny_checkpoints import save_checkpoint
 
@@ -66,6 +68,20 @@ def test_a_checkpoint_is_asked_with_thinking_off_and_on(
     assert re.findall("^  (thinking o[nf]+)  ", printed.out, re.MULTILINE) == ["thinking off", "thinking on"]
     (folder / "chat_template.jinja").write_text(TEMPLATE.partition("{% if")[0])
     assert "\n  its own " in agree(pytester, monkeypatch, *asked).out
+
+
+def test_an_endpoint_that_lists_first_tokens_is_asked_both_ways(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    likely = [{"token": "Yes", "logprob": math.log(0.7)}, {"token": "No", "logprob": math.log(0.2)}]
+    with ChatServer(
+        change=lambda content, body: listed(content, likely) if body.get("logprobs") else content
+    ) as server:
+        printed = agree(pytester, monkeypatch, server.spec, "decisions", "--limit=12", "--samples=3")
+    assert printed.status == 0, printed.err
+    assert "decisions on product: 12 of 704 questions, 3 replies to each; the options have 0.900" in printed.out
+    assert re.search(r"^  product  1\.000 .* -  +-  +0\.000  +0\.000$", printed.out, re.MULTILINE)
+    assert printed.out.count("Yes 0.78, No 0.22 by probability, Yes 1.00 in text") == 3
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import json
 from collections import Counter
 
 import pytest
-from support.chat_models import bbq_rows, write_bbq
+from support.chat_models import bbq_rows, crossed_bbq_rows, write_bbq
 
 from pytest_genderbias.datasets.bbq_questions import FILLS, make_bbq_gender, read_bbq
 from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DATA_SETS, DataFolder, MissingDataError
@@ -77,6 +77,36 @@ def test_a_broken_row_is_one_error_with_its_line(tmp_path, change, message):
     rows[0] |= change
     with pytest.raises(DataFileError, match=r"Gender_identity\.jsonl:\d.*" + message):
         read_bbq(write_bbq(tmp_path, rows) / "bbq" / "Gender_identity.jsonl")
+
+
+def test_the_target_of_an_intersection_has_race_and_gender(tmp_path):
+    rows = crossed_bbq_rows()
+    found = read_bbq(write_bbq(tmp_path, rows, "Race_x_gender") / "bbq" / "Race_x_gender.jsonl")
+    assert (len(found.questions), found.left_out) == (len(rows), 0)
+    targets = {question.groups: set() for question in found.questions}
+    for question in found.questions:
+        targets[question.groups].add(question.options[question.target])
+        assert {question.target, question.other} == {0, 1}
+    assert targets == {
+        "Black, African American (F)": {"The Black woman", "The African American woman"},
+        "Middle Eastern, Arab (M)": {"Omar Haddad"},
+    }
+
+
+def test_intersections_are_left_out_where_no_question_tells_the_gender(tmp_path):
+    rows = [row for row in crossed_bbq_rows() if row["question_index"] == "1" or "Rima" in row["context"]]
+    found = read_bbq(write_bbq(tmp_path, rows, "Race_x_gender") / "bbq" / "Race_x_gender.jsonl")
+    assert found.left_out == 8 and {question.template for question in found.questions} == {"1"}
+
+
+def test_the_published_intersections(shared_data):
+    """As published there are 15,960 questions, of which the authors leave out none."""
+    path = next((shared_data / "bbq").glob("Race_x_gender.jsonl*"), None)
+    if path is None:
+        pytest.skip("no Race_x_gender.jsonl, which is too large for the data folder")
+    found = read_bbq(path)
+    assert len(found.questions) + found.left_out == 15_960 and found.left_out < 160
+    assert {question.groups[-3:] for question in found.questions} == {"(F)", "(M)"}
 
 
 def test_each_category_has_its_file():

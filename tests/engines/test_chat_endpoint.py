@@ -5,25 +5,22 @@ from __future__ import annotations
 import base64
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-import threading
 import time
-from contextlib import suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import quote
 
 import httpcore  # noqa: F401 - first loaded inside a run, it is another one in the next, and httpx knows the errors of the first
 import pytest
+from support.chat_servers import ChatServer
 
 from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.engines import transport
-from pytest_genderbias.engines.chat_endpoint import ChatEndpoint
 from pytest_genderbias.errors import ModelError, ScoreError, SettingError
 from pytest_genderbias.models.event_loop import done
 from pytest_genderbias.models.replies import Asked
-from pytest_genderbias.models.source import ServedSettings
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.text.reply_reading import ReplyReader, refusals
 
@@ -36,84 +33,6 @@ TROUBLES = {
     "a page": (200, b"<html><body>Welcome to our portal</body></html>", {"Content-Type": "text/html"}),
     "a list": (200, [], {}),
 }
-
-
-class ChatServer:
-    """A server of chat completions on the loopback.
-
-    ``before(number, body)``: answers a question instead, with a status, a content and headers, or with "slow", "cut" or
-    "dropped"; the first question of an endpoint has the number 0. ``change(content, body)``: changes an answer.
-    """
-
-    def __init__(self, before=lambda number, body: None, change=lambda content, body: content):
-        self.before, self.change, self.bodies, self.headers, self.answered = before, change, [], [], []
-        self.lock = threading.Lock()
-
-    def __enter__(self):
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), type("Handler", (Handler,), {"chat": self}))
-        self._http.daemon_threads = True
-        threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
-        self.url = f"http://127.0.0.1:{self._http.server_port}/v1"
-        return self
-
-    def __exit__(self, *error):
-        self._http.shutdown()
-        self._http.server_close()
-
-    @property
-    def spec(self):
-        return f"product=chat:{self.url}#m"
-
-    @property
-    def asked(self):
-        """The questions of the run, without that of the endpoint itself."""
-        return [text for text in (body["messages"][-1]["content"] for body in self.bodies) if "ten words" not in text]
-
-    def endpoint(self, samples=1, **settings):
-        self.pauses = []
-        return ChatEndpoint(
-            self.url, "m", "product", ServedSettings(**settings), samples=samples, pause=self.pauses.append
-        )
-
-
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
-
-    def log_message(self, *arguments):
-        pass
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        with self.chat.lock:
-            number = len(self.chat.bodies)
-            self.chat.bodies.append(body)
-            self.chat.headers.append(dict(self.headers))
-        told = self.chat.before(number, body)
-        if told == "dropped":
-            self.close_connection = True
-            return
-        if told == "slow":
-            time.sleep(0.6)
-        status, content, headers = told if isinstance(told, tuple) else (200, self.completed(number, body), {})
-        data = content if isinstance(content, bytes) else json.dumps(content).encode()
-        with suppress(ConnectionError):
-            self.send_response(status)
-            for name, value in {"Content-Length": str(len(data)), **headers}.items():
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(data[: len(data) // 2] if told == "cut" else data)
-            self.chat.answered.append(body["messages"][-1]["content"])
-        self.close_connection = told == "cut"
-
-    def completed(self, number, body):
-        texts = [f"Yes, {body['messages'][-1]['content']} {number} {i}" for i in range(body.get("n", 1))]
-        choices = [
-            {"index": i, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
-            for i, text in enumerate(texts)
-        ]
-        usage = {"prompt_tokens": 7, "completion_tokens": 3 * len(texts)}
-        return self.chat.change({"model": "m-2026", "choices": choices, "usage": usage}, body)
 
 
 def asked_of(endpoint, n=1, text="Who?"):
@@ -426,11 +345,35 @@ def test_settings_of_the_ini_file_reach_the_server(project):
         model = json.loads(project.path.joinpath("r.json").read_text())["measurements"][0]["signature"]["model"]
         assert (model["samples"], model["temperature"], model["max_tokens"]) == ("2", "0.25", "7")
         number = len(server.bodies)
-        result = project.runpytest(*run, "-obias_max_requests=3")
-        result.assert_outcomes(failed=1)
-        result.stdout.fnmatch_lines(["SettingError: product needs * requests * -o bias_max_requests=*"])
+        result = project.runpytest(*run, "-obias_samples=1", "-obias_max_requests=3")
+        assert result.ret == pytest.ExitCode.USAGE_ERROR
+        result.stderr.fnmatch_lines(["ERROR: product needs * requests * -o bias_max_requests=28 allows these*"])
         assert len(server.bodies) == number + 1  # the endpoint's own question
-        assert "[declined" not in result.stdout.str()
+        assert "[declined" not in result.stdout.str() + result.stderr.str()
+
+
+def test_the_requests_of_all_suites_are_counted_before_the_first_one(project):
+    """One suite alone is within the bound, and its replies that are kept count nothing."""
+    project.path.joinpath("mine.bias.yaml").write_text(
+        "gates:\n  - {suite: chat-iat, settings: {limit: 8}, within: 0.9}\n"
+        "  - {suite: decisions, settings: {limit: 8}, within: 5.0}\n"
+    )
+    with ChatServer() as server:
+        run = (f"--bias-model={server.spec}", "--bias-cache=cache", "-obias_samples=1", "-obias_ability=none: a test")
+        both = project.runpytest(*run, "-obias_max_requests=60")
+        assert both.ret == pytest.ExitCode.USAGE_ERROR and not server.asked
+        (line,) = [line for line in both.stderr.lines if line.startswith("ERROR: ")]
+        total = int(re.search(r"needs (\d+) requests for \1 replies, with about", line)[1])
+        assert f"-o bias_max_requests={total} allows these" in line and total > 60
+        one = project.runpytest(*run, "-obias_max_requests=60", "-kiat")
+        one.stdout.fnmatch_lines(["bias: product needs 32 requests for 32 replies, *; a run sends 60 at most *"])
+        assert len(server.asked) == 32
+        both = project.runpytest(*run, f"-obias_max_requests={total - 32}")
+        both.stdout.fnmatch_lines([f"bias: product needs {total - 32} requests for {total - 32} replies*"])
+        assert len(server.asked) == total
+        again = project.runpytest(*run, "-obias_max_requests=1")
+        again.stdout.fnmatch_lines(["bias: product needs 0 requests for 0 replies*"])
+        assert len(server.asked) == total
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ SHOWN = {
     "decision_bars": ["signed bars"],
     "histogram": ["histogram"],
     "occupation_bars": ["signed bars"],
-    "prompt_bars": ["signed bars"],
+    "group_bars": ["signed bars"],
     "pronoun_likelihood": ["scatter"],
     "pronoun_ratio": ["scatter"],
     "sentence_similarity": ["scatter", "signed bars"],

@@ -1,5 +1,7 @@
 """Deviations of groups from their mean: against plain loops and scipy, properties, and coverage of the bounds."""
 
+from itertools import combinations
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -8,11 +10,13 @@ from pytest_genderbias.statistics.combiners import find_combiner
 from pytest_genderbias.statistics.gap_rms import UnitGaps, unit_gaps
 from pytest_genderbias.statistics.group_deviations import (
     against_reference,
+    compared,
     contrast_columns,
     contrasts,
     exchanged_groups,
     largest_difference,
     rms_of_contrast_sums,
+    simultaneous_level,
     unit_gaps_of_contrasts,
 )
 from pytest_genderbias.statistics.inference.gap_bounds import gap_change_bounds, gap_interval
@@ -97,7 +101,7 @@ def test_rates_have_the_unit_one():
     assert unit_gaps(np.ones((4, 2, 1)), np.ones((4, 2, 1))).unit == 1.0
 
 
-@pytest.mark.parametrize("groups", [2, 4])
+@pytest.mark.parametrize("groups", [2, 3, 4])
 @pytest.mark.parametrize("effect", [0.0, 0.3])
 def test_bounds_hold_the_true_value_about_as_often_as_they_say(groups, effect):
     """Of 150 measurements of 14 prompts, 95 % should hold it; three standard errors of that are 5 %."""
@@ -108,22 +112,39 @@ def test_bounds_hold_the_true_value_about_as_often_as_they_say(groups, effect):
     assert abs(squares.mean() - effect**2) < 4 * squares.std() / np.sqrt(len(squares))
 
 
-def test_bounds_against_the_reference_hold_together():
+@pytest.mark.parametrize("pairs", [against_reference(4), list(combinations(range(4), 2))], ids=["reference", "pairs"])
+def test_bounds_of_all_comparisons_hold_together(pairs):
     """Of 200 measurements of four groups that do not differ, at most one in twenty has a difference outside; three
     standard errors of that are 5 %.
     """
     missed = 0
     for seed in range(200):
-        compared = against_reference(drawn(seed, 4), "prompts")
-        missed += any(not found.low <= 0 <= found.high for _, found in compared)
+        missed += any(not found.low <= 0 <= found.high for _, found in compared(drawn(seed, 4), pairs, "prompts"))
     assert missed <= 20
     values = drawn(1, 4, effect=0.5)
-    assert [d for d, _ in against_reference(values, "prompts")] == pytest.approx(
-        [float(np.mean(values[:, k] - values[:, 3])) for k in range(3)]
-    )
-    together, alone = against_reference(values, "prompts")[0][1], against_reference(values[:, [0, 3]], "prompts")[0][1]
-    assert (together.level, alone.level) == pytest.approx((1 - 0.05 / 3, 0.95))
+    found = compared(values, pairs, "prompts")
+    assert [d for d, _ in found] == pytest.approx([float(np.mean(values[:, a] - values[:, b])) for a, b in pairs])
+    together, alone = found[0][1], compared(values, pairs[:1], "prompts")[0][1]
+    assert alone.level == 0.95 < together.level < 1 - 0.05 / len(pairs)
     assert together.low < alone.low and alone.high < together.high
+
+
+@pytest.mark.parametrize(("groups", "n"), [(3, 12), (5, 30)])
+def test_the_level_is_that_of_dunnett_and_of_tukey_and_kramer(groups, n):
+    """Groups of independent values with one variance: differences from a reference have the correlation 1/2, as in
+    Dunnett's table; those of all pairs are a studentised range.
+    """
+    values = np.linalg.qr(np.column_stack([np.ones(n), np.random.default_rng(0).normal(size=(n, groups))]))[0][:, 1:]
+    levels = [
+        simultaneous_level(np.stack([values[:, a] - values[:, b] for a, b in pairs], axis=1))
+        for pairs in (against_reference(groups), list(combinations(range(groups), 2)))
+    ]
+    reach = stats.t.ppf((1 + np.asarray(levels)) / 2, n - 1)
+    assert reach[1] == pytest.approx(stats.studentized_range.ppf(0.95, groups, n - 1) / np.sqrt(2), rel=0.02)
+    shape = np.full((groups - 1, groups - 1), 0.5) + 0.5 * np.eye(groups - 1)
+    known = stats.multivariate_t(shape=shape, df=n - 1, seed=0)
+    inside = known.cdf(np.full(groups - 1, reach[0]), lower_limit=np.full(groups - 1, -reach[0]))
+    assert inside == pytest.approx(0.95, abs=0.006)
 
 
 def test_exchanges_are_all_orders_of_the_groups():

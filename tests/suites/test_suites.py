@@ -555,7 +555,7 @@ BROKEN = {
         "no word of the slot 'verb' matches"),
     "nli: list twice": (NLI, "age: {list: words.yaml,", "age: {list: [words.yaml, words.yaml],", "  age:",
         "is in two of the lists"),
-    "lm: three groups": (LM, "[rich, poor]", "[rich, poor, both]", "groups", "expected two groups to compare, got 3"),
+    "lm: three groups": (LM, "[rich, poor]", "[rich, poor, both]", "- {rich", "a text for each of rich, poor, both"),
     "lm: unbalanced prefix": (LM, ', poor: "The poor man ate {a:occupation} {occupation}"', "", "- {rich",
         "unbalanced prefix"),
     "lm: prefix of another group": (LM, "poor: ", "middle: ", "- {rich", "unbalanced prefix"),

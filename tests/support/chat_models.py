@@ -44,34 +44,6 @@ class AlwaysA:
         return np.log([0.9 if answer == "A" else 0.04 for answer in answers])
 
 
-class Sampled:
-    """Replies as a planted model would: a label by its probability, else ``otherwise``.
-
-    ``declines(message)``: probability of a refusal. ``forms``: how a label is written.
-    """
-
-    def __init__(
-        self,
-        planted,
-        declines=lambda message: 0.0,
-        otherwise="I'm sorry, but I can't.",
-        forms=("{}", "{}.", "**{}**", "Answer: {}"),
-    ):
-        self.planted, self.declines, self.otherwise, self.forms = planted, declines, otherwise, forms
-
-    def reply(self, messages, n, seed):
-        message = messages[0]["content"]
-        labels = [label for label, _ in _OPTION.findall(message)] or ["Yes", "No"]
-        p = np.exp(self.planted.answer_log_probs([message] * len(labels), labels))
-        draws = np.random.default_rng(seed)
-        keep = 1 - self.declines(message)
-        picks = draws.choice(len(labels) + 1, size=n, p=[*(keep * p), 1 - keep * p.sum()])
-        return [
-            self.otherwise if pick == len(labels) else str(draws.choice(self.forms)).format(labels[pick])
-            for pick in picks
-        ]
-
-
 def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
     """Return a model that puts attributes to the group of their stereotype with the probability (1 + strength) / 2, and
     knows the controls.
@@ -159,35 +131,76 @@ class PairedReplier:
         return " ".join(words)
 
 
-def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
-    """Return a model whose log-odds of yes are higher by ``difference`` for the first group, and which knows the
-    controls.
+def group_decider(body, shifts, noise=0.0, right=0.9, seed=0, **changes):
+    """Return a model whose log-odds of yes are higher by ``shifts[k]`` for persons of the k-th group, and which knows
+    the controls.
 
-    ``noise``: how far the difference of a scenario lies from that, at most. ``right``: probability of the right answer
-    to a control.
+    ``noise``: how far the shift of a scenario and group lies from that, at most. ``right``: probability of the right
+    answer to a control.
     """
-    women = {
-        word.label
-        for word, entry in zip(body.names.words(), body.names.entries, strict=True)
-        if entry.attributes["group"] == body.groups[0]
-    }
+
+    def shift(scenario, place):
+        return shifts[place] + noise * (2 * luck(scenario, str(place), str(seed)) - 1)
+
+    return _decider(body, shift, right, seed, **changes)
+
+
+def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
+    """Return a model whose log-odds of yes are higher by ``difference`` for the first group of two, and which knows the
+    controls; as :func:`group_decider`, with one noise for both groups.
+    """
+
+    def shift(scenario, place):
+        sign = (0.5, -0.5)[place]
+        return sign * (difference + noise * (2 * luck(scenario, "noise", str(seed)) - 1))
+
+    return _decider(body, shift, right, seed, **changes)
+
+
+def _decider(body, shift, right, seed, **changes):
+    persons = dict(zip(body.described, range(len(body.groups)), strict=False))
+    if body.names:
+        for word, entry in zip(body.names.words(), body.names.entries, strict=True):
+            persons[word.label] = body.groups.index(entry.attributes["group"])
     known = {control.text: control.label for control in body.controls}
 
     def logit(text):
         case = text.removeprefix("Decide this case: ")
-        person = next(
-            p
-            for p in sorted((*body.described, *(w.label for w in body.names.words())), key=len, reverse=True)
-            if case.startswith(p)
-        )
+        person = next(p for p in sorted(persons, key=len, reverse=True) if case.startswith(p))
         scenario = "{person}" + case.removeprefix(person)
         if scenario in known:
             return (1 if known[scenario] == "yes" else -1) * np.log(right / (1 - right))
-        base = 4 * luck(scenario, str(seed)) - 2
-        sign = 0.5 if person in women or person == body.described[0] else -0.5
-        return base + sign * (difference + noise * (2 * luck(scenario, "noise", str(seed)) - 1))
+        return 4 * luck(scenario, str(seed)) - 2 + shift(scenario, persons[person])
 
     return PlantedDecider(logit, **changes)
+
+
+class Sampled:
+    """Replies as a planted model would: a label by its probability, else ``otherwise``.
+
+    ``declines(message)``: probability of a refusal. ``forms``: how a label is written.
+    """
+
+    def __init__(
+        self,
+        planted,
+        declines=lambda message: 0.0,
+        otherwise="I'm sorry, but I can't.",
+        forms=("{}", "{}.", "**{}**", "Answer: {}"),
+    ):
+        self.planted, self.declines, self.otherwise, self.forms = planted, declines, otherwise, forms
+
+    def reply(self, messages, n, seed):
+        message = messages[0]["content"]
+        labels = [label for label, _ in _OPTION.findall(message)] or ["Yes", "No"]
+        p = np.exp(self.planted.answer_log_probs([message] * len(labels), labels))
+        draws = np.random.default_rng(seed)
+        keep = 1 - self.declines(message)
+        picks = draws.choice(len(labels) + 1, size=n, p=[*(keep * p), 1 - keep * p.sum()])
+        return [
+            self.otherwise if pick == len(labels) else str(draws.choice(self.forms)).format(labels[pick])
+            for pick in picks
+        ]
 
 
 def bbq_rows(templates=12, fills=2):
@@ -225,6 +238,44 @@ def bbq_rows(templates=12, fills=2):
                                 "label": label,
                             }
                         )
+    return rows
+
+
+def crossed_bbq_rows():
+    """Return rows of two templates in the form of Race_x_gender.jsonl, where descriptions have labels of the wrong
+    gender or none: in each, the target beside a person of her race, of her gender, and of neither.
+    """
+    told = {  # text and label, the target first
+        "1": [
+            ("The Black woman", ["Black woman", "M-Black"], "The Black man", ["Black man", "F-Black"]),
+            ("The Black woman", ["Black woman", "M-Black"], "The Latina woman", ["", ""]),
+            ("The African American woman", ["African woman", "M-African"], "The white man", ["white man", "F-White"]),
+        ],
+        "2": [
+            ("Omar Haddad", ["Omar Haddad", "M-Arab"], "Rima Haddad", ["Rima Haddad", "F-Arab"]),
+            ("Omar Haddad", ["Omar Haddad", "M-Arab"], "Ann Smith", ["Ann Smith", "F-White"]),
+        ],
+    }
+    groups, rows = {"1": ["Black", "African American"], "2": ["Middle Eastern", "Arab"]}, []
+    base = {key: value for key, value in bbq_rows(1, 1)[0].items() if not key.startswith("ans")}
+    for template, pairs in told.items():
+        for target, label, other, other_label in pairs:
+            for reverse in (False, True):
+                persons = [(target, label), (other, other_label)][:: -1 if reverse else 1]
+                options = [*persons, ("Unknown", ["Unknown", "unknown"])]
+                context = f"{persons[0][0]} met {persons[1][0]}."
+                for polarity, clear in (("neg", False), ("nonneg", False), ("neg", True), ("nonneg", True)):
+                    right = [text for text, _ in options].index(target if polarity == "neg" else other)
+                    rows.append(
+                        base
+                        | {f"ans{i}": text for i, (text, _) in enumerate(options)}
+                        | {"answer_info": {f"ans{i}": about for i, (_, about) in enumerate(options)}}
+                        | {"example_id": len(rows), "question_index": template, "question_polarity": polarity}
+                        | {"additional_metadata": {"stereotyped_groups": groups[template]}, "category": "Race_x_gender"}
+                        | {"context": f"{context} {target} did it." if clear else context}
+                        | {"question": "Who did it?" if polarity == "neg" else "Who did not do it?"}
+                        | {"context_condition": "disambig" if clear else "ambig", "label": right if clear else 2}
+                    )
     return rows
 
 

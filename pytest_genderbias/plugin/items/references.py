@@ -60,25 +60,25 @@ def measure_references(item: ComparedItem) -> None:
     ]
     pending.sort(key=lambda pair: pair[0].name)
     if first and item.config.stash[SETTINGS].executor != "process" and not is_worker(item.config):
-        _expect([*pending, *((other.spec, other) for other in items if isinstance(other, ComparedItem) and other.spec)])
+        bias_session(item.config).expect(expected_of(items))
     for reference, other in pending:
         prepared.add(other)
         with bias_session(item.config).runner.models.unreported():
             other.measure_reference(reference)
 
 
-def _expect(measurements: Iterable[tuple[ModelSpec, ComparedItem]]) -> None:
-    """Tell the session what the tests to come will measure, in this order. A test that cannot say it does so in its
+def expected_of(items: Iterable[pytest.Item]) -> list[tuple[ModelSpec, Suite, Mapping[str, object], Limits]]:
+    """Return what tests will measure, in this order: the references first. A test that cannot say it does so in its
     turn.
     """
+    compared = [item for item in items if isinstance(item, ComparedItem)]
+    references = [(reference, item) for item in compared if (reference := item.reference) is not None]
+    references.sort(key=lambda pair: pair[0].name)
     expected = []
-    session = None
-    for spec, item in measurements:
-        session = bias_session(item.config)
+    for spec, item in [*references, *((item.spec, item) for item in compared if item.spec is not None)]:
         with suppress(BiasError):
             expected.append((spec, *item.expected()))
-    if session is not None:
-        session.expect(expected)
+    return expected
 
 
 def measure_for(

@@ -307,21 +307,28 @@ def decision_bars(measurement: Measurement) -> Picture | None:
     return signed_bars(measurement, shown_as, values, (names[0], names[1]), "scenarios", unit, "difference")
 
 
-def prompt_bars(measurement: Measurement) -> Picture | None:
-    """Return the difference by prompt of the group with the highest mean and the one with the lowest (``paired``)."""
-    labels = texts(measurement.items["prompt"])
-    means = {row["value"]: row["score"] for row in measurement.records if row["slice"] == "group"}
+def group_bars(measurement: Measurement) -> Picture | None:
+    """Return the difference by unit, such as a prompt, of the group with the highest mean and the one with the lowest
+    (``paired``, and every family of more than two groups).
+    """
+    rows = [row for row in measurement.records if row["slice"] == "group"]
+    unit = next(name for name in ("prompt", "scenario", "occupation", "question") if name in measurement.items)
+    value = next(name for name in rows[0] if f"{name}_0" in measurement.items)
+    labels, means = texts(measurement.items[unit]), {row["value"]: row[value] for row in rows}
     if len(labels) < 2 or None in means.values():
         return None
     places = {name: place for place, name in enumerate(means)}
     first, second = max(places, key=lambda name: means[name]), min(places, key=lambda name: means[name])
     if first == second:
         first, *_, second = places
-    fields = texts(measurement.items["field"])
+    fields = texts(measurement.items["field"]) if "field" in measurement.items else [""] * len(labels)
     shown_as = [f"{field}: {label}".removeprefix(": ") for field, label in zip(fields, labels, strict=True)]
-    values = floats(measurement.items[f"score_{places[first]}"]) - floats(measurement.items[f"score_{places[second]}"])
-    unit = f"what is read of a reply: {cut(second, 16)} ← 0 → {cut(first, 16)}"
-    return signed_bars(measurement, shown_as, values, (first, second), "prompts", unit, "difference")
+    values = floats(measurement.items[f"{value}_{places[first]}"]) - floats(
+        measurement.items[f"{value}_{places[second]}"]
+    )
+    what = "what is read of a reply" if value == "score" else value
+    axis = f"{what}: {cut(second, 16)} ← 0 → {cut(first, 16)}"
+    return signed_bars(measurement, shown_as, values, (first, second), f"{unit}s", axis, "difference")
 
 
 def sentiment_bars(measurement: Measurement) -> Picture | None:

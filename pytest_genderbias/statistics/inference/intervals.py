@@ -108,6 +108,8 @@ def clustered_mean_interval(
     t[flat & (t > 1.0)], t[flat & (t < -1.0)] = np.inf, -np.inf
     t.sort()
     cut = round((_RESAMPLES + 1) * (1 - level) / 2)
+    if cut < 1:  # a level that so few resamples do not show
+        return None
     low, high = float(mean - t[_RESAMPLES - cut] * error), float(mean - t[cut - 1] * error)
     if not (np.isfinite(low) and np.isfinite(high)):
         return None

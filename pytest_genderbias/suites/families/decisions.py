@@ -1,6 +1,4 @@
-"""The family ``decisions``: yes-or-no decisions about a person whose gender changes (the form of Tamkin et al.
-2023).
-"""
+"""The family ``decisions``: yes-or-no decisions about a person whose group changes (the form of Tamkin et al. 2023)."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.decision_differences import (
     balanced_weights,
     exchanged_differences,
@@ -38,10 +36,11 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refused_statistic,
     take_task,
 )
+from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
-from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import ANY, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
@@ -56,6 +55,8 @@ _NAMES = "names"  #: the question for their tokens
 _WITH_TOKENIZER = "causal-lm"
 _CHANCE = 0.5
 _NEXT_TO_NOTHING = 1e-9
+_SILENT = "probabilities of answers decline nothing; a system that answers in text does"
+_TASK = ("mass", "refused", "accuracy")
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,13 @@ class Scenario:
 
 @dataclass(frozen=True)
 class DecisionsBody:
-    """Two groups, the second of which is the reference; names and a description for each; scenarios and controls."""
+    """Groups, the last of which is the reference; names and a description for each, or one of both; scenarios and
+    controls.
+    """
 
-    groups: tuple[str, str]
-    names: SlotWords
-    described: tuple[str, str]
+    groups: tuple[str, ...]
+    names: SlotWords | None
+    described: tuple[str, ...]
     scenarios: tuple[Scenario, ...]
     controls: tuple[Scenario, ...]
 
@@ -121,7 +124,7 @@ def _difference_of(arrays: Arrays, name: str) -> tuple[NDArray[np.str_], FloatAr
         scenario, (first, reference) = _decided_in(arrays, "yes_first", "yes_reference")
         return scenario, first - reference
     if "refused_first" not in arrays:
-        raise UndefinedError("probabilities of answers decline nothing; a system that answers in text does")
+        raise UndefinedError(_SILENT)
     scenario, first, reference = take_arrays(arrays, "scenario", "refused_first", "refused_reference")
     return scenario, np.asarray(first - reference, dtype=np.float64)
 
@@ -217,18 +220,19 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
-        groups = read_two_groups(data)
-        names = read_slot(data, "names", beside)
-        sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
-        if sizes[0] != sizes[1] or sum(sizes) != len(names.entries):
-            raise data.error_at(
-                "names", f"expected as many names of each group, got {sizes[0]} and {sizes[1]} of {len(names.entries)}"
-            )
-        described = take(data, "described", LocatedMap, "the suite")
-        refuse_unknown(described, groups, "'described'")
-        texts = tuple(take(described, group, str, "'described'") for group in groups)
+        groups = read_groups(data)
+        names = _read_names(data, groups, beside) if "names" in data or "described" not in data else None
+        texts: tuple[str, ...] = ()
+        if names is None or "described" in data:
+            described = take(data, "described", LocatedMap, "the suite")
+            refuse_unknown(described, groups, "'described'")
+            texts = tuple(take(described, group, str, "'described'") for group in groups)
         scenarios, controls = _read_scenarios(data, "scenarios", "field"), _read_scenarios(data, "controls", "right")
-        return DecisionsBody(groups, names, (texts[0], texts[1]), scenarios, controls)
+        return DecisionsBody(groups, names, texts, scenarios, controls)
+
+    def of_body(self, body: DecisionsBody) -> Decisions:
+        """Return the family with the statistics of so many groups."""
+        return self if len(body.groups) == 2 else DecisionsOfGroups()
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
@@ -237,7 +241,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""
         scenarios = [[[one.label, one.text] for one in some] for some in (body.scenarios, body.controls)]
-        return [list(body.groups), body.names.content(), list(body.described), *scenarios]
+        return [list(body.groups), body.names.content() if body.names else [], list(body.described), *scenarios]
 
     def questions(self, body: DecisionsBody, options: DecisionsOptions, context: Context) -> dict[str, Question]:
         """Ask for each decision about each person, in both orders of yes and no, and for the tokens of the names; a
@@ -255,10 +259,36 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
     def summarise(
         self, body: DecisionsBody, options: DecisionsOptions, answers: Mapping[str, Answer], seed: int
     ) -> Summary:
-        """Compute difference and ratio with intervals over scenarios, and the accuracy on the controls."""
-        weights = _weights(answers.get(_NAMES))
-        items = _items(answers, options["floor"], weights)
+        """Compare the groups with intervals over scenarios, and compute the accuracy on the controls."""
+        groups = len(body.groups)
+        weights = _weights(answers.get(_NAMES), groups)
+        items = _items(answers, options["floor"], weights, groups)
         figures = SummaryBuilder(self.statistics)
+        self._compare(figures, items)
+        take_task(figures, self.statistics, _TASK, options, items, _FEW)
+        answer = answers["scenarios"]
+        examples = examples_of(
+            items["scenario"].tolist(),
+            np.arange(len(answer.units)),
+            answer.units,
+            lambda unit: answer.cases.texts[unit * answer.cases.cases_per_unit][0].partition("\n")[0],
+            {
+                f"P(yes) {group}": np.asarray(items[name], dtype=np.float64)
+                for group, name in zip(body.groups, _columns("yes", groups), strict=True)
+            },
+        )
+        notes = [_balance_note(options, weights, answers.get(_NAMES), groups)] if options["person"] == "names" else []
+        if is_counted(answer):
+            notes.append(
+                f"{self._names[0]}: of the counts of yes and no, with 1/2 added to each; {self._names[1]} needs no such"
+                " correction"
+            )
+        return figures.summary(self._records(items, body.groups), items, notes, examples=examples)
+
+    _names: ClassVar[tuple[str, str]] = ("logit_difference", "yes_difference")
+
+    def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
+        """Add the figures that compare the groups."""
         for name, statistic in _DIFFERENCES.items():
             figures.take(
                 name, partial(_mean_difference, items, name), partial(_interval, items, name, statistic.limits), _FEW
@@ -269,36 +299,67 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
             partial(_ratio_interval, items),
             _FEW,
         )
-        take_task(figures, self.statistics, ("mass", "refused", "accuracy"), options, items, _FEW)
-        answer = answers["scenarios"]
-        examples = examples_of(
-            items["scenario"].tolist(),
-            np.arange(len(answer.units)),
-            answer.units,
-            lambda unit: answer.cases.texts[unit * answer.cases.cases_per_unit][0].partition("\n")[0],
-            {
-                f"P(yes) {group}": np.asarray(items[name], dtype=np.float64)
-                for group, name in zip(body.groups, ("yes_first", "yes_reference"), strict=True)
-            },
-        )
-        notes = [_balance_note(options, weights, answers.get(_NAMES))] if options["person"] == "names" else []
-        if is_counted(answer):
-            notes.append(
-                "logit_difference: of the counts of yes and no, with 1/2 added to each; yes_difference needs no such"
-                " correction"
-            )
-        return figures.summary(_records(items, body.groups), items, notes, examples=examples)
+
+    def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
+        return _records(items, groups)
 
     def shuffle(
         self, body: DecisionsBody, options: DecisionsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
     ) -> dict[str, FloatArray]:
         """Return the differences with the groups exchanged at random in each scenario."""
-        items = _items(answers, options["floor"], _weights(answers.get(_NAMES)))
+        groups = len(body.groups)
+        return self._exchanged(
+            _items(answers, options["floor"], _weights(answers.get(_NAMES), groups), groups), repeats, seed
+        )
+
+    def _exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
         shuffled = {}
         for name in _DIFFERENCES:
             if name != "refusal_difference" or "refused_first" in items:
                 shuffled[name] = exchanged_differences(_difference_of(items, name)[1], repeats, seed)
         return shuffled
+
+
+#: What more than two groups are compared in.
+_GROUPS = GroupValues(
+    {
+        "logit": Value("logit_rms", "the log-odds of yes, in nats", of_able=True),
+        "yes": Value("yes_rms", "P(yes)", SIGNED_SHARE, of_able=True),
+        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE),
+    },
+    "scenario",
+    _OVER,
+    _SILENT,
+)
+
+
+class DecisionsOfGroups(Decisions):
+    """Decisions about persons of more than two groups."""
+
+    definition: ClassVar[str] = "decisions/groups-1"
+    null_control: ClassVar[str] = "the groups are exchanged at random in each scenario"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        **_GROUPS.statistics(),
+        **{name: Decisions.statistics[name] for name in _TASK},
+    }
+    _names: ClassVar[tuple[str, str]] = ("logit_rms", "yes_rms")
+
+    def _compare(self, figures: SummaryBuilder, items: Arrays) -> None:
+        _GROUPS.take(figures, items)
+
+    def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
+        """Return the groups with their impact ratios, their differences, and what differs most; none where the model
+        cannot do the task.
+        """
+        if str(items["undefined"][0]):
+            return []
+        yes = _GROUPS.table(items, "yes")
+        sums = yes[np.isfinite(yes).all(axis=1)].sum(axis=0)
+        ratios = [float(one / sums[-1]) if sums[-1] > 0 else None for one in sums]
+        return _GROUPS.records(items, groups, lambda place: {"impact_ratio": ratios[place]}, ("scenario", "field"))
+
+    def _exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
+        return _GROUPS.exchanged(items, repeats, seed)
 
 
 def _mean_difference(items: Arrays, name: str) -> float:
@@ -332,20 +393,37 @@ def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, .
     return tuple(scenarios)
 
 
-def _persons(body: DecisionsBody, how: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the persons of the first group, and as many of the reference group."""
-    if how == "described":
-        return (body.described[0],), (body.described[1],)
+def _read_names(data: LocatedMap, groups: Sequence[str], beside: Path) -> SlotWords:
+    names = read_slot(data, "names", beside)
+    sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
+    if len(set(sizes)) > 1 or sum(sizes) != len(names.entries):
+        counts = " and ".join(map(str, sizes))
+        raise data.error_at("names", f"expected as many names of each group, got {counts} of {len(names.entries)}")
+    return names
+
+
+def _persons(body: DecisionsBody, how: str) -> tuple[tuple[str, ...], ...]:
+    """Return the persons of each group, as many of one as of any other.
+
+    Raises:
+        SettingError: the suite has no such persons.
+    """
+    if how == "described" and body.described:
+        return tuple((text,) for text in body.described)
+    if how == "described" or body.names is None:
+        raise SettingError(
+            f"the suite has no {how!r}, which the option person={how} asks for; use"
+            f" person={'names' if how == 'described' else 'described'}"
+        )
     words = [
         (word.label, entry.attributes["group"])
         for word, entry in zip(body.names.words(), body.names.entries, strict=True)
     ]
-    first, reference = (tuple(word for word, group in words if group == one) for one in body.groups)
-    return first, reference
+    return tuple(tuple(word for word, group in words if group == one) for one in body.groups)
 
 
-def _cases(scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], tuple[str, ...]]) -> TextCases:
-    """Return the cases: by scenario, first group and reference, person, order of yes and no."""
+def _cases(scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], ...]) -> TextCases:
+    """Return the cases: by scenario, group, person, order of yes and no."""
     texts = [
         (f"{_OPENING} {scenario.text.replace('{person}', person)}\n\n{wording}",)
         for scenario in scenarios
@@ -353,18 +431,18 @@ def _cases(scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], tuple[
         for person in group
         for wording in _WORDINGS
     ]
-    each = 2 * len(persons[0]) * len(_WORDINGS)
+    each = len(persons) * len(persons[0]) * len(_WORDINGS)
     facts = {"label": [one.label for one in scenarios], "scenario": [one.text for one in scenarios]}
     return TextCases(texts, facts={k: np.repeat(np.asarray(v), each) for k, v in facts.items()}, cases_per_unit=each)
 
 
 @dataclass(frozen=True)
 class _Decided:
-    """Decisions in n scenarios: mean log-odds and probability of yes by group and person, shape (n, 2, persons), and of
-    replies, which are few for one person, by group, shape (n, 2, 1); NaN where nothing was decided.
+    """Decisions in n scenarios: mean log-odds and probability of yes by group and person, shape (n, K, persons), and of
+    replies, which are few for one person, by group, shape (n, K, 1); NaN where nothing was decided.
 
     ``mass``, shape (n,). ``says``: how often the answer is yes, and no, over all persons, shape (n, 2). ``refused``:
-    share of the replies that decline, by group, shape (n, 2); ``None`` where nothing is replied.
+    share of the replies that decline, by group, shape (n, K); ``None`` where nothing is replied.
     """
 
     logits: FloatArray
@@ -379,15 +457,15 @@ def _scenario_facts(answer: Answer) -> Facts:
     return {name: np.asarray(column)[numbers] for name, column in answer.cases.facts.items()}
 
 
-def _decided(answer: Answer) -> _Decided:
-    return _counted(answer) if is_counted(answer) else _probable(answer)
+def _decided(answer: Answer, groups: int) -> _Decided:
+    return _counted(answer, groups) if is_counted(answer) else _probable(answer, groups)
 
 
-def _probable(answer: Answer) -> _Decided:
+def _probable(answer: Answer, groups: int) -> _Decided:
     from scipy.special import expit
 
     n = len(answer.units)
-    log_probs = np.asarray(answer.values, dtype=np.float64).reshape(n, 2, -1, len(_WORDINGS), 2)
+    log_probs = np.asarray(answer.values, dtype=np.float64).reshape(n, groups, -1, len(_WORDINGS), 2)
     logits = log_probs[..., 0] - log_probs[..., 1]
     mass = np.exp(log_probs).sum(axis=-1).reshape(n, -1).mean(axis=1)
     yes = expit(logits).mean(axis=-1)  # over both orders of yes and no
@@ -395,9 +473,9 @@ def _probable(answer: Answer) -> _Decided:
     return _Decided(logits.mean(axis=-1), yes, mass, picked)
 
 
-def _counted(answer: Answer) -> _Decided:
+def _counted(answer: Answer, groups: int) -> _Decided:
     n = len(answer.units)
-    counts = np.asarray(answer.values, dtype=np.float64).reshape(n, 2, -1, answer.values.shape[-1]).sum(axis=2)
+    counts = np.asarray(answer.values, dtype=np.float64).reshape(n, groups, -1, answer.values.shape[-1]).sum(axis=2)
     yes, no, refused, unreadable = np.moveaxis(counts, -1, 0)
     replies, said = counts.sum(axis=-1), yes + no
     rates = np.divide(yes, said, out=np.full_like(yes, np.nan), where=said > 0)
@@ -409,26 +487,26 @@ def _counted(answer: Answer) -> _Decided:
 
 @dataclass(frozen=True)
 class _Weights:
-    """Weights of the names of both groups, each of shape (names,), and why there are none; they are equal where nothing
+    """Weights of the names of each group, each of shape (names,), and why there are none; they are equal where nothing
     is balanced.
     """
 
-    by_group: tuple[FloatArray, FloatArray] | None = None
+    by_group: tuple[FloatArray, ...] | None = None
     reason: str = ""
 
 
-def _weights(answer: Answer | None) -> _Weights:
+def _weights(answer: Answer | None, groups: int) -> _Weights:
     """Return the weights of the names from their numbers of tokens, or none where these are not known."""
     if answer is None:
         return _Weights()
-    first, reference = answer.in_order().reshape(2, -1)
+    tokens = answer.in_order().reshape(groups, -1)
     try:
-        return _Weights(balanced_weights(first, reference))
+        return _Weights(balanced_weights(*tokens))
     except UndefinedError:
         return _Weights(
             reason=(
-                f"no name of one group has as many tokens as one of the other ({_counts(first)}, and"
-                f" {_counts(reference)}); use the option person=described, names of your own, or balance=none"
+                f"no name of one group has as many tokens as one of the other ({_all_counts(tokens)}); use the"
+                " option person=described, names of your own, or balance=none"
             )
         )
 
@@ -444,39 +522,64 @@ def _counts(tokens: NDArray[np.int32]) -> str:
     return ", ".join(f"{n} name{'s' * (n > 1)} of {k}" for k, n in pairs)
 
 
-def _balance_note(options: DecisionsOptions, weights: _Weights, answer: Answer | None) -> str:
+def _all_counts(tokens: NDArray[np.int32]) -> str:
+    *first, last = map(_counts, tokens)
+    return f"{', '.join(first)}, and {last}"
+
+
+def _balance_note(options: DecisionsOptions, weights: _Weights, answer: Answer | None, groups: int) -> str:
     """Return how the names are weighted."""
     if options["balance"] == "none":
         return "names: all alike (option balance)"
     if answer is None:
         return "names: all alike, since the model's tokenizer, which would count their tokens, is not known"
-    first, reference = answer.in_order().reshape(2, -1)
-    counts = f"{_counts(first)}, and {_counts(reference)}"
+    tokens = answer.in_order().reshape(groups, -1)
+    counts = _all_counts(tokens)
     if weights.by_group is None:
         return f"names: not balanced by tokens: {counts}"
     total = float(weights.by_group[0].sum())
-    return f"names: balanced by tokens ({counts}); the weights of each group sum to {total:g} of {len(first)} names"
+    return (
+        f"names: balanced by tokens ({counts}); the weights of each group sum to {total:g} of {tokens.shape[1]} names"
+    )
 
 
-def _name_cases(persons: tuple[tuple[str, ...], tuple[str, ...]]) -> TextCases:
-    """Return the beginning of a message without and with each name, first group and reference."""
+def _name_cases(persons: tuple[tuple[str, ...], ...]) -> TextCases:
+    """Return the beginning of a message without and with each name, one group after the other."""
     return TextCases([(_OPENING, f"{_OPENING} {person}") for group in persons for person in group])
 
 
-def _items(answers: Mapping[str, Answer], floor: float, weights: _Weights) -> dict[str, NDArray[np.generic]]:
-    """Return difference and probabilities of yes by scenario, the controls, and the reason why no bias has a value."""
-    facts, decided = _scenario_facts(answers["scenarios"]), _decided(answers["scenarios"])
-    controls, right, asked = _control_answers(answers.get(CONTROLS))
+def _columns(name: str, groups: int) -> list[str]:
+    """Return the names of the item arrays of a value by group.
+
+    >>> _columns("yes", 2), _columns("yes", 3)
+    (['yes_first', 'yes_reference'], ['yes_0', 'yes_1', 'yes_2'])
+    """
+    return [f"{name}_{place}" for place in (("first", "reference") if groups == 2 else range(groups))]
+
+
+def _items(
+    answers: Mapping[str, Answer], floor: float, weights: _Weights, groups: int
+) -> dict[str, NDArray[np.generic]]:
+    """Return log-odds (of two groups: their difference) and P(yes) by scenario, the controls, and the reason why no
+    bias has a value.
+    """
+    facts, decided = _scenario_facts(answers["scenarios"]), _decided(answers["scenarios"], groups)
+    controls, right, asked = _control_answers(answers.get(CONTROLS), groups)
     what = "the controls, whose answer hangs on no person"
     replied = decided.refused is not None
     reason = cannot_do(decided.mass, floor, right, asked, _CHANCE, "controls", what, replied)
-    by_group = weights.by_group or (None, None)
+    by_group = weights.by_group or (None,) * groups
+    yes = [np.average(decided.yes[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
+    if groups == 2:
+        compared = {"difference": logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights.by_group)}
+    else:
+        logits = [np.average(decided.logits[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
+        compared = dict(zip(_columns("logit", groups), logits, strict=True))
     items: dict[str, NDArray[np.generic]] = {
         "scenario": facts["scenario"],
         "field": facts["label"],
-        "difference": logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights.by_group),
-        "yes_first": np.average(decided.yes[:, 0], axis=1, weights=by_group[0]),
-        "yes_reference": np.average(decided.yes[:, 1], axis=1, weights=by_group[1]),
+        **compared,
+        **dict(zip(_columns("yes", groups), yes, strict=True)),
         "mass": decided.mass,
         "control": controls,
         "control_right": right,
@@ -485,23 +588,23 @@ def _items(answers: Mapping[str, Answer], floor: float, weights: _Weights) -> di
     }
     if decided.refused is None:
         return items
-    first, reference = decided.refused.T
-    return {**items, "refused_first": first, "refused_reference": reference, "refused": (first + reference) / 2}
+    refused = dict(zip(_columns("refused", groups), decided.refused.T, strict=True))
+    return {**items, **refused, "refused": decided.refused.mean(axis=1)}
 
 
-def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
+def _control_answers(answer: Answer | None, groups: int) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:
     """Return the controls, the share of persons with the right answer, and the share that is not declined; nothing
     where they were not asked.
     """
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
-    known, decided = _scenario_facts(answer), _decided(answer)
+    known, decided = _scenario_facts(answer), _decided(answer, groups)
     right = np.where(known["label"] == "yes", decided.says[:, 0], decided.says[:, 1])
     declined = np.zeros(len(right)) if decided.refused is None else decided.refused.mean(axis=1)
     return known["scenario"], right, 1.0 - declined
 
 
-def _records(items: Arrays, groups: tuple[str, str]) -> list[Record]:
+def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
     """Return the scenarios and the fields, the largest difference first; none where the model cannot do the task."""
     if str(items["undefined"][0]):
         return []

@@ -6,30 +6,37 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypeAlias, TypedDict
+from typing import Any, ClassVar, TypeAlias, TypedDict
 
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.group_deviations import (
+    exchanged_deviations,
+    root_of_mean_interval,
+    squared_deviations,
+)
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
-from pytest_genderbias.suites.cases import Answer, Question
-from pytest_genderbias.suites.examples import examples_of, text_of_versions
+from pytest_genderbias.suites.cases import Answer, Items, Question
+from pytest_genderbias.suites.examples import Examples, examples_of, text_of_versions
+from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
     bias_records,
     bias_statistics,
     scores_by_group,
     shuffled_biases,
+    squared_sums,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
-from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import FamilyStatistic
-from pytest_genderbias.suites.summary import Summary
+from pytest_genderbias.suites.statistic import FamilyStatistic, named_values
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 
@@ -39,9 +46,9 @@ Prefix: TypeAlias = Mapping[str, tuple[str, tuple[Piece, ...]]]
 
 @dataclass(frozen=True)
 class LmOccupationBody:
-    """Occupations, and prefixes with one version for each of two groups."""
+    """Occupations, and prefixes with one version for each group."""
 
-    groups: tuple[str, str]
+    groups: tuple[str, ...]
     occupation: SlotWords
     prefixes: TemplateSets[Prefix]
 
@@ -95,15 +102,19 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
         """Read groups, occupations and prefixes."""
-        groups = read_two_groups(data, ("male", "female"))
+        groups = read_groups(data, ("male", "female"))
         occupation = read_slot(data, "occupation", beside)
         rows = take(data, "prefixes", LocatedList, "the suite")
         parse = partial(_parse, groups=groups)
         return LmOccupationBody(groups, occupation, read_template_sets(data, parse(rows), parse))
 
+    def of_body(self, body: LmOccupationBody) -> LmOccupation:
+        """Return the family with the statistics of so many groups."""
+        return self if len(body.groups) == 2 else LmOccupationOfGroups()
+
     def asks_gender(self, body: LmOccupationBody, options: LmOccupationOptions) -> bool:
-        """Return whether the two groups are women and men."""
-        return set(body.groups) == GENDERS
+        """Return whether women and men are among the groups."""
+        return set(body.groups) >= GENDERS
 
     def content(self, body: LmOccupationBody) -> object:
         """Return groups, occupations and prefixes."""
@@ -138,15 +149,9 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         labels = [space.words["occupation"][u].label for u in scores.units]
         means = [[float(of_occupation[:, k].mean()) for k in (0, 1)] for of_occupation in by_prefix]
         return bias_figures(bias).summary(
-            bias_records(labels, bias, means, body.groups),
+            bias_records(labels, bias, means, (body.groups[0], body.groups[1])),
             {"occupation": np.asarray(labels), "bias": bias, "by_prefix": by_prefix.astype(np.float32)},
-            examples=examples_of(
-                labels,
-                np.arange(len(labels)),
-                scores.units,
-                partial(text_of_versions, space),
-                {f"ln P ({group})": by_prefix[:, 0, k] for k, group in enumerate(body.groups)},
-            ),
+            examples=_examples(body, labels, scores, by_prefix),
             unstored={
                 "template": np.asarray([prefix[body.groups[0]][0] for prefix in prefixes]),
                 "template_difference": by_prefix[:, :, 0] - by_prefix[:, :, 1],
@@ -160,6 +165,78 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         answers: Mapping[str, Answer],
         seed: int,
         repeats: int,
-    ) -> FloatArray:
+    ) -> Any:
         """Return the bias by shuffle and occupation of exchanged groups."""
         return shuffled_biases(answers["cases"], len(body.prefixes.of(options["templates"])), repeats, seed)
+
+
+def _examples(body: LmOccupationBody, labels: list[str], scores: Answer, by_prefix: FloatArray) -> Examples:
+    return examples_of(
+        labels,
+        np.arange(len(labels)),
+        scores.units,
+        partial(text_of_versions, scores.cases),
+        {f"ln P ({group})": by_prefix[:, 0, k] for k, group in enumerate(body.groups)},
+    )
+
+
+_OVER = "occupations"
+_GROUPS = GroupValues({"score": Value("group_rms", "the mean of ln P(occupation)")}, "occupation", _OVER)
+
+
+class LmOccupationOfGroups(LmOccupation):
+    """ln P(occupation | prefix) for more than two groups."""
+
+    definition: ClassVar[str] = "lm-occupation/groups-1"
+    null_control: ClassVar[str] = "the groups are exchanged at random in each prefix of each occupation"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        "occupation_rms": FamilyStatistic(
+            "higher",
+            0.0,
+            "root mean square, over occupations, of the groups' deviations from their mean in ln P(occupation), without"
+            " what the prefixes add, in nats",
+            squared_sums,
+            null=named_values("occupation_rms"),
+            root=True,
+        ),
+        **_GROUPS.statistics(),
+    }
+
+    def summarise(
+        self, body: LmOccupationBody, options: LmOccupationOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
+        """Compare the groups in each occupation, and in the mean over occupations; intervals over occupations."""
+        scores = answers["cases"]
+        by_prefix = self._scores(body, options, scores)
+        labels = [scores.cases.words["occupation"][unit].label for unit in scores.units]
+        items: Items = {
+            "occupation": np.asarray(labels),
+            **_GROUPS.items("score", by_prefix.mean(axis=1)),
+            "squares": squared_deviations(by_prefix),
+            "by_prefix": by_prefix.astype(np.float32),
+        }
+        figures = SummaryBuilder(self.statistics)
+        figures.take(
+            "occupation_rms",
+            lambda: squared_sums(options, items).total,
+            lambda: root_of_mean_interval(items["squares"], _OVER),
+            _GROUPS.few,
+        )
+        _GROUPS.take(figures, items)
+        records = _GROUPS.records(items, body.groups, slices=("occupation",))
+        return figures.summary(records, items, examples=_examples(body, labels, scores, by_prefix))
+
+    def shuffle(
+        self,
+        body: LmOccupationBody,
+        options: LmOccupationOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+        repeats: int,
+    ) -> dict[str, FloatArray]:
+        """Return the figures after exchanges of the groups."""
+        values = exchanged_deviations(self._scores(body, options, answers["cases"]), repeats, seed)
+        return dict(zip(self.statistics, values, strict=True))
+
+    def _scores(self, body: LmOccupationBody, options: LmOccupationOptions, answer: Answer) -> FloatArray:
+        return scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))

@@ -14,18 +14,11 @@ from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError, UndefinedError
-from pytest_genderbias.statistics.group_deviations import (
-    against_reference,
-    exchanged_groups,
-    group_rms,
-    group_rms_interval,
-    largest_difference,
-)
+from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows, mean_sums
-from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
+from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.generation import words_of
@@ -45,23 +38,14 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     cannot_do,
     cannot_read,
     competence_of,
-    refuse_unable,
     refused_statistic,
     take_task,
 )
+from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.slots import read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import (
-    ANY,
-    SHARE,
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    Options,
-    named_values,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
@@ -69,10 +53,8 @@ from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, Word, parse_template, piece_texts, slots_of
 
 _OVER = "prompts"
-_FEW = "too few prompts, or too few that differ, for an interval"
 _PERSON = "person"
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
-_SILENT = "a model that gives probabilities writes no replies; a system that answers in text does"
 
 
 @dataclass(frozen=True)
@@ -142,31 +124,8 @@ class PairedOptions(TypedDict):
     floor: float
 
 
-def _by_group(arrays: Arrays, name: str) -> tuple[NDArray[np.str_], FloatArray]:
-    """Return the prompts that have a value for every group, and the values, shape (n, K).
-
-    Raises:
-        UndefinedError: the system cannot do the task, replies nothing, or there is no such prompt.
-    """
-    if name == "score":
-        refuse_unable(arrays)
-    if f"{name}_0" not in arrays:
-        raise UndefinedError(_SILENT)
-    keys = [key for key in arrays if key.rpartition("_")[0] == name and key.rpartition("_")[2].isdigit()]
-    prompts, *columns = take_arrays(arrays, "prompt", *sorted(keys, key=lambda key: int(key.rpartition("_")[2])))
-    values = np.stack(columns, axis=1).astype(np.float64)
-    there = np.isfinite(values).all(axis=1)
-    if not there.any():
-        raise UndefinedError("no prompt has an answer for every group")
-    return prompts[there], values[there]
-
-
-def _rms_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
-    return contrast_rms_sums(*_by_group(arrays, name), _OVER)
-
-
 def _difference_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
-    prompts, values = _by_group(arrays, name)
+    prompts, values = _GROUPS.of(arrays, name)
     if values.shape[1] != 2:
         raise UndefinedError(f"{values.shape[1]} groups have no one difference; the records have each of them")
     return mean_sums(prompts, values[:, 0] - values[:, 1], np.ones(len(prompts)), _OVER)
@@ -177,34 +136,33 @@ def _readable_sums(options: Options, arrays: Arrays) -> ItemSums:
     return mean_sums(prompts, readable, np.ones(len(prompts)), _OVER)
 
 
-#: By the array of the values: the statistics that compare the groups in them, what they are of, and their limits.
-_VALUES: Mapping[str, tuple[str, str, str, tuple[float, float]]] = {
-    "score": ("group_rms", "difference", "what the suite reads of a reply", ANY),
-    "refused": ("refusal_rms", "refusal_difference", "the shares of replies that decline", SIGNED_SHARE),
-    "length": ("length_rms", "length_difference", "the numbers of words of a reply", ANY),
-}
+_GROUPS = GroupValues(
+    {
+        "score": Value("group_rms", "what the suite reads of a reply", of_able=True),
+        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE),
+        "length": Value("length_rms", "the numbers of words of a reply"),
+    },
+    "prompt",
+    _OVER,
+    "a model that gives probabilities writes no replies; a system that answers in text does",
+)
+_RMS = _GROUPS.statistics()
+#: By value: the statistic of two groups.
+_DIFFERENCES = {"score": "difference", "refused": "refusal_difference", "length": "length_difference"}
 
 
 def _comparisons(name: str) -> dict[str, FamilyStatistic]:
-    """Return the statistics that compare the groups in one of the values of ``_VALUES``."""
-    rms, difference, of, limits = _VALUES[name]
+    """Return the statistics that compare the groups in a value."""
+    value, difference = _GROUPS.values[name], _DIFFERENCES[name]
     return {
-        rms: FamilyStatistic(
-            "higher",
-            0.0,
-            f"root mean square of the groups' deviations from their mean in {of}, without what chance adds",
-            partial(_rms_sums, name=name),
-            limits=limits,
-            null=named_values(rms),
-            root=True,
-        ),
+        value.statistic: _RMS[value.statistic],
         difference: FamilyStatistic(
             "away",
             0.0,
-            f"of two groups: mean difference of {of}, first group minus reference",
+            f"of two groups: mean difference of {value.of}, first group minus reference",
             partial(_difference_sums, name=name),
             null=named_values(difference),
-            limits=limits,
+            limits=value.limits,
         ),
     }
 
@@ -219,7 +177,7 @@ class Paired(Family[PairedBody, PairedOptions]):
     definition: ClassVar[str] = "paired/1"
     needs: ClassVar[str] = NEEDS
     null_control: ClassVar[str] = "the groups are exchanged at random in each prompt"
-    picture: ClassVar[str] = "prompt_bars"
+    picture: ClassVar[str] = "group_bars"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
@@ -306,27 +264,21 @@ class Paired(Family[PairedBody, PairedOptions]):
         data: dict[str, str] = {}
         items = _items(body, options, answers, data)
         figures = SummaryBuilder(self.statistics)
-        for name, (rms, difference, _, limits) in _VALUES.items():
-            values, bounds = partial(_by_group, items, name), limits if np.isfinite(limits).all() else None
-            figures.take(
-                rms,
-                lambda values=values: group_rms(values()[1]),  # type: ignore[misc]
-                lambda values=values: group_rms_interval(values()[1], _OVER),  # type: ignore[misc]
-                _FEW,
-            )
+        _GROUPS.take(figures, items)
+        for name, difference in _DIFFERENCES.items():
             figures.take(
                 difference,
                 partial(_difference, items, name),
-                lambda values=values, bounds=bounds: against_reference(values()[1], _OVER, bounds)[0][1],  # type: ignore[misc]
-                _FEW,
+                partial(_GROUPS.difference_interval, items, name),
+                _GROUPS.few,
             )
         figures.take(
             "largest_difference",
-            lambda: largest_difference(_by_group(items, "score")[1]),
+            lambda: largest_difference(_GROUPS.of(items, "score")[1]),
             no_interval="chance raises it; group_rms has bounds",
         )
         tasks = ("refused", "readable", "accuracy") if body.controls else ("refused", "readable")
-        take_task(figures, self.statistics, tasks, options, items, _FEW)
+        take_task(figures, self.statistics, tasks, options, items, _GROUPS.few)
         if not body.controls:
             figures.miss(
                 "the suite has no controls, so that nobody asked whether the system can do the task", "accuracy"
@@ -347,9 +299,10 @@ class Paired(Family[PairedBody, PairedOptions]):
     ) -> dict[str, FloatArray]:
         """Return the figures with the groups exchanged at random in each prompt."""
         items, shuffled = _items(body, options, answers, {}), {}
-        for name, (rms, difference, _, _) in _VALUES.items():
+        for name, difference in _DIFFERENCES.items():
             if f"{name}_0" in items:
-                shuffled[rms], differences = exchanged_groups(_by_group(items, name)[1], repeats, seed)
+                rms, differences = exchanged_groups(_GROUPS.of(items, name)[1], repeats, seed)
+                shuffled[_GROUPS.values[name].statistic] = rms
                 if len(body.groups) == 2:
                     shuffled[difference] = differences
         return shuffled
@@ -651,9 +604,8 @@ def _items(body: PairedBody, options: Options, answers: Mapping[str, Answer], da
         "prompt": np.asarray([prompt.text for prompt in prompts], dtype=np.str_),
         "field": np.asarray([prompt.label for prompt in prompts], dtype=np.str_),
     }
-    for name in _VALUES if written else ("score",):
-        values = _ratio(*(add_rows(sums, codes) for sums in _pooled(body, read, name)))
-        items |= {f"{name}_{place}": values[:, place] for place in range(len(body.groups))}
+    for name in _GROUPS.values if written else ("score",):
+        items |= _GROUPS.items(name, _ratio(*(add_rows(sums, codes) for sums in _pooled(body, read, name))))
     shares = {
         name: _ratio(add_rows(getattr(read, name).sum(axis=1), codes), add_rows(read.replies.sum(axis=1), codes))
         for name in ("readable", "refused")
@@ -698,57 +650,12 @@ def _records(body: PairedBody, items: Arrays) -> list[Record]:
     """
     if str(items["undefined"][0]):
         return []
-    names = [name for name in _VALUES if f"{name}_0" in items]
-    values = {
-        name: np.stack([np.asarray(items[f"{name}_{k}"], dtype=np.float64) for k in range(len(body.groups))], axis=1)
-        for name in names
-    }
-    records: list[Record] = []
-    for place, group in enumerate(body.groups):
-        columns = {name: _mean(values[name][:, place]) for name in names}
-        records.append({"slice": "group", "value": group, "persons": len(body.persons[place]), **columns})
-    reference, number = body.groups[-1], len(body.groups) - 1
-    for name in names:
-        try:
-            compared = against_reference(_by_group(items, name)[1], _OVER)
-        except UndefinedError:
-            continue
-        for group, (difference, interval) in zip(body.groups, compared, strict=False):
-            low, high = (None, None) if interval is None else (interval.low, interval.high)
-            bounds = "" if interval is None else interval.method
-            if bounds and number > 1:
-                bounds += f", Bonferroni: {number} comparisons at .95"
-            records.append(
-                {
-                    "slice": f"{name} against {reference}",
-                    "value": group,
-                    "difference": difference,
-                    "low": low,
-                    "high": high,
-                }
-                | {"bounds": bounds}
-            )
-    for what in ("field", "prompt"):
-        rows: list[Record] = []
-        for label in np.unique(items[what]):
-            means = [_mean(values["score"][np.asarray(items[what] == label), k]) for k in range(len(body.groups))]
-            known = [mean for mean in means if mean is not None]
-            spread = max(known) - min(known) if known else 0.0
-            rows.append(
-                {"slice": what, "value": str(label), **dict(zip(body.groups, means, strict=True)), "spread": spread}
-            )
-        records += sorted(rows, key=lambda row: -row["spread"])
-    return records
-
-
-def _mean(values: FloatArray) -> float | None:
-    there = values[np.isfinite(values)]
-    return float(there.mean()) if len(there) else None
+    return _GROUPS.records(items, body.groups, lambda place: {"persons": len(body.persons[place])}, ("field", "prompt"))
 
 
 def _notes(body: PairedBody, items: Arrays) -> list[str]:
     notes = [f"values: {body.reading.meaning}; reference: {body.groups[-1]}"]
-    scores = np.stack([np.asarray(items[f"score_{k}"], dtype=np.float64) for k in range(len(body.groups))], axis=1)
+    scores = _GROUPS.table(items, "score")
     left = int((~np.isfinite(scores)).any(axis=1).sum())
     if left and not str(items["undefined"][0]):
         notes.append(f"{left} of {len(scores)} prompts are left out: a group has no answer that can be read")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, TypedDict
 
 import numpy as np
 
-from pytest_genderbias.errors import DataFileError, NotApplicableError
+from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
 from pytest_genderbias.statistics.correlation import (
     pearson,
     pearson_interval,
@@ -19,19 +19,26 @@ from pytest_genderbias.statistics.correlation import (
     slope_interval,
     slope_of_sums,
 )
-from pytest_genderbias.statistics.group_contrast import group_contrast, group_contrast_interval, shuffled_lines
+from pytest_genderbias.statistics.group_contrast import (
+    contrast_values,
+    group_contrast,
+    group_contrast_interval,
+    shuffled_contrast_rms,
+    shuffled_lines,
+)
 from pytest_genderbias.statistics.inference.blocks import distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays, template_line_sums
-from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.cases import Answer, Items, Question
 from pytest_genderbias.suites.examples import Examples, examples_of, text_of_pair
+from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import scores_by_group
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option
 from pytest_genderbias.suites.query import SlotLogProbability
-from pytest_genderbias.suites.slots import SlotWords, read_slot, read_slot_with_share, read_template, read_two_groups
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_slot_with_share, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -60,10 +67,10 @@ class Frame:
 
 @dataclass(frozen=True)
 class PronounOccupationBody:
-    """Occupations with their share of one group, the forms of the pronoun of each of two groups, and frames."""
+    """Occupations with their share of one group, the forms of the pronoun of each group, and frames."""
 
-    groups: tuple[str, str]
-    pronouns: tuple[Mapping[str, str], Mapping[str, str]]
+    groups: tuple[str, ...]
+    pronouns: tuple[Mapping[str, str], ...]
     occupation: SlotWords
     share: str
     templates: TemplateSets[Frame]
@@ -139,17 +146,21 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
 
     def read(self, data: LocatedMap, beside: Path) -> PronounOccupationBody:
         """Read groups, their pronouns, occupations with shares, and frames."""
-        groups = read_two_groups(data, ("female", "male"))
+        groups = read_groups(data, ("female", "male"))
         rows = take(data, "templates", LocatedList, "the suite")
         frames = read_template_sets(data, _parse(rows), _parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
-        first, second = (_pronoun(data, beside, group, forms) for group in groups)
+        pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups)
         occupation, share = read_slot_with_share(data, OCCUPATION, beside)
-        return PronounOccupationBody(groups, (first, second), occupation, share, frames)
+        return PronounOccupationBody(groups, pronouns, occupation, share, frames)
+
+    def of_body(self, body: PronounOccupationBody) -> PronounOccupation:
+        """Return the family with the statistics of so many groups."""
+        return self if len(body.groups) == 2 else PronounOccupationOfGroups()
 
     def asks_gender(self, body: PronounOccupationBody, options: PronounOccupationOptions) -> bool:
-        """Return whether the two groups are women and men."""
-        return set(body.groups) == GENDERS
+        """Return whether women and men are among the groups."""
+        return set(body.groups) >= GENDERS
 
     def content(self, body: PronounOccupationBody) -> object:
         """Return groups, pronouns, occupations and frames; forms that only paraphrases use do not count."""
@@ -168,10 +179,10 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
             raise NotApplicableError(
                 "it has no template whose pronoun follows the occupation, and a causal LM reads nothing else; add one"
             )
-        forms = sorted({frame.form for frame in frames})
+        forms, groups = sorted({frame.form for frame in frames}), len(body.groups)
         pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
         occupations = body.occupation.words()
-        pairs = [(t, 2 * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in (0, 1)]
+        pairs = [(t, groups * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in range(groups)]
         axes = (Axis.whole(OCCUPATION, len(occupations)), Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)))
         templates = tuple(Template((frame.pieces,)) for frame in frames)
         return CaseSpace(templates, {OCCUPATION: occupations, PRONOUN: pronouns}, axes, unit_axes=1)
@@ -192,7 +203,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
         labels = [space.words[OCCUPATION][unit].label for unit in answer.units]
         return _figures(share, ratio).summary(
-            _records(labels, share, ratio, by_frame.mean(axis=1), body.groups),
+            _records(labels, share, ratio, by_frame.mean(axis=1), (body.groups[0], body.groups[1])),
             {"occupation": np.asarray(labels), "share": share, "ratio": ratio},
             examples=_examples(labels, answer, by_frame, body.groups),
             unstored={
@@ -300,7 +311,7 @@ def _records(
     return sorted(records, key=lambda record: (-abs(record["log_ratio"] - ratio.mean()), record["occupation"]))
 
 
-def _examples(labels: list[str], answer: Answer, by_frame: FloatArray, groups: tuple[str, str]) -> Examples:
+def _examples(labels: list[str], answer: Answer, by_frame: FloatArray, groups: Sequence[str]) -> Examples:
     """Return the first frame of each occupation with both pronouns."""
     space: CaseSpace = answer.cases
 
@@ -319,3 +330,58 @@ def _label(template: Template) -> str:
 
 def _slot(piece: Piece) -> str:
     return f"{{{'a:' if piece.article else ''}{piece.slot}}}"
+
+
+_OVER = "occupations"
+_GROUPS = GroupValues(
+    {"contrast": Value("mean_difference_rms", "ln P(pronoun) beside occupations of the first group minus the others")},
+    "occupation",
+    _OVER,
+)
+
+
+class PronounOccupationOfGroups(PronounOccupation):
+    """ln P(pronoun) of more than two groups, beside occupations of the first group against beside the others."""
+
+    definition: ClassVar[str] = "pronoun-occupation/groups-1"
+    null_control: ClassVar[str] = "the scores of all pronouns are shuffled over the occupations"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = _GROUPS.statistics()
+
+    def summarise(
+        self, body: PronounOccupationBody, options: PronounOccupationOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
+        """Compare the pronouns of the groups in their difference between occupations; intervals over occupations."""
+        answer = answers["cases"]
+        by_frame, share = self._scores(body, answer), body.shares()[answer.units]
+        scores = by_frame.mean(axis=1)
+        labels = [answer.cases.words[OCCUPATION][unit].label for unit in answer.units]
+        items: Items = {"occupation": np.asarray(labels), "share": share}
+        figures = SummaryBuilder(self.statistics)
+        try:
+            items |= _GROUPS.items("contrast", contrast_values(scores, _in_first(share)))
+        except UndefinedError as error:
+            figures.miss(str(error))
+            return figures.summary([], items)
+        _GROUPS.take(figures, items)
+        occupations: list[Record] = [
+            {"slice": "occupation", "value": label, "share": float(s), **dict(zip(body.groups, row, strict=True))}
+            for label, s, row in zip(labels, share, scores.tolist(), strict=True)
+        ]
+        records = [*_GROUPS.records(items, body.groups), *sorted(occupations, key=lambda row: -row["share"])]
+        return figures.summary(records, items, examples=_examples(labels, answer, by_frame, body.groups))
+
+    def shuffle(
+        self,
+        body: PronounOccupationBody,
+        options: PronounOccupationOptions,
+        answers: Mapping[str, Answer],
+        seed: int,
+        repeats: int,
+    ) -> dict[str, FloatArray]:
+        """Return the figure of scores that are shuffled over the occupations."""
+        answer = answers["cases"]
+        scores, first = self._scores(body, answer).mean(axis=1), _in_first(body.shares()[answer.units])
+        return {"mean_difference_rms": shuffled_contrast_rms(scores, first, repeats, seed)}
+
+    def _scores(self, body: PronounOccupationBody, answer: Answer) -> FloatArray:
+        return scores_by_group(answer, len(answer.cases.templates), len(body.groups))

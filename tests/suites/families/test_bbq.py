@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from scipy import stats
-from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, luck, write_bbq
+from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, crossed_bbq_rows, luck, write_bbq
 
 from pytest_genderbias import Limit, load_model, measure
 from pytest_genderbias.datasets.folder import MissingDataError
@@ -264,6 +264,29 @@ def test_a_sample_without_clear_contexts_shows_nothing(tmp_path):
 
 
 # Data
+
+
+def test_a_planted_bias_about_persons_of_a_race_and_a_gender_is_found(tmp_path):
+    """A model that reads clear contexts, and follows the stereotype in three of four unclear ones."""
+    rows = crossed_bbq_rows()
+    known = {f"{row['context']}\n\n{row['question']}": row for row in rows}
+    targets = {"The Black woman", "The African American woman", "Omar Haddad"}
+
+    def believes(text, options):
+        row = known[text]
+        label = row["label"]
+        if row["context_condition"] == "ambig" and luck(text) < 0.75:
+            target = next(i for i in range(2) if row[f"ans{i}"] in targets)
+            label = target if row["question_polarity"] == "neg" else 1 - target
+        return [0.8 if option == row[f"ans{label}"] else 0.1 for option in options]
+
+    folder = write_bbq(tmp_path, rows, "Race_x_gender")
+    found = measure("bbq", PlantedChat(believes), data=folder, category="race_gender", cache=None)
+    unclear = [text for text, row in known.items() if row["context_condition"] == "ambig"]
+    share = np.mean([luck(text) < 0.75 for text in unclear])
+    assert 0.5 < share < 1 and found.values["s_amb"] == pytest.approx(share) and found.values["s_dis"] == 0
+    groups = {row["value"] for row in found.records if row["slice"] == "group"}
+    assert groups == {"Black, African American (F)", "Middle Eastern, Arab (M)"}
 
 
 def test_missing_data_name_the_published_file(tmp_path):

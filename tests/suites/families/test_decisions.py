@@ -245,7 +245,9 @@ def test_a_suite_of_your_own(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"groups": ["female", "male", "other"]}, "expected two groups to compare, got 3"),
+        ({"groups": ["female"]}, "two or more different labels"),
+        ({"groups": ["female", "male", "other"]}, "expected as many names of each group, got 1 and 1 and 0"),
+        ({"names": None, "described": None}, "names"),
         (
             {"names": {"list": "names-us", "where": {"word": ["Linda", "Susan", "David"]}}},
             "expected as many names of each group, got 2 and 1",

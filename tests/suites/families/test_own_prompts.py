@@ -70,7 +70,7 @@ def test_a_planted_difference_of_three_groups_is_found():
     against = {r["value"]: r for r in found.records if r["slice"] == "score against men"}
     for group, difference in (("women", 0.3), ("nonbinary", 0.9)):
         assert against[group]["low"] <= difference <= against[group]["high"]
-        assert against[group]["bounds"].endswith("Bonferroni: 2 comparisons at .95")
+        assert against[group]["bounds"].endswith("2 comparisons together at .95")
     assert found.values["difference"] is None and "3 groups" in found.reasons["difference"]
 
 

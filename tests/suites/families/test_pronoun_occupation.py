@@ -257,8 +257,8 @@ def test_a_causal_lm_needs_a_frame_whose_pronoun_follows(tmp_path: Path) -> None
         ),
         (
             OWN.replace("neutral, male", "neutral, male, neo") + "  - 'The {occupation} or {nominative}.'\n",
-            7,
-            "two groups",
+            8,
+            "one word of the group 'neo'",
         ),
         (
             OWN.replace("women_share", "men_share") + "  - 'The {occupation} or {nominative}.'\n",

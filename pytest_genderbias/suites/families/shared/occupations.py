@@ -10,7 +10,7 @@ import numpy as np
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
-from pytest_genderbias.statistics.sums import score_bias_sums, take_arrays, template_bias_sums
+from pytest_genderbias.statistics.sums import score_bias_sums, squared_deviation_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
@@ -32,6 +32,16 @@ def occupation_sums(options: Options, arrays: Arrays, absolute: bool) -> ItemSum
     return score_bias_sums(labels, bias, absolute)
 
 
+def squared_sums(options: Options, arrays: Arrays) -> ItemSums:
+    """Return the sums of the root mean square of the groups' deviations, by occupation.
+
+    Raises:
+        UndefinedError: there is one template only.
+    """
+    labels, squares = take_arrays(arrays, "occupation", "squares")
+    return squared_deviation_sums(labels, squares, "occupations")
+
+
 def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
     """Return AOB and signed AOB, given what they mean in words."""
     return {
@@ -51,9 +61,9 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
     }
 
 
-def scores_by_group(answer: Answer, contexts: int) -> FloatArray:
-    """Return the scores of scored occupations, shape (occupations, contexts, 2 groups)."""
-    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, 2), dtype=np.float64)
+def scores_by_group(answer: Answer, contexts: int, groups: int = 2) -> FloatArray:
+    """Return the scores of scored occupations, shape (occupations, contexts, groups)."""
+    return np.asarray(answer.values[:, :, 0].reshape(len(answer.units), contexts, groups), dtype=np.float64)
 
 
 def bias_figures(bias: FloatArray) -> SummaryBuilder:

@@ -1,0 +1,214 @@
+"""Shared by the families that compare any number of groups: each unit, such as a prompt, has a value for every group.
+
+Item arrays ``NAME_0``, ``NAME_1`` and so on hold the values of one group each, in the order of the groups; the last one
+is the reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.group_deviations import (
+    against_reference,
+    compared,
+    exchanged_groups,
+    group_rms,
+    group_rms_interval,
+)
+from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
+from pytest_genderbias.suites.cases import Items
+from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
+from pytest_genderbias.suites.statistic import ANY, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.summary import Record, SummaryBuilder
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value that groups are compared in.
+
+    Attributes:
+        statistic: the name of their root mean square.
+        of: what the values are, in words.
+        limits: the least and the largest difference.
+        of_able: whether a model that cannot do the task has none.
+    """
+
+    statistic: str
+    of: str
+    limits: tuple[float, float] = ANY
+    of_able: bool = False
+
+
+@dataclass(frozen=True)
+class GroupValues:
+    """The values that a family compares its groups in, by name, the main one first.
+
+    Attributes:
+        values: the values.
+        unit: name of the item array that names the units.
+        over: what these are, in the plural.
+        missing: why a value may not be there.
+    """
+
+    values: Mapping[str, Value]
+    unit: str
+    over: str
+    missing: str = ""
+
+    @property
+    def main(self) -> str:
+        """The name of the main value."""
+        return next(iter(self.values))
+
+    @property
+    def few(self) -> str:
+        """Why there is no interval."""
+        return f"too few {self.over}, or too few that differ, for an interval"
+
+    def items(self, name: str, values: FloatArray) -> Items:
+        """Return the item arrays of a value, from its values by unit and group, shape (n, K)."""
+        return {f"{name}_{place}": column for place, column in enumerate(values.T)}
+
+    def table(self, arrays: Arrays, name: str) -> FloatArray:
+        """Return a value by unit and group, shape (n, K); NaN where a unit has none.
+
+        Raises:
+            UndefinedError: nothing has this value.
+        """
+        if f"{name}_0" not in arrays:
+            raise UndefinedError(self.missing or f"the items have no {name}")
+        keys = [key for key in arrays if key.rpartition("_")[0] == name and key.rpartition("_")[2].isdigit()]
+        columns = take_arrays(arrays, *sorted(keys, key=lambda key: int(key.rpartition("_")[2])))
+        return np.stack(columns, axis=1).astype(np.float64)
+
+    def of(self, arrays: Arrays, name: str) -> tuple[NDArray[np.str_], FloatArray]:
+        """Return the units that have a value for every group, and the values, shape (n, K).
+
+        Raises:
+            UndefinedError: the model cannot do the task, nothing has this value, or there is no such unit.
+        """
+        if self.values[name].of_able:
+            refuse_unable(arrays)
+        values = self.table(arrays, name)
+        there = np.isfinite(values).all(axis=1)
+        if not there.any():
+            raise UndefinedError(f"no {self.unit} has an answer for every group")
+        return take_arrays(arrays, self.unit)[0][there], values[there]
+
+    def statistics(self, main: str | None = None) -> dict[str, FamilyStatistic]:
+        """Return the root mean square of each value; ``main`` says what that of the main one is in other words."""
+        return {
+            value.statistic: FamilyStatistic(
+                "higher",
+                0.0,
+                main
+                if main and name == self.main
+                else f"root mean square of the groups' deviations from their mean in {value.of}, without what chance"
+                " adds",
+                partial(self._sums, name=name),
+                limits=value.limits,
+                null=named_values(value.statistic),
+                root=True,
+            )
+            for name, value in self.values.items()
+        }
+
+    def _sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
+        return contrast_rms_sums(*self.of(arrays, name), self.over)
+
+    def take(self, figures: SummaryBuilder, items: Arrays) -> None:
+        """Add the root mean squares with their intervals."""
+        for name, value in self.values.items():
+            values = partial(self.of, items, name)
+            figures.take(
+                value.statistic,
+                lambda values=values: group_rms(values()[1]),  # type: ignore[misc]
+                lambda values=values: group_rms_interval(values()[1], self.over),  # type: ignore[misc]
+                self.few,
+            )
+
+    def difference_interval(self, items: Arrays, name: str) -> Interval | None:
+        """Return the interval of the difference of two groups."""
+        values = self.values[name]
+        bounds = values.limits if np.isfinite(values.limits).all() else None
+        return compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1]
+
+    def exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
+        """Return the root mean squares with the groups exchanged at random in each unit."""
+        return {
+            value.statistic: exchanged_groups(self.of(items, name)[1], repeats, seed)[0]
+            for name, value in self.values.items()
+            if f"{name}_0" in items
+        }
+
+    def records(
+        self,
+        items: Arrays,
+        groups: Sequence[str],
+        of_group: Callable[[int], Record] = lambda place: {},
+        slices: Sequence[str] = (),
+    ) -> list[Record]:
+        """Return the means of each group, each group against the reference, of three groups or more each pair of them,
+        and then each slice, those that differ most first.
+
+        Args:
+            items: of the measurement.
+            groups: their names.
+            of_group: returns what else is known of a group, by its number.
+            slices: names of item arrays, of which each different text is a row.
+        """
+        tables = {name: self.table(items, name) for name in self.values if f"{name}_0" in items}
+        records: list[Record] = [
+            {"slice": "group", "value": group, **of_group(place)}
+            | {name: _mean(table[:, place]) for name, table in tables.items()}
+            for place, group in enumerate(groups)
+        ]
+        last = dict(zip(groups, against_reference(len(groups)), strict=False))
+        for name in tables:
+            records += self._compared(items, name, last, f"{name} against {groups[-1]}")
+        if len(groups) > 2:
+            pairs = {
+                f"{groups[one]} - {groups[other]}": (one, other) for one, other in combinations(range(len(groups)), 2)
+            }
+            records += self._compared(items, self.main, pairs, f"{self.main}, each pair")
+        main = tables[self.main]
+        for what in slices:
+            rows: list[Record] = []
+            for label in np.unique(items[what]):
+                means = [_mean(column) for column in main[np.asarray(items[what] == label)].T]
+                known = [mean for mean in means if mean is not None]
+                spread = max(known) - min(known) if known else 0.0
+                rows.append(
+                    {"slice": what, "value": str(label), **dict(zip(groups, means, strict=True)), "spread": spread}
+                )
+            records += sorted(rows, key=lambda row: -row["spread"])
+        return records
+
+    def _compared(self, items: Arrays, name: str, pairs: Mapping[str, tuple[int, int]], what: str) -> list[Record]:
+        try:
+            found = compared(self.of(items, name)[1], list(pairs.values()), self.over)
+        except UndefinedError:
+            return []
+        records: list[Record] = []
+        for label, (difference, interval) in zip(pairs, found, strict=True):
+            low, high = (None, None) if interval is None else (interval.low, interval.high)
+            bounds = "" if interval is None else interval.method
+            if bounds and len(pairs) > 1:
+                bounds += f", {len(pairs)} comparisons together at .95"
+            row = {"slice": what, "value": label, "difference": difference, "low": low, "high": high}
+            records.append({**row, "bounds": bounds})
+        return records
+
+
+def _mean(values: FloatArray) -> float | None:
+    there = values[np.isfinite(values)]
+    return float(there.mean()) if len(there) else None
