@@ -623,8 +623,7 @@ def _control_answers(answer: Answer | None) -> tuple[NDArray[np.str_], FloatArra
     if answer is None:
         return np.zeros(0, dtype=np.str_), np.zeros(0), np.zeros(0)
     decided = _decided(answer, len(_RIGHT))
-    yes = (decided.logits if decided.refused is None else decided.yes)[..., 0]
-    gap = yes[:, 0] - yes[:, 1]
+    gap = -np.diff((decided.logits if decided.refused is None else decided.yes)[..., 0])[:, 0]
     right = np.where(np.isnan(gap), 0.0, np.where(np.abs(gap) < TIE, 0.5, gap > 0))
     declined = np.zeros(len(right)) if decided.refused is None else decided.refused.mean(axis=1)
     asked = np.where(np.isnan(gap) & (declined > 0), 0.0, 1.0 - declined)

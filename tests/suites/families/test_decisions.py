@@ -178,7 +178,7 @@ def test_a_model_that_leans_to_yes_and_reads_does_the_task(body):
 def test_replies_that_are_always_yes_show_no_reading(body):
     """By text both controls of a pair have the same rate: right in half, whatever the number of replies is."""
     for samples in (1, 3):
-        product = load_model(Sampled(PlantedDecider(lambda text: 40.0, mass=1.0)), name="yes", samples=samples)
+        product = load_model(Sampled(PlantedDecider(lambda text: 20.0, mass=1.0)), name="yes", samples=samples)
         found = measure("decisions", product, cache=None)
         assert found.values["accuracy"] == 0.5 and "cannot do the task" in found.reasons["yes_difference"]
     reads = Sampled(biased_decider(body, 0.0, right=0.95, mass=1.0))
