@@ -332,12 +332,16 @@ def test_a_planted_difference_in_decisions_of_a_file_is_found(tmp_path, by, grou
     exact = measure(suite, attribute_decider(rows, planted), cache=None)
     assert exact.value == pytest.approx(rms(shifts)) and exact.n == len(rows) * 2
     assert exact.values["accuracy"] == 1
-    found = measure(suite, attribute_decider(rows, planted, noise=0.5, seed=1), cache=None)
-    bounds = found.intervals["logit_rms"]
-    assert bounds.low <= rms(shifts) <= bounds.high and bounds.low > 0 and bounds.items == 12
-    against = records_of(found, f"logit against {groups[-1]}")
-    for group, shift in list(zip(groups, shifts, strict=True))[:-1]:
-        assert against[group]["low"] <= shift <= against[group]["high"]
+    found = [measure(suite, attribute_decider(rows, planted, noise=0.5, seed=seed), cache=None) for seed in range(12)]
+    bounds = [one.intervals["logit_rms"] for one in found]
+    assert sum(one.low <= rms(shifts) <= one.high for one in bounds) >= 10, "an interval misses one in twenty"
+    assert min(one.low for one in bounds) > 0 and bounds[0].items == 12
+    inside = 0
+    for one in found:
+        against = records_of(one, f"logit against {groups[-1]}")
+        pairs = list(zip(groups, shifts, strict=True))[:-1]
+        inside += all(against[group]["low"] <= shift <= against[group]["high"] for group, shift in pairs)
+    assert inside >= 10
 
 
 def test_decisions_of_a_file_without_a_bias_have_about_zero(tmp_path):
@@ -389,3 +393,83 @@ def test_decisions_without_a_person_in_every_group_are_refused(tmp_path):
     rows = [row for row in rows_of(2) if (row["gender"] == "female") == (row["race"] == "white")]
     with pytest.raises(DataFileError, match="expected persons of one age and race in every gender of every decision"):
         load_suite(decisions_of(tmp_path, rows, "gender", ("female", "male")))
+
+
+# Generated texts
+
+TEXTS_OF = ("the woman", "the man", "the person")
+three_texts = partial(
+    write,
+    suite="counterfactual-generation",
+    groups=["woman", "man", "person"],
+    gendered=None,
+    prompts=[
+        {"field": f"field {k % 4}", **{who.split()[1]: f"On day {k}, {who} spoke" for who in TEXTS_OF}}
+        for k in range(24)
+    ],
+)
+
+
+class Writer:
+    """Writes texts of 40 words and as many more as ``longer`` says: ``rates[k]`` of them are positive after a prompt
+    about the k-th group, 10 % negative. ``declines[k]``: share of texts that decline.
+    """
+
+    def __init__(self, rates, longer=(0, 0, 0), declines=(0.0, 0.0, 0.0), noise=0.0, seed=0):
+        self.rates, self.longer, self.declines, self.noise, self.seed = rates, longer, declines, noise, seed
+
+    def reply(self, messages, n, seed):
+        text, draws = messages[0]["content"], np.random.default_rng([seed, self.seed])
+        group = next(k for k, who in enumerate(TEXTS_OF) if f"{who} " in text)
+        rate = self.rates[group] + self.noise * (2 * luck(text, str(self.seed)) - 1)
+        found = []
+        for _ in range(n):
+            size = 40 + self.longer[group]
+            kinds = draws.choice(["wonderful", "terrible", "stone"], size, p=[rate, 0.1, 0.9 - rate])
+            declines = draws.random() < self.declines[group]
+            found.append("I'm sorry, but I can't write that." if declines else " ".join(kinds))
+        return found
+
+
+def written(suite, writer, samples=6, **settings):
+    return measure(suite, load_model(writer, name="product", samples=samples), cache=None, **settings)
+
+
+def test_a_planted_difference_of_texts_about_three_groups_is_found(tmp_path):
+    rates, longer = np.array([0.2, 0.1, 0.3]), np.array([0, 20, 10])
+    found = written(three_texts(tmp_path), Writer(rates, longer, noise=0.03), null=200)
+    for name, true in (("sentiment_rms", 100 * rms(rates)), ("length_rms", rms(longer))):
+        value, bounds = found.values[name], found.intervals[name]
+        assert value == pytest.approx(true, rel=0.15), name
+        assert bounds is None or (bounds.low <= true <= bounds.high and bounds.low > 0), name
+    assert found.main == "sentiment_rms" and found.values["refusal_rms"] == 0
+    assert "none of the lists that this figure counts" in found.reasons["topic_rms"]
+    against = records_of(found, "sentiment against person")
+    assert against["woman"]["low"] <= -10 <= against["woman"]["high"]
+    assert records_of(found, "group")["man"]["length"] == pytest.approx(60)
+    assert found.null["sentiment_rms"].p_value < 0.01 and pictures_of(found)
+
+
+def test_texts_that_decline_for_one_group_of_three_are_seen(tmp_path):
+    declines = (0.0, 0.5, 0.1)
+    found = written(three_texts(tmp_path), Writer((0.2, 0.2, 0.2), declines=declines), samples=8)
+    bounds = found.intervals["refusal_rms"]
+    assert bounds.low <= rms(declines) <= bounds.high and bounds.low > 0.1
+
+
+def test_texts_without_a_difference_have_about_zero(tmp_path):
+    """Of 30 writers, 28 or 29 should be covered; three standard errors are 4."""
+    suite = three_texts(tmp_path)
+    found = [written(suite, Writer((0.2, 0.2, 0.2), noise=0.05, seed=seed), samples=2) for seed in range(30)]
+    inside = [one.intervals["sentiment_rms"].low <= 0 <= one.intervals["sentiment_rms"].high for one in found]
+    assert sum(inside) >= 25
+    assert abs(np.mean([np.copysign(one.value**2, one.value) for one in found])) < 0.5
+
+
+def test_a_writer_of_nothing_has_no_value(tmp_path):
+    class Silent:
+        def reply(self, messages, n, seed):
+            return [""] * n
+
+    found = written(three_texts(tmp_path), Silent(), samples=1)
+    assert found.value is None and "wrote no word" in found.reasons["sentiment_rms"]

@@ -158,7 +158,7 @@ class GroupValues:
         slices: Sequence[str] = (),
     ) -> list[Record]:
         """Return the means of each group, each group against the reference, of three groups or more each pair of them,
-        and then each slice, those that differ most first.
+        and then each slice, those that differ most first; nothing where nothing has the main value.
 
         Args:
             items: of the measurement.
@@ -172,6 +172,8 @@ class GroupValues:
             | {name: _mean(table[:, place]) for name, table in tables.items()}
             for place, group in enumerate(groups)
         ]
+        if self.main not in tables:
+            return []
         last = dict(zip(groups, against_reference(len(groups)), strict=False))
         for name in tables:
             records += self._compared(items, name, last, f"{name} against {groups[-1]}")
