@@ -135,6 +135,7 @@ def make_parser() -> CommandParser:
     _add_runs(commands)
     _add_information(commands)
     _add_questions(commands)
+    _add_agree(commands)
     _add_cache(commands)
     _add_stored(commands)
     _add_resilience(commands)
@@ -219,6 +220,27 @@ def _add_questions(commands: _Commands) -> None:
     _add(questions, "--seed", "N", "seed of the random order (default: 0)", type=int, default=0)
     questions.add_argument("--cost", action="store_true", help="print only how many questions and tokens they are")
     _add_flags(questions, ("options", "data"))
+
+
+def _add_agree(commands: _Commands) -> None:
+    """Add ``agree``."""
+    agree = _command(
+        commands,
+        "agree MODEL SUITE [--replies SPEC] [--samples N] [--limit N] [--tokens N] [--cost] [settings]",
+        "show whether a chat model says in text what its probabilities say",
+        "The model writes replies to some questions of a suite, with thinking off and on where its template has a"
+        " switch; they are compared with the probabilities of the options.",
+    )
+    _add(agree, "model", "MODEL", _MODEL)
+    _add(agree, "suite", "SUITE", "a packaged suite, or the path of a suite file")
+    _add(agree, "--replies", "SPEC", "a file of replies or a system that answers, in place of the model's own replies")
+    _add(agree, "--samples", "N", "replies to each question (default: 5)", type=_at_least_one, default=5)
+    _add(agree, "--limit", "N", "most questions, drawn at random (default: 200)", type=_at_least_one, default=200)
+    tokens = "most tokens of a reply (default: 16; 1024 with thinking on)"
+    _add(agree, "--tokens", "N", tokens, type=_at_least_one)
+    _add(agree, "--seed", "N", "seed of the questions and replies (default: 0)", type=int, default=0)
+    agree.add_argument("--cost", action="store_true", help="print only how many questions and replies they are")
+    _add_flags(agree, ("options", "data", "cache_folder", "device", "dtype"))
 
 
 def _add_cache(commands: _Commands) -> None:

@@ -26,6 +26,7 @@ _MODULES: Mapping[str, str] = {
     "init": "first_files",
     "schema": "json_schemas",
     "questions": "questions",
+    "agree": "agree",
 }
 #: Commands of other rooms: ``carry_out(values)`` takes the values of the command's own arguments.
 _ELSEWHERE: Mapping[str, str] = {

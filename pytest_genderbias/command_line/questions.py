@@ -12,7 +12,7 @@ from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.measurement.reply_questions import Cost, ReplyQuestion, reply_questions
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
 from pytest_genderbias.plugin.flag_values import Origin, suite_options
-from pytest_genderbias.suites.suite import load_suite
+from pytest_genderbias.suites.suite import Suite, load_suite
 
 _SYSTEM = "a system that answers in text"
 
@@ -34,18 +34,23 @@ def carry_out(typed: Typed) -> int:
 
 
 def _questions(typed: Typed) -> Iterator[ReplyQuestion]:
-    values, here = typed.values, Path.cwd()
-    texts = typed.flags.get("options", [])
-    assert isinstance(texts, list)
-    chosen = suite_options(texts, Origin("--option", here, here))
+    values = typed.values
     role = Role(TEXT_REPLIES, _SYSTEM, samples=values["samples"])
     data = typed.flags.get("data")
     for name in dict.fromkeys(values["suites"]):
         suite = load_suite(name)
-        options = {
-            one.name: one.value
-            for one in chosen
-            if one.suite == suite.name or (not one.suite and one.name in suite.family.options)
-        }
-        plan = plan_measurement(suite, _SYSTEM, role, options, None if data is None else str(data), values["seed"])
+        plan = plan_measurement(
+            suite, _SYSTEM, role, options_for(suite, typed), None if data is None else str(data), values["seed"]
+        )
         yield from reply_questions(plan, values["limit"], values["seed"])
+
+
+def options_for(suite: Suite, typed: Typed) -> dict[str, object]:
+    """Return the options for a suite among those that were typed."""
+    here, texts = Path.cwd(), typed.flags.get("options", [])
+    assert isinstance(texts, list)
+    return {
+        one.name: one.value
+        for one in suite_options(texts, Origin("--option", here, here))
+        if one.suite == suite.name or (not one.suite and one.name in suite.family.options)
+    }

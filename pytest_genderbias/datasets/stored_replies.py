@@ -57,6 +57,20 @@ class StoredReplies:
             others = ", ".join(map(brief, self.names)) or "nothing"
             raise NotApplicableError(f"{self.path} has no replies to {name}; it has replies to {others}")
 
+    def cases(self, name: str, digest: str) -> list[int]:
+        """Return the numbers of the cases of a question to which there are replies, in their order.
+
+        Raises:
+            DataFileError: there are replies to other versions of the question alone.
+        """
+        found = (_ID.fullmatch(one) for one in self.replies)
+        cases = sorted(
+            int(match["case"]) for match in found if match and match.group("name", "digest") == (name, digest)
+        )
+        if not cases:
+            raise DataFileError(f"{self.path} answers other questions than {name} asks now (digest {digest}); {_AGAIN}")
+        return cases
+
     def of(self, name: str, digest: str, cases: int, ids: Sequence[str]) -> list[tuple[str, ...]]:
         """Return the replies to some cases of a question.
 

@@ -70,20 +70,21 @@ class ChatPrompts:
     """Puts messages into the chat template of a tokenizer.
 
     A template that writes the date gets a fixed one, and one that can switch off thinking aloud is asked to, so that
-    its answer comes first. Both are the same for every model and every day.
+    its answer comes first, unless ``thinking``. Both are the same for every model and every day.
 
     It is rendered by :mod:`~pytest_genderbias.models.template_process`, as transformers renders it.
 
     Args:
         tokenizer: a tokenizer with a chat template.
         name: the model's name, for messages.
+        thinking: whether the model may think aloud before its answer, where the template knows a switch.
 
     Raises:
         ModelError: there are several templates, and no default; or the template is no text.
     """
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str) -> None:
-        self._tokenizer, self._name = tokenizer, name
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, name: str, thinking: bool = False) -> None:
+        self._tokenizer, self._name, self._thinking = tokenizer, name, thinking
         try:
             template = tokenizer.get_chat_template()
         except ValueError as error:  # several, and none of them is the default
@@ -134,7 +135,7 @@ class ChatPrompts:
         return space if whole.startswith(prompt) and rest.startswith(space + answer) else ""
 
     def _rendered(self, conversations: Sequence[Sequence[Message]], for_answer: bool) -> list[str]:
-        values = {**self._tokenizer.special_tokens_map, "enable_thinking": False, "date_string": _DAY}
+        values = {**self._tokenizer.special_tokens_map, "enable_thinking": self._thinking, "date_string": _DAY}
         try:
             texts = render(self._template, conversations, for_answer, values)
         except TemplateError as error:

@@ -31,6 +31,7 @@ _LINE_EVERY, _UPDATE_EVERY = 30.0, 0.5  #: seconds between two lines without a t
 _SEND_EVERY = 1.0  #: seconds between two writes of a worker, and between two looks of the controller
 _STALE = 600.0  #: seconds after which a worker that wrote nothing is no longer shown
 _LONGEST_LABEL = 48
+_PLUGINS = ("capturemanager", "terminalreporter")  #: of pytest
 _INPUT = "genderbias_progress"  #: key of the folder in the input of a worker
 
 
@@ -131,10 +132,12 @@ class Display(Protocol):
 
 
 class TerminalProgress:
-    """Shows progress, rate and remaining time: on the terminal, or in a worker of xdist on the controller's line."""
+    """Shows progress, rate and remaining time: on the terminal, or in a worker of xdist on the controller's line; in a
+    command without pytest, ``config`` is ``None``.
+    """
 
-    def __init__(self, config: pytest.Config, unit: str = "cases") -> None:
-        self._unit, self._display = unit, _display_of(config)
+    def __init__(self, config: pytest.Config | None, unit: str = "cases") -> None:
+        self._unit, self._display = unit, _Screen(None) if config is None else _display_of(config)
 
     @contextmanager
     def __call__(self, label: str, total: int, done: int) -> Iterator[Callable[[int], object]]:
@@ -193,9 +196,11 @@ class _StateFile:
 class _Screen:
     """Standard error: a line below that of pytest, which is removed at the end; or lines, where it is no terminal."""
 
-    def __init__(self, config: pytest.Config) -> None:
-        self._capture: _CaptureManager | None = config.pluginmanager.getplugin("capturemanager")
-        self._reporter: TerminalReporter | None = config.pluginmanager.getplugin("terminalreporter")
+    def __init__(self, config: pytest.Config | None) -> None:
+        found = (None, None) if config is None else map(config.pluginmanager.getplugin, _PLUGINS)
+        self._capture: _CaptureManager | None
+        self._reporter: TerminalReporter | None
+        self._capture, self._reporter = found
         with self._uncaptured():
             self._is_live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb" and sys.platform != "win32"
         self.every = _UPDATE_EVERY if self._is_live else _LINE_EVERY

@@ -41,6 +41,7 @@ from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.query import (
     IN_TEMPLATE,
     BesideText,
+    ChatReplies,
     GeneratedReplies,
     GeneratedTokens,
     Query,
@@ -203,7 +204,9 @@ def _texts(query: Query, model: Model, answer: Answer) -> object:
     from pytest_genderbias.scoring.sampled_texts import reply_texts, sampled_texts
 
     ids = answer.values.reshape(-1, answer.values.shape[-1]).astype(np.int32, copy=False)
-    return reply_texts(model, ids) if isinstance(query, GeneratedReplies) else sampled_texts(model, ids)
+    if isinstance(query, GeneratedReplies):
+        return reply_texts(model, ids, whole=isinstance(query, ChatReplies))
+    return sampled_texts(model, ids)
 
 
 def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:

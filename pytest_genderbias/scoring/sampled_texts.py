@@ -5,7 +5,7 @@ replies to prompts.
 from __future__ import annotations
 
 import inspect
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from pytest_genderbias.scoring.scorer import HALVED, CountNote, check_finite
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import first_token
 from pytest_genderbias.suites.cases import Cases, IntArray
-from pytest_genderbias.suites.query import GeneratedReplies, GeneratedTokens, Reply
+from pytest_genderbias.suites.query import ChatReplies, GeneratedReplies, GeneratedTokens, Reply
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -139,6 +139,43 @@ class ReplySampler(Sampler):
         return ids
 
 
+class ChatSampler(ReplySampler):
+    """Samples several replies to each prompt: equal prompts are read once, and replies that ended are left out."""
+
+    def __init__(self, cases: Cases, query: ChatReplies, model: Model, batch_tokens: int | None) -> None:
+        super().__init__(cases, query, model, batch_tokens)
+        self._prompts = ChatPrompts(self._tokenizer, model.name, query.thinking)
+
+    def _sample(self, prompt: IntArray, uniforms: NDArray[np.float64]) -> NDArray[np.int32]:
+        import torch
+
+        if self._longest is not None and prompt.shape[1] + self._length > self._longest:
+            return super()._sample(prompt, uniforms)
+        different, copies = np.unique(prompt, axis=0, return_inverse=True)
+        output = self._network(input_ids=torch.as_tensor(different, device=self._device), **self._settings)
+        past: Any = getattr(output, "past_key_values", None)
+        if not hasattr(past, "batch_select_indices"):
+            return super()._sample(prompt, uniforms)
+        kept = torch.as_tensor(copies, device=self._device)
+        chance = torch.as_tensor(uniforms, device=self._device)
+        rows = torch.arange(len(prompt), device=self._device)
+        tokens = rows.new_full(chance.shape, self._ends[0])
+        logits = output.logits[kept, -1]
+        for step in range(self._length):
+            token = _draw(logits / self._temperature, chance[rows, step])
+            tokens[rows, step] = token
+            tokens[rows[token < 0], -1] = -1  # what is not finite does not go on
+            going = (token >= 0) & ~torch.isin(token, token.new_tensor(self._ends))
+            if not going.any() or step + 1 == self._length:
+                break
+            kept = (kept if step == 0 else torch.arange(len(rows), device=self._device))[going]
+            past.batch_select_indices(kept)
+            rows = rows[going]
+            output = self._network(input_ids=token[going][:, None], past_key_values=past, **self._settings)
+            logits, past = output.logits[:, -1], output.past_key_values
+        return np.asarray(tokens.cpu().numpy(), dtype=np.int32)
+
+
 def _all_ended(sampled: list[Tensor], ends: tuple[int, ...]) -> bool:
     """Return whether each row has one of the tokens ``ends``, or no finite distribution."""
     import torch
@@ -161,12 +198,16 @@ def end_tokens(model: Model) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found)) or (first_token(tokenizer, model.name),)
 
 
-def reply_texts(model: Model, ids: NDArray[np.int32]) -> list[Reply]:
-    """Return the text of each sample up to its first end (rows of token ids), and whether it has one."""
+def reply_texts(model: Model, ids: NDArray[np.int32], whole: bool = False) -> list[Reply]:
+    """Return the text of each sample up to its first end (rows of token ids), and whether it has one; ``whole``: with
+    its special tokens.
+    """
     ended = np.isin(ids, end_tokens(model))
     sizes = np.where(ended.any(axis=1), ended.argmax(axis=1), ids.shape[1])
     rows = [row[:size].tolist() for row, size in zip(ids, sizes, strict=True)]
-    texts = model.backend.tokenizer.batch_decode(rows, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+    texts = model.backend.tokenizer.batch_decode(
+        rows, skip_special_tokens=not whole, clean_up_tokenization_spaces=False
+    )
     return [Reply(text.strip(), bool(size < ids.shape[1])) for text, size in zip(texts, sizes, strict=True)]
 
 

@@ -320,6 +320,21 @@ class GeneratedReplies:
         return unit * self.samples + place % self.samples
 
 
+@dataclass(frozen=True)
+class ChatReplies(GeneratedReplies):
+    """As :class:`GeneratedReplies`, of texts that are no pairs: each case has random numbers of its own, and its reply
+    has all tokens, also the marks around reasoning.
+
+    ``thinking``: whether the model may think aloud, where its template has a switch for it.
+    """
+
+    thinking: bool = False
+
+    def stream(self, case: int) -> int:
+        """Return the number of the random numbers of a case: its own."""
+        return case
+
+
 class Reply(NamedTuple):
     """A generated text, and whether the model ended it by itself."""
 

@@ -31,6 +31,15 @@ _OPENING = "\"'* \t\n([>-"  #: what may be before the first word of a reply
 _SPACES_OF_TOKENS = "\u2581\u0120\u010a"  #: spaces and line breaks as some vocabularies write them
 
 
+def opened_reasoning(prompt: str) -> str:
+    """Return the mark of reasoning with which a prompt ends, so that the reply begins inside of it; mostly none.
+
+    >>> opened_reasoning("<|assistant|><think>\\n"), opened_reasoning("<|assistant|>")
+    ('<think>', '')
+    """
+    return next((mark for mark in _REASONING_BEGINS if prompt.rstrip().endswith(mark)), "")
+
+
 def without_reasoning(text: str) -> str:
     """Return a reply without the reasoning before it.
 
