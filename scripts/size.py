@@ -33,15 +33,15 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, room
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_500, 42_000),
-    "lines of core and plugin": (37_660, 23_000),
-    "modules": (424, 310),
+    "lines of code": (55_180, 42_000),
+    "lines of core and plugin": (37_510, 23_000),
+    "modules": (414, 310),
     "classes": (702, 520),
     "dataclasses": (384, 280),
-    "own imports of a module, mean": (6.69, 4.5),  # 67 modules import text/schema.py, which checks their input
+    "own imports of a module, mean": (6.8, 4.5),  # ten small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (9, 10),
-    "modules of one printed row": (168, 100),
+    "modules of one printed row": (165, 100),
     "functions of one printed row": (1_500, 600),
     "deepest stack of one printed row": (38, 18),
 }

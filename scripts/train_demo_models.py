@@ -43,7 +43,7 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from pytest_genderbias.text.article import indefinite_article
+from pytest_genderbias.text.template import indefinite_article
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 WORDLISTS = CHECKOUT / "wordlists"

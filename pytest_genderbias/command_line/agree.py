@@ -35,7 +35,7 @@ def carry_out(typed: Typed) -> int:
     runner = Runner(LoadSettings(**load))
     cache = cache_folder(flags.get("cache_folder", "default"))
     settings = ScoreSettings(seed=values["seed"], cache=cache, progress=TerminalProgress(None))
-    model = runner.model(parse_spec(values["model"]))
+    model = runner.models.model(parse_spec(values["model"]))
     systems = dict(_systems(model, Runner(LoadSettings(samples=values["samples"], **load)), typed, settings))
     suite, data = load_suite(values["suite"]), flags.get("data")
     ways = two_ways(

@@ -115,8 +115,8 @@ def _gates(path: Path) -> Iterator[str]:
     both = [counted(len(gates), "gates")] if gates else []
     both += [counted(len(reductions), "reductions")] if reductions else []
     yield f"a gate file with {' and '.join(both)}"
-    yield from (f"  line {gate.line}: {gate.name}" for gate in gates)
-    yield from (f"  line {reduction.line}: {reduction.name}" for reduction in reductions)
+    yield from (f"  line {gate.written.at.line}: {gate.name}" for gate in gates)
+    yield from (f"  line {reduction.written.at.line}: {reduction.name}" for reduction in reductions)
 
 
 def _json(path: Path) -> Iterator[str]:

@@ -162,8 +162,8 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     """
     runner = Runner(data=data)
     if spec is None:
-        return [Fit(runner.suite("lm-occupation"))]
-    if first := start_set(lambda name: fit_of(runner, runner.suite(name), spec), spec.seeded):
+        return [Fit(runner.suites("lm-occupation"))]
+    if first := start_set(lambda name: fit_of(runner, runner.suites(name), spec), spec.seeded):
         return first
     raise SettingError(
         f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list"

@@ -26,7 +26,7 @@ from pytest_genderbias.gates.book import (
     read_reference,
 )
 from pytest_genderbias.gates.book_update import Kept, accepted_on, kept_of, state_of, with_kept_spread
-from pytest_genderbias.gates.item_file import load_items, pack_measured
+from pytest_genderbias.gates.item_file import pack_measured
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, Seen, SinceAnchor, make_judgement
 from pytest_genderbias.gates.limits import check_breakable
 from pytest_genderbias.gates.policy import Allowed, Margin, read_margin
@@ -54,6 +54,7 @@ from pytest_genderbias.gates.verdicts import (
 from pytest_genderbias.gates.wording import Paragraph, anchor_in_words, change_in_words
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
+from pytest_genderbias.measurement.npz import read_npz
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.numbers import apart, format_number
 from pytest_genderbias.text.suggestions import close_names
@@ -663,7 +664,7 @@ def _other_examples(stored_items: Path, measurement: Measurement) -> list[str]:
     if "id" not in measurement.items:
         return []
     try:
-        known = _names(load_items(stored_items.read_bytes())["id"])
+        known = _names(read_npz(stored_items.read_bytes(), "item file")["id"])
     except (OSError, DataFileError, KeyError):  # this only explains a failure that stands anyway
         return []
     try:

@@ -111,32 +111,30 @@ class Gate:
     """One gate of a file.
 
     Attributes:
+        written: as the file declares it.
         name: of the test, without the model.
-        limit: ``None`` without a limit; ``generalise``: judge it for other items of the same kind.
-        baseline: whether to compare with the stored baseline.
-        against: name of the model to compare with, or ``None``.
-        same: whether it should be the same as that model, and not only no worse.
+        limit: ``None`` without a limit.
         margin: of the comparison with the baseline or with the other model; without effect where there is neither.
-        label: the name that the file gives to the gate, or ``None``.
-        models: names of the models to judge; ``None`` for all.
-        optional: whether a run may go without a verdict where the gate cannot be judged.
-        line: where the file declares it.
     """
 
+    written: GateEntry
     name: str
     suite: Suite
     statistic: str
     settings: Mapping[str, YamlValue]
     limit: Limit | None
-    generalise: bool
-    baseline: bool
-    against: str | None
-    same: bool
     margin: Margin
-    label: str | None
-    models: Sequence[str] | None
-    optional: bool
-    line: int
+
+    @property
+    def against(self) -> str | None:
+        """The name of the model to compare with."""
+        return self.written.no_worse_than or self.written.same_as
+
+    @property
+    def models(self) -> tuple[str, ...] | None:
+        """The names of the models to judge; ``None`` for all."""
+        models = self.written.models
+        return None if models is None else tuple(map(str, models))
 
     @property
     def measurement_key(self) -> str:
@@ -146,7 +144,7 @@ class Gate:
     @property
     def entry(self) -> str:
         """The name of its baseline entry."""
-        return self.label or self.suite.name
+        return self.written.name or self.suite.name
 
     def judges(self, model: str | None) -> bool:
         """Return whether it judges a model of this name; ``None`` stands for a run without models."""
@@ -195,21 +193,21 @@ class PlannedGate:
         They are those of all gates beside this one, whether or not these run, so that no verdict depends on the
         selection of tests.
         """
-        if any(gate.baseline or gate.against or gate.generalise for gate in self.beside):
+        if any(gate.written.baseline or gate.against or gate.written.generalise for gate in self.beside):
             return ()
         return tuple((gate.statistic, gate.limit) for gate in self.beside if gate.limit is not None)
 
     @property
     def entries(self) -> list[str]:
         """The baseline entries of the measurement."""
-        return [gate.entry for gate in self.beside if gate.baseline]
+        return [gate.entry for gate in self.beside if gate.written.baseline]
 
     @property
     def margins(self) -> dict[str, list[Margin]]:
         """The margins of each gated statistic of the baseline entry, whether or not the gates run."""
         all_of_entry: dict[str, list[Margin]] = {}
         for gate in self.beside:
-            if gate.baseline and gate.entry == self.gate.entry:
+            if gate.written.baseline and gate.entry == self.gate.entry:
                 all_of_entry.setdefault(gate.statistic, []).append(gate.margin)
         return all_of_entry
 
@@ -336,26 +334,12 @@ def _read_gate(entry: GateEntry, load: LoadSuite) -> Gate:
     if entry.ability is not None:
         with _located(at, ABILITY):
             settings[ABILITY] = ability_from(entry.ability, Path(at.file).parent, "'ability'")
-    against = entry.no_worse_than or entry.same_as
     kinds = [key for key in _LIMITS if key in at]
     kinds += ["baseline"] if entry.baseline else []
-    kinds += [f"{'same_as' if entry.same_as else 'no_worse_than'}_{against}"] if against else []
-    return Gate(
-        name=".".join([entry.name or suite.name, statistic, *kinds]),
-        suite=suite,
-        statistic=statistic,
-        settings=settings,
-        limit=_read_limit(entry, suite, statistic),
-        generalise=entry.generalise,
-        baseline=entry.baseline,
-        against=against,
-        same=entry.same_as is not None,
-        margin=_read_margin(entry, suite, statistic),
-        label=entry.name,
-        models=None if entry.models is None else tuple(map(str, entry.models)),
-        optional=entry.optional,
-        line=at.line,
-    )
+    kinds += [f"{key}_{at[key]}" for key in ("no_worse_than", "same_as") if at.get(key)]
+    name = ".".join([entry.name or suite.name, statistic, *kinds])
+    limit, margin = _read_limit(entry, suite, statistic), _read_margin(entry, suite, statistic)
+    return Gate(entry, name, suite, statistic, settings, limit, margin)
 
 
 def _read_limit(entry: GateEntry, suite: Suite, statistic: str) -> Limit | None:
@@ -389,14 +373,15 @@ def _located(at: LocatedMap, key: str, subject: str = "") -> Iterator[None]:
 
 def _check_entry_is_free(entry: LocatedMap, gate: Gate, others: Sequence[Gate]) -> None:
     """Reject two measurements under one baseline entry, unless the gates judge different models."""
-    if not gate.baseline:
+    if not gate.written.baseline:
         return
     for other in others:
-        if not other.baseline or other.entry != gate.entry or other.measurement_key == gate.measurement_key:
+        if not other.written.baseline or other.entry != gate.entry or other.measurement_key == gate.measurement_key:
             continue
         if gate.models is None or other.models is None or set(gate.models) & set(other.models):
             raise entry.error_at(
                 "",
-                f"two measurements claim the baseline entry {gate.entry!r}, this one and that of line {other.line};"
+                f"two measurements claim the baseline entry {gate.entry!r}, this one and that of line"
+                f" {other.written.at.line};"
                 " give this one another name:",
             )

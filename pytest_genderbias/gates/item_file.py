@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,26 +97,14 @@ def load_stored(packed: bytes, signature: Mapping[str, object], where: str = "it
     Raises:
         DataFileError: the file is damaged, too large, or has another form.
     """
-    arrays = load_items(packed, where)
+    arrays = read_npz(packed, where)
     if holds_sums(arrays):
         try:
             return StoredItems(arrays, SumsByStatistic.from_arrays(arrays))
         except ValueError as error:
             raise DataFileError(f"{where}: {error}") from None
-    # This imports all families, which files of this version do not need.
-    from pytest_genderbias.suites.stored_items import sums_of_items
-
     settings = read_mapping(signature.get("settings"), f"{where}: settings")
-    return StoredItems(arrays, sums_of_items(str(signature.get("definition")), settings, arrays))
-
-
-def load_items(packed: bytes, where: str = "item file") -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of an item file.
-
-    Raises:
-        DataFileError: the file is damaged or too large.
-    """
-    return read_npz(packed, where)
+    return StoredItems(arrays, _sums_of_items(str(signature.get("definition")), settings, arrays))
 
 
 def load_checked(
@@ -218,3 +207,28 @@ def _alike_arrays(now: NDArray[np.generic], then: NDArray[np.generic]) -> bool:
         return bool(np.array_equal(now, then))
     wide_now, wide_then = now.astype(np.float64), then.astype(np.float64)
     return bool(np.allclose(wide_now, wide_then, rtol=FLOAT_NOISE, atol=FLOAT_NOISE, equal_nan=True))
+
+
+def _sums_of_items(
+    definition: str, settings: Mapping[str, object], items: Mapping[str, NDArray[np.generic]]
+) -> SumsByStatistic:
+    """Return the sums of all statistics of a measurement that an earlier version stored.
+
+    Args:
+        definition: name and version of the statistics, as in the measurement's signature.
+        settings: the settings of the signature.
+        items: the raw item statistics.
+
+    >>> items = {"occupation": np.array(["nurse", "pilot"]), "bias": np.array([-1.0, 3.0])}
+    >>> sums = _sums_of_items("lm-occupation/1", {}, items)
+    >>> sums["aggregate_bias"].total, sums["signed_bias"].total
+    (2.0, 1.0)
+    """
+    from pytest_genderbias.suites.registry import FAMILIES  # all families, which files of this version do not need
+
+    family = next((family for family in FAMILIES.values() if family.definition == definition), None)
+    if family is None:
+        return SumsByStatistic({})
+    return SumsByStatistic(
+        {name: partial(statistic.item_sums, settings, items) for name, statistic in family.statistics.items()}
+    )

@@ -53,6 +53,10 @@ def as_plain(value: object, finite: bool = False) -> object:
         return {str(key): as_plain(item, finite) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [as_plain(item, finite) for item in value]
+    if isinstance(value, frozenset):
+        return sorted(value)
+    if not isinstance(value, Stored) and hasattr(value, "to_dict"):
+        return value.to_dict()
     if is_dataclass(value) and not isinstance(value, type):
         return {field.name: as_plain(getattr(value, field.name), finite) for field in fields(value)}
     raise TypeError(f"expected a value that JSON can hold, got {type(value).__name__}: {value!r:.80}")

@@ -117,7 +117,7 @@ class Runner:
         executor: Executor | None = None,
     ) -> None:
         """Keep the settings; nothing is loaded yet."""
-        #: Loads each suite of the run once.
+        #: Loads each suite of the run once, by the name of a packaged suite or the path of a file.
         self.suites = LoadedSuites()
         #: Loads the models of the run, and keeps one in memory.
         self.score = score or RunSettings()
@@ -129,18 +129,6 @@ class Runner:
         self._beside: SideBySide[Asked] | None = None
         self._doubts: dict[ModelSpec, str | None] = {}
         self._abilities = AskedAbilities()
-
-    def suite(self, name: str | Path) -> Suite:
-        """Load a suite once, by the name of a packaged suite or the path of a file."""
-        return self.suites(name)
-
-    def model(self, spec: ModelSpec) -> Model:
-        """Load a model and keep it in memory; the previous one is released first."""
-        return self.models.model(spec)
-
-    def release(self) -> None:
-        """Release the model in memory, and all that was kept with it."""
-        self.models.release()
 
     def open(self, model: str | ModelSpec | Model | object) -> Model:
         """Return a model, loaded if it is a spec. The runner does not keep it, so that it can stand beside the one in
@@ -308,7 +296,7 @@ class Runner:
         return carry_out(plan, model, request.scoring, null=request.score.null, if_able=self._if_able(request))
 
     def _suite_of(self, suite: str | Path | Suite) -> Suite:
-        return suite if isinstance(suite, Suite) else self.suite(suite)
+        return suite if isinstance(suite, Suite) else self.suites(suite)
 
     def _request(self, suite: Suite, settings: Mapping[str, object]) -> _Request:
         """Return the settings of a measurement: the run's, its options for the suite, then those of the caller."""

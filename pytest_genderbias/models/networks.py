@@ -7,14 +7,13 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 
+#: Modules by the values of ``model_type`` in the ``config.json`` of these networks.
 _MODULES = {
     "word-lstm": "word_lstm",
     "decomposable-attention": "decomposable_attention",
     "edge-probing": "mention_scorers",
     "span-coreference": "mention_scorers",
 }
-#: Values of ``model_type`` in the ``config.json`` of these networks.
-MODEL_TYPES = tuple(_MODULES)
 #: Class names by kind, beside those in transformers' lists. Classifiers are recognised by the ending of their name.
 ARCHITECTURES = {
     "causal": frozenset({"WordLstmForCausalLM"}),

@@ -15,13 +15,10 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.files import Row, column_names, place, read_rows, refuse_repeats
 from pytest_genderbias.datasets.stored_replies import KEYS as REPLY_KEYS
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.models.roles import CHAT_ANSWERS, CLASS_PREDICTIONS, COREFERENCE_PREDICTIONS, TEXT_REPLIES
 from pytest_genderbias.text.normal_form import folded, normal_form
 from pytest_genderbias.text.printable import brief
 
-CLASS_PREDICTIONS = "class-predictions"
-COREFERENCE_PREDICTIONS = "coreference-predictions"
-CHAT_ANSWERS = "chat-answers"
-TEXT_REPLIES = "text-replies"
 #: Tolerance for the sum of an example's probabilities, which are often written with few digits.
 SUM_TOLERANCE = 1e-3
 

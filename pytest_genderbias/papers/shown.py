@@ -43,10 +43,6 @@ VERDICTS = (AGREES, DIFFERS, TOO_SMALL, NEEDS, NO_RESULT)
 _FOLDER = re.compile(r"\{(data|runs)\}/(models/)?")  #: what stands before the name of a model or file
 
 
-#: of an entry that measures a suite: what is no option of the suite
-_NO_OPTIONS = ("suite", "as", "sides", "retrained", "units", "statistics", "p_value")
-
-
 def figure_rows(table: Table, runs: Mapping[str, StoredRun]) -> list[list[str]]:
     """Return the published figures as rows of a grid: the row's name, and for each column the paper's figure and
     ours.

@@ -56,7 +56,7 @@ def _suites(settings: Settings) -> str:
     from pytest_genderbias.measurement.fit import fit_of, start_set
 
     runner = make_runner(settings, None)
-    suites = [runner.suite(name) for name in settings.suites or packaged.names("fixtures")]
+    suites = [runner.suites(name) for name in settings.suites or packaged.names("fixtures")]
     if not settings.models:
         return str(door("list of suites")(suites, terminal_width()))
     texts = []

@@ -86,7 +86,7 @@ def _add(expected: _Expected, config: pytest.Config, spec: ModelSpec) -> None:
     size = _size(session.runner.models.source(spec).config)
     for name in settings.suites:
         try:
-            main = next(iter(session.runner.plan(session.suite(name), spec).questions.values()))
+            main = next(iter(session.runner.plan(session.runner.suites(name), spec).questions.values()))
         except BiasError:  # it does not fit, and its test says so
             continue
         if main.cases is None:

@@ -255,18 +255,18 @@ def _baseline_gates(item: pytest.Item, model: str) -> int:
     return len({(other.baseline_module, *other.baseline_gate) for other in judged if other.baseline_gate})
 
 
-def stored_sample_size(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> int | None:
-    """Return the number of cases of the largest of some stored entries, if it is a sample and the run sets no other
-    limit.
+def stored_sample(item: pytest.Item, spec: ModelSpec | None, names: Iterable[str]) -> dict[str, int]:
+    """Return as ``limit`` the number of cases of the largest of some stored entries, if it is a sample and the run sets
+    no other limit.
 
     An update scores as many cases too; otherwise a missing flag would make a baseline of another sample.
     """
     if spec is None or item.config.stash[SETTINGS].limit is not None:
-        return None
+        return {}
     baseline = baseline_of(item, spec.name)
     samples = [_sample(entry.sample) for name in names if (entry := baseline.stored(name)) is not None]
     scored, total = max(samples, key=lambda sample: sample[0], default=(0, 0))
-    return scored if scored < total else None
+    return {"limit": scored} if scored < total else {}
 
 
 def _sample(sample: Mapping[str, object]) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from pytest_genderbias.gates.book import BaselineEntry, NewEntry
 from pytest_genderbias.gates.judgement import AcceptedValue, Judgement
 from pytest_genderbias.gates.verdicts import Unjudged
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import read_mapping, read_schema, read_stored
+from pytest_genderbias.measurement.plain_data import as_plain, read_mapping, read_schema, read_stored
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.run_report import FinishedTest
 from pytest_genderbias.text.printable import brief
@@ -109,19 +109,7 @@ class ReportedOutcome:
 
     def to_dict(self) -> dict[str, object]:
         """Return plain JSON values, which :meth:`from_dict` reads."""
-        return {
-            "schema": SCHEMA,
-            **{name: getattr(self, name) for name in ("module", "model", "settled")},
-            "measurements": [measurement.to_dict() for measurement in self.measurements],
-            "judgements": [judgement.to_dict() for judgement in self.judgements],
-            "used": sorted(self.used),
-            "refused": sorted(self.refused),
-            "entries": {name: entry.to_dict() for name, entry in self.entries.items()},
-            "unjudged": None if self.unjudged is None else dict(vars(self.unjudged)),
-            "pictures": [picture.to_dict() for picture in self.pictures],
-            "undrawn": list(self.undrawn),
-            "finished": None if self.finished is None else dict(vars(self.finished)),
-        }
+        return {"schema": SCHEMA, **{name: as_plain(value) for name, value in vars(self).items()}}
 
     @classmethod
     def from_dict(cls, data: object) -> ReportedOutcome:

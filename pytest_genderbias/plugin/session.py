@@ -18,13 +18,10 @@ from pytest_genderbias.plugin.progress import TerminalProgress
 from pytest_genderbias.plugin.runs import runs_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from pytest_genderbias.gates.limits import Limit
     from pytest_genderbias.measurement.carry_out import Until
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.measurement.runner import Runner
-    from pytest_genderbias.models.model import Model
     from pytest_genderbias.models.spec import ModelSpec
     from pytest_genderbias.scoring.executor import Executor
     from pytest_genderbias.suites.suite import Suite
@@ -50,14 +47,6 @@ class BiasSession:
         executor = make_executor(settings.executor, settings.ray, settings.workers, config)
         self.runner = make_runner(settings, of_cases, executor)
         self._made: dict[int, tuple[Measurement, Measured]] = {}  # by the identity of a measurement, which is kept
-
-    def suite(self, name: str | Path) -> Suite:
-        """Load a suite once."""
-        return self.runner.suite(name)
-
-    def model(self, spec: ModelSpec) -> Model:
-        """Load a model, and release the previous one."""
-        return self.runner.model(spec)
 
     def measure(
         self, suite: Suite, spec: ModelSpec, settings: Mapping[str, object], limits: Limits = ()

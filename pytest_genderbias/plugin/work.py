@@ -88,7 +88,7 @@ class Work:
 
     def gate_file(self, path: Path, parent: pytest.Collector) -> pytest.Collector:
         """Return the collector of a gate file."""
-        from pytest_genderbias.plugin.items.files import BiasFile
+        from pytest_genderbias.plugin.items.gates import BiasFile
 
         return BiasFile.at(parent, path)
 
@@ -158,13 +158,13 @@ class Work:
         """Load the model under test."""
         item = outcomes.measuring_item(self._config)
         try:
-            return bias_session(self._config).model(require_model(item))
+            return bias_session(self._config).runner.models.model(require_model(item))
         except BiasError as error:
             raise error.with_traceback(None) from error.__cause__  # the way to it says nothing to who wrote the test
 
     def bias_suite(self) -> Callable[[str], Suite]:
         """Return what loads a suite."""
-        return bias_session(self._config).suite
+        return bias_session(self._config).runner.suites
 
     def bias_measure(self, shared: bool) -> Callable[..., Measurement]:
         """Return what measures a suite on the model under test; ``shared``: in a fixture of several tests."""
@@ -176,7 +176,7 @@ class Work:
             item, session = outcomes.measuring_item(self._config, shared), bias_session(self._config)
             spec = require_model(item)
             try:
-                loaded = session.suite(suite) if isinstance(suite, str) else suite
+                loaded = session.runner.suites(suite) if isinstance(suite, str) else suite
                 limits = (
                     until if isinstance(until, Mapping) else {} if until is None else {loaded.main_statistic: until}
                 )

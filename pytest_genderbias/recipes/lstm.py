@@ -25,9 +25,9 @@ from pytest_genderbias.recipes.corpus_rows import read_sentence_rows
 from pytest_genderbias.recipes.heads import UNLABELLED, device_for_new, seeded
 from pytest_genderbias.recipes.recipe import Performance, Row, SplitRows, Training
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
-from pytest_genderbias.scoring.log_probability import sum_log_probabilities
+from pytest_genderbias.scoring.block_likelihood import block_sums
 from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.tokens import RowEncoder, pack_rows
+from pytest_genderbias.scoring.tokens import RowEncoder
 from pytest_genderbias.statistics.sums import perplexity_sums
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -283,10 +283,5 @@ def _passage_scores(model: Model, rows: Sequence[Row]) -> tuple[NDArray[np.float
         blocks += [rows_of_ids[i]["input_ids"] for i in range(len(rows_of_ids))]
         passage_of += [number] * len(rows_of_ids)
     encoder, network = RowEncoder(checkpoint.tokenizer), Network(checkpoint, None, vocabulary_head=True)
-    packed = pack_rows([block.astype(np.int32) for block in blocks], encoder, np.zeros((len(blocks), 2), np.int64))
-    read = packed.lengths - 1
-    row = np.repeat(np.arange(len(blocks)), read)
-    position = np.arange(len(row)) - np.repeat(np.cumsum(read) - read, read) + 1
-    total = sum_log_probabilities(network, packed, row, position, None)
-    scores, words = (np.bincount(passage_of, sums).astype(np.float64) for sums in (total, read))
+    scores, words = (np.bincount(passage_of, sums).astype(np.float64) for sums in block_sums(network, encoder, blocks))
     return scores, words.astype(np.int64)

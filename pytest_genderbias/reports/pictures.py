@@ -66,15 +66,6 @@ _T = TypeVar("_T")
 _MOST_RELEASES = 24  #: pictures of statistics over runs: of gates that became worse first
 
 
-def pictures_of_run(report: RunReport) -> tuple[Picture, ...]:
-    """Return the pictures of a run beside those of its measurements: of models, gates, mitigations, drift and variance.
-
-    Args:
-        report: of the run. It may be one that was read back.
-    """
-    return tuple(picture for make in makers(report) for picture in make())
-
-
 def with_history(report: RunReport, path: Path) -> RunReport:
     """Return a report with the runs of a history before it, and their pictures.
 
@@ -90,12 +81,6 @@ def pictures_of_history(report: RunReport) -> tuple[Picture, ...]:
     traced = [trace for trace in report.history if trace.is_gated or trace.main]
     first = sorted(traced, key=lambda trace: (not trace.is_gated, -(trace.worsening() or 0.0)))[:_MOST_RELEASES]
     return tuple(picture for trace in first if (picture := runs.over_releases(trace)) is not None)
-
-
-def makers(report: RunReport) -> Iterator[Callable[[], tuple[Picture, ...]]]:
-    """Yield a function for each picture of a run: it draws that one, or none if the run has not what it shows."""
-    for draw in _attempts(report):
-        yield partial(_if_any, draw)
 
 
 def _if_any(draw: Callable[[], Picture | None]) -> tuple[Picture, ...]:
@@ -176,8 +161,11 @@ def draw_measurements(measurements: Iterable[Measurement]) -> Drawn:
 
 
 def draw_run(report: RunReport) -> Drawn:
-    """Return the pictures that several measurements and judgements of a run make together."""
-    return _draw(("a picture of several measurements was not drawn", make) for make in makers(report))
+    """Return the pictures that several measurements and judgements of a run make together: of models, gates,
+    mitigations, drift and variance. The report may be one that was read back.
+    """
+    attempts = (partial(_if_any, draw) for draw in _attempts(report))
+    return _draw(("a picture of several measurements was not drawn", make) for make in attempts)
 
 
 def _draw(attempts: Iterable[tuple[str, Callable[[], tuple[Picture, ...]]]]) -> Drawn:

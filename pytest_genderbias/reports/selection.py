@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.files import Row, column_names, place, read_name, read_rows
 from pytest_genderbias.errors import DataFileError, SettingError, UndefinedError
-from pytest_genderbias.models.predictions import COREFERENCE_PREDICTIONS, group_name, looks_like_predictions
+from pytest_genderbias.models.predictions import group_name, looks_like_predictions
+from pytest_genderbias.models.roles import COREFERENCE_PREDICTIONS
 from pytest_genderbias.statistics.impact_ratio import LEAST_SHARE, ImpactRatios, above_median, impact_ratios
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief

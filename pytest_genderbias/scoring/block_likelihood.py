@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.models.model import Checkpoint, Model
-from pytest_genderbias.scoring.log_probability import sum_log_probabilities
 from pytest_genderbias.scoring.network import Network
 from pytest_genderbias.scoring.scorer import check_finite
+from pytest_genderbias.scoring.token_sums import NetworkSums
 from pytest_genderbias.scoring.tokenizing import tokenized
 from pytest_genderbias.scoring.tokens import RowEncoder, first_token, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray
@@ -55,17 +57,22 @@ class BlockLikelihood:
             for at in range(0, len(row), self._length)
         ]
         text_of = np.asarray([i for i, _ in blocks], dtype=np.int64)
-        rows = pack_rows(
-            [np.asarray(block, dtype=np.int32) for _, block in blocks],
-            self._encoder,
-            np.zeros((len(blocks), 2), dtype=np.int64),
-        )
-        scored = rows.lengths - 1
-        block = np.repeat(np.arange(len(blocks)), scored)
-        position = np.arange(len(block)) - np.repeat(np.cumsum(scored) - scored, scored) + 1
-        total = sum_log_probabilities(self._network, rows, block, position, None)
+        total, scored = block_sums(self._network, self._encoder, [block for _, block in blocks])
         sums = np.stack([np.bincount(text_of, weights, len(texts)) for weights in (total, scored)], axis=1).astype(
             np.float64
         )
         check_finite(np.isfinite(sums[:, 0]), self._cases, cases, self._name)
         return sums
+
+
+def block_sums(
+    network: Network, encoder: RowEncoder, blocks: Sequence[ArrayLike]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Return the log-probability of each block after its first token, in nats, and the number of these tokens."""
+    rows = pack_rows(
+        [np.asarray(block, dtype=np.int32) for block in blocks], encoder, np.zeros((len(blocks), 2), np.int64)
+    )
+    scored = rows.lengths - 1
+    block = np.repeat(np.arange(len(blocks)), scored)
+    position = np.arange(len(block)) - np.repeat(np.cumsum(scored) - scored, scored) + 1
+    return NetworkSums(network, None).sums(rows, block, position), scored

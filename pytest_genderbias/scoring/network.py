@@ -21,13 +21,13 @@ from pytest_genderbias.models.behaviour import (
     rounding,
 )
 from pytest_genderbias.models.model import Checkpoint
-from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.dropping import Shortcut, at_positions, reading, shortcuts
 from pytest_genderbias.scoring.packed_layers import PackedLayers
 from pytest_genderbias.scoring.parallel_batches import (
     Failed,
     can_pass_side_by_side,
     largest_first,
+    length_batches,
     pass_batches,
     plan,
     usable_threads,

@@ -210,7 +210,7 @@ def _similarities(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
 
 def _cosines(scorer: ObjectScorer, cases: IntArray) -> FloatArray:
     """Return the cosine of the two vectors of each pair."""
-    from pytest_genderbias.scoring.similarity import cosines
+    from pytest_genderbias.scoring.text_vectors import cosines
 
     return cosines(lambda texts: scorer.ask(texts, width="dimensions"), scorer.cases, cases, scorer.model.name)
 

@@ -45,7 +45,6 @@ _RATIO_ON_AMD, _RATIO = 0.9, 1.25
 
 #: Held while layers take their places and leave them, since several threads may score with one network.
 _CHANGING = Lock()
-_Forward = Callable[..., "Tensor"]
 _Shape = tuple[int, int]  #: inputs and outputs of a layer
 
 

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 class NetworkLikelihood:
     """Scores the spans of cases, or whole texts, with a checkpoint."""
 
-    def __init__(self, cases: Cases, query: PseudoLogLikelihood, model: Model, batch_tokens: int | None) -> None:
+    def __init__(
+        self, cases: Cases, query: PseudoLogLikelihood | SharedLogLikelihood, model: Model, batch_tokens: int | None
+    ) -> None:
         self._cases, self._name = cases, model.name
         self._likelihood = SpanLikelihood(model, batch_tokens)
 
@@ -38,31 +40,22 @@ class NetworkLikelihood:
         """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases),
         2).
         """
-        texts = [text for (text,) in self._cases.sentences(cases)]
-        spans = self._cases.spans if isinstance(self._cases, TextCases) else ()
-        scores = self._likelihood.score(texts, [spans[i] if spans else () for i in cases])
+        scores = self._scored(cases)
         check_finite(np.isfinite(scores[:, 0]), self._cases, cases, self._name)
         return scores
 
+    def _scored(self, cases: IntArray) -> NDArray[np.float64]:
+        texts = [text for (text,) in self._cases.sentences(cases)]
+        spans = self._cases.spans if isinstance(self._cases, TextCases) else ()
+        return self._likelihood.score(texts, [spans[i] if spans else () for i in cases])
 
-class SharedLikelihood:
+
+class SharedLikelihood(NetworkLikelihood):
     """Scores the tokens that the two texts of each unit share, with a checkpoint."""
 
-    def __init__(self, cases: Cases, query: SharedLogLikelihood, model: Model, batch_tokens: int | None) -> None:
-        if cases.cases_per_unit != 2:
-            raise ValueError(f"tokens are shared by two texts, got units of {cases.cases_per_unit}")
-        self._cases, self._name = cases, model.name
-        self._likelihood = SpanLikelihood(model, batch_tokens)
-
-    @property
-    def notes(self) -> list[str]:
-        """Remarks of the likelihood."""
-        return self._likelihood.notes
-
-    def score(self, cases: IntArray) -> NDArray[np.float64]:
-        """Return the sum of log-probabilities of each case, in nats, and the number of tokens: shape (len(cases),
-        2).
-        """
+    def _scored(self, cases: IntArray) -> NDArray[np.float64]:
+        if self._cases.cases_per_unit != 2:
+            raise ValueError(f"tokens are shared by two texts, got units of {self._cases.cases_per_unit}")
         units, unit = np.unique(cases // 2, return_inverse=True)
         encodings = self._likelihood.encode([text for (text,) in self._cases.sentences(self._cases.cases_of(units))])
         shared = [
@@ -71,9 +64,7 @@ class SharedLikelihood:
             for positions in shared_positions(first.ids, second.ids)
         ]
         rows = 2 * unit + cases % 2
-        scores = self._likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
-        check_finite(np.isfinite(scores[:, 0]), self._cases, cases, self._name)
-        return scores
+        return self._likelihood.score_tokens([encodings[row] for row in rows], [shared[row] for row in rows])
 
 
 def shared_positions(first: Sequence[int], second: Sequence[int]) -> tuple[IntArray, IntArray]:

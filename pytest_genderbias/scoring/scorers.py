@@ -74,7 +74,7 @@ _WAYS: Mapping[type | str, tuple[_Way, ...]] = {
     TextVectors: (_Way(HIDDEN_STATES, "text_vectors.NetworkVectors"), _Way(WORD_VECTORS, "text_vectors.FileVectors")),
     PairSimilarity: (
         _Way(HIDDEN_STATES, "checkpoint_scorer.CheckpointScorer", PAIR_REGRESSOR),
-        _Way(HIDDEN_STATES, "similarity.NetworkCosines"),
+        _Way(HIDDEN_STATES, "text_vectors.NetworkCosines"),
     ),
     "substitution": (_Way(LOG_PROBS, "substitution.NetworkSubstitution"),),
     "edge-probe": (_Way(HIDDEN_STATES, _TRAINED),),

@@ -5,9 +5,9 @@ Scorers that need no more of a model than this ask :func:`token_sums` for it, an
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +16,13 @@ from pytest_genderbias.errors import ScoreError
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.prompt_log_probabilities import PromptAnswer, RowSource
 from pytest_genderbias.models.roles import MASKED_LM
-from pytest_genderbias.scoring.log_probability import sum_log_probabilities
-from pytest_genderbias.scoring.network import Network
-from pytest_genderbias.scoring.reads import check_not_first
+from pytest_genderbias.scoring.network import Network, check_scored
+from pytest_genderbias.scoring.reads import Inputs, TokenReads, causal_reads, check_not_first, masked_reads
 from pytest_genderbias.scoring.tokens import TokenRows
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
 
 _ROUNDING = 1e-6  #: nats that the logarithm of a probability may be above 0
 
@@ -65,7 +68,20 @@ class NetworkSums:
 
     def sums(self, rows: TokenRows, case: NDArray[np.int64], position: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the sum of log-probabilities over some tokens of each row, in nats: shape (len(rows.lengths),)."""
-        return sum_log_probabilities(self.network, rows, case, position, self._mask_id)
+        total, mask = np.zeros(len(rows.lengths), dtype=np.float64), self._mask_id
+        number = np.full(len(rows.lengths), -1, dtype=np.int64)
+        reads_of = np.bincount(case, minlength=len(total))
+        for window in _windows(rows.lengths, np.ones_like(reads_of) if mask is None else reads_of, _MOST_IDS):
+            number[:] = -1
+            number[window] = np.arange(len(window))
+            here = number[case] >= 0
+            if not here.any():
+                continue
+            part, where = _rows_at(rows, window), (number[case[here]], position[here])
+            inputs, reads = causal_reads(part, *where) if mask is None else masked_reads(part, *where, mask)
+            value = _log_probabilities(self.network, inputs, reads)
+            total[window] = np.bincount(reads.case, weights=value, minlength=len(window))
+        return total
 
 
 class ServedSums:
@@ -132,3 +148,56 @@ def distinct_prompts(prompts: Sequence[tuple[int, ...]]) -> tuple[list[tuple[int
     to_ask = [prompt for prompt, begins in zip(ordered, begins_next, strict=True) if not begins]
     number = dict(zip(ordered, np.cumsum([0, *(not begins for begins in begins_next)]).tolist(), strict=False))
     return to_ask, np.asarray([number[prompt] for prompt in prompts], dtype=np.int64)
+
+
+#: Maximum number of token ids in the rows that are built at a time (64 MiB). A masked sentence has one row for each
+#: token that is read.
+_MOST_IDS = 1 << 24
+
+
+def _windows(lengths: NDArray[np.int64], copies: NDArray[np.int64], most_ids: int) -> Iterator[NDArray[np.int64]]:
+    """Yield groups of row numbers, longest rows first.
+
+    The copies of a group hold at most ``most_ids`` ids, including padding; a group has at least one row.
+    """
+    order = np.argsort(-lengths, kind="stable")
+    until = np.cumsum(copies[order])
+    start = 0
+    while start < len(order):
+        before = int(until[start - 1]) if start else 0
+        most = before + most_ids // max(1, int(lengths[order[start]]))
+        stop = max(start + 1, int(np.searchsorted(until, most, side="right")))
+        yield order[start:stop]
+        start = stop
+
+
+def _rows_at(rows: TokenRows, numbers: NDArray[np.int64]) -> TokenRows:
+    longest = int(rows.lengths[numbers].max())
+    types = None if rows.types is None else rows.types[numbers, :longest]
+    return TokenRows(
+        rows.ids[numbers, :longest], types, rows.lengths[numbers], rows.span_start[numbers], rows.span_length[numbers]
+    )
+
+
+def _log_probabilities(network: Network, inputs: Inputs, reads: TokenReads) -> NDArray[np.float64]:
+    """Return the log-probability of each token that is read."""
+    import torch
+
+    by_row = np.argsort(inputs.back, kind="stable")
+    ordered = inputs.back[by_row]
+    value = np.zeros(len(reads.case), dtype=np.float64)
+
+    def use(rows: NDArray[np.int64], logits: Tensor) -> None:
+        low, high = np.searchsorted(ordered, rows, side="left"), np.searchsorted(ordered, rows, side="right")
+        local = np.repeat(np.arange(len(rows)), high - low)
+        wanted = np.concatenate([by_row[a:b] for a, b in zip(low, high, strict=True)])
+        check_scored(reads.target[wanted], logits)
+        position = reads.position[wanted] - inputs.first[rows][local]
+        at = [torch.as_tensor(a, device=logits.device) for a in (local, position, reads.target[wanted])]
+        # One normaliser for each position, then single logits: no table of log-probabilities is built.
+        scores = logits.float()
+        log_probs = scores[at[0], at[1], at[2]].double() - torch.logsumexp(scores, -1).double()[at[0], at[1]]
+        value[wanted] = log_probs.cpu().numpy()
+
+    network.run(inputs, use)
+    return value

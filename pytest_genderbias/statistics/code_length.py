@@ -59,8 +59,8 @@ class OnlineCode:
     """Code lengths of S shuffles of the same n examples with K labels.
 
     ``by_portion``, (S, portions): bits of the examples that each portion adds; the first uses the uniform code. With
-    mixed units, all but the first are nats. ``accuracy``, (S,): accuracy on the examples named in ``accuracy_on``.
-    ``epochs``, (S, probes): the epoch whose weights each probe kept, 0 = uniform.
+    mixed units, all but the first are nats. ``accuracy``, (S,): accuracy of the last probe on the block that it
+    codes. ``epochs``, (S, probes): the epoch whose weights each probe kept, 0 = uniform.
     """
 
     n: int
@@ -68,7 +68,6 @@ class OnlineCode:
     by_portion: FloatArray
     epochs: IntArray
     accuracy: FloatArray
-    accuracy_on: str
 
     @property
     def code_lengths(self) -> FloatArray:
@@ -81,13 +80,13 @@ class OnlineCode:
         return compression(self.code_lengths, self.n, self.n_labels)
 
 
-def portion_sizes(n: int, portions: ArrayLike = PORTIONS) -> IntArray:
-    """Return the number of the n examples in each portion, rounded down; ``portions`` are cumulative, in percent.
+def portion_sizes(n: int) -> IntArray:
+    """Return the number of the n examples in each portion, rounded down.
 
     >>> portion_sizes(1000)
     array([  20,   30,   44,   65,   95,  140,  210,  310,  457,  676, 1000])
     """
-    tenths = np.rint(10 * np.asarray(portions, dtype=np.float64)).astype(np.int64)
+    tenths = np.rint(10 * np.asarray(PORTIONS)).astype(np.int64)
     return np.asarray(n * tenths // 1000, dtype=np.int64)
 
 
@@ -140,8 +139,6 @@ def online_code(
     labels: ArrayLike,
     *,
     groups: ArrayLike | None = None,
-    test_features: ArrayLike | None = None,
-    test_labels: ArrayLike | None = None,
     seeds: int = 5,
     seed: int = 0,
     mixed_units: bool = False,
@@ -159,9 +156,6 @@ def online_code(
         labels: shape (n,), K distinct values.
         groups: shape (n,). Examples of a group (a profession of WinoBias) are coded consecutively; a portion may end
             inside one.
-        test_features: shape (m, d). With them, the accuracy is that of a probe trained on all n examples; without, that
-            of the last probe on the block that it codes.
-        test_labels: shape (m,).
         seeds: number of shuffles S; each has its own order and batches.
         seed: the first seed; the others follow it.
         mixed_units: add nats to the bits of the first portion, as the reference code does; neutral is then not 1 (1.43,
@@ -184,28 +178,17 @@ def online_code(
     """
     x, names, y = _checked(features, labels)
     sizes, at_once = portion_sizes(len(y)), max(1, _HELD_OUT_BYTES // x.nbytes)
-    tested = test_features is not None and test_labels is not None
     parts = []
     for first in range(seed, seed + seeds, at_once):
         order = np.stack([coding_order(len(y), s, groups) for s in range(first, min(first + at_once, seed + seeds))])
-        trained_on, held_out = training_sets(order, sizes if tested else sizes[:-1], groups)
+        trained_on, held_out = training_sets(order, sizes[:-1], groups)
         probes = train_probes(x, y[None], len(names), order, trained_on, held_out, training)
         nats, right = _coded(x, y[None], order, sizes, probes.weights)
-        if tested:
-            right = _test_accuracy(probes.weights[:, :, -1], np.asarray(test_features), names, np.asarray(test_labels))
         parts.append((nats[0], probes.epochs[0], right[0]))
     nats, epochs, accuracy = (np.concatenate(part) for part in zip(*parts, strict=True))
     uniform = np.full((seeds, 1), sizes[0] * np.log2(len(names)))
     by_portion = np.hstack([uniform, nats if mixed_units else nats / np.log(2)])
-    return OnlineCode(len(y), len(names), by_portion, epochs, accuracy, "test set" if tested else "last block")
-
-
-def _test_accuracy(
-    weights: SingleArray, features: NDArray[np.generic], names: NDArray[np.generic], labels: NDArray[np.generic]
-) -> FloatArray:
-    """Return the accuracy of each probe, weights (R, S, C, d + 1), on a test set: shape (R, S)."""
-    logits = with_bias(features) @ weights.swapaxes(2, 3)
-    return np.asarray((names[predicted(logits)] == labels).mean(axis=2), dtype=np.float64)
+    return OnlineCode(len(y), len(names), by_portion, epochs, accuracy)
 
 
 def codes_of_labellings(

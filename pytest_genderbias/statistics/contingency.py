@@ -201,43 +201,6 @@ def significant_fills(
     return np.asarray(total / table.shape[1], dtype=np.float64)
 
 
-def significant_counts(
-    supplied: ArrayLike,
-    sizes: ArrayLike,
-    templates: ArrayLike,
-    n_templates: int,
-    *,
-    level: float = 0.05,
-    family: str = "template",
-    test: str = "chi2",
-) -> FloatArray:
-    """Return :func:`significant_fills` from counts of persons, for many draws of persons at once.
-
-    Args:
-        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G); 0 for a fill that
-            does not occur in a draw.
-        sizes: persons of each group, shape (..., G).
-        templates: template of each fill, 0 to n_templates - 1, shape (F,).
-        n_templates: number of templates.
-        level: as in :func:`significant_fills`.
-        family: as there.
-        test: as there.
-
-    Returns:
-        Shape (...), as in :func:`significant_fills`; NaN if a group has no person.
-
-    Example:
-        The example of :func:`significant_fills`, with a fill that is supplied for no person.
-
-        >>> float(significant_counts([[4, 0], [0, 4], [4, 4], [0, 0]], [4, 4], [0, 0, 0, 0], 1))
-        2.0
-    """
-    by_template = significant_counts_by_template(
-        supplied, sizes, templates, n_templates, level=level, family=family, test=test
-    )
-    return np.asarray(by_template.sum(axis=-1) / n_templates)
-
-
 def significant_counts_by_template(
     supplied: ArrayLike,
     sizes: ArrayLike,
@@ -248,9 +211,21 @@ def significant_counts_by_template(
     family: str = "template",
     test: str = "chi2",
 ) -> FloatArray:
-    """Return the number of significant fills of each template, shape (..., n_templates).
+    """Return the number of significant fills of each template from counts of persons, for many draws of persons at
+    once.
 
-    Arguments as in :func:`significant_counts`, which is the mean over templates.
+    Args:
+        supplied: persons of each group for whom a fill of a template is supplied, shape (..., F, G); 0 for a fill that
+            does not occur in a draw.
+        sizes: persons of each group, shape (..., G).
+        templates: template of each fill, 0 to n_templates - 1, shape (F,).
+        n_templates: number of templates.
+        level: as in :func:`significant_fills`, which returns the mean over templates.
+        family: as there.
+        test: as there.
+
+    Returns:
+        Shape (..., n_templates); NaN if a group has no person.
 
     >>> significant_counts_by_template([[4, 0], [0, 4], [4, 4]], [4, 4], [0, 0, 1], 2).tolist()
     [2.0, 0.0]

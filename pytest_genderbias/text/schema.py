@@ -15,7 +15,19 @@ import types
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import cache
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints, overload
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    TypeAlias,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+    overload,
+)
 
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.text.printable import brief
@@ -193,7 +205,7 @@ def fit(hint: object, value: object) -> Any:
         if not any(type(value) is type(one) and value == one for one in arguments):
             raise Mismatch(words(hint), value)
         return value
-    if isinstance(hint, type) and is_dataclass(hint):
+    if isinstance(hint, type) and (is_dataclass(hint) or is_typeddict(hint)):
         return _object(hint, value)
     plain = origin or hint
     if not _is_of(plain, value):
@@ -267,8 +279,10 @@ def _inside(step: str | int, subject: str, hint: object, value: object) -> objec
 
 
 def _object(kind: type, value: object) -> object:
-    """Return a dataclass from a mapping of its fields. In a file, a key that is there has a value, and no empty one."""
-    if isinstance(value, kind):
+    """Return a dataclass or a typed mapping from a mapping of its fields. In a file, a key that is there has a value,
+    and no empty one.
+    """
+    if is_dataclass(kind) and isinstance(value, kind):
         return value
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise Mismatch(words(kind), value)
@@ -311,18 +325,22 @@ def unknown_key(key: str, known: Iterable[str], what: str) -> str:
 
 
 def field_hints(kind: Any) -> dict[str, Any]:
-    """Return the annotation of each field of a dataclass, but for the one that holds its lines."""
+    """Return the annotation of each field of a dataclass, but for the one that holds its lines, or of a typed
+    mapping.
+    """
     return _hints(kind)
 
 
 @cache
 def _hints(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
-    return {one.name: hints[one.name] for one in fields(kind) if one.name != AT}
+    return {one.name: hints[one.name] for one in fields(kind) if one.name != AT} if is_dataclass(kind) else hints
 
 
 def required_fields(kind: Any) -> set[str]:
-    """Return the names of the fields of a dataclass without a default."""
+    """Return the names of the fields of a dataclass, or of a typed mapping, without a default."""
+    if not is_dataclass(kind):
+        return set(kind.__required_keys__)
     absent = {one.name for one in fields(kind) if one.default is MISSING and one.default_factory is MISSING}
     return absent - {AT}
 

@@ -65,7 +65,7 @@ def test_the_gates_are_on_the_suites_that_fit(
     gates = read_gates(read_yaml(Path("release.bias.yaml")))
     assert [gate.suite.name for gate in gates] == suites
     margin = Margin(share=0.2) if which == "filler" else Margin()  # whose gate would be refused without one
-    assert all(gate.baseline and gate.margin == margin for gate in gates)
+    assert all(gate.written.baseline and gate.margin == margin for gate in gates)
     assert [gate.settings for gate in gates] == ([{"limit": 4000} if which == "good" else {} for _ in suites])
 
 

@@ -298,7 +298,7 @@ def test_models_side_by_side_give_the_figures_of_one_process(executor: RayExecut
     found = []
     for one in (executor, None):
         runner = Runner(score=RunSettings(limit=1024, cache=None), executor=one, threads=1)
-        runner.expect((runner.suite(NLI), spec, {}, None) for spec in specs)
+        runner.expect((runner.suites(NLI), spec, {}, None) for spec in specs)
         found.append([runner.measure(NLI, spec) for spec in specs])
     del executor.open  # type: ignore[method-assign]
     assert max(most) == 2

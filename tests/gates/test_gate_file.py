@@ -43,7 +43,7 @@ def test_gates_are_plain_objects(tmp_path: Path) -> None:
         "disco-names.significant_fills.no_worse_than_a",
         "lm-occupation.aggregate_bias.at_most",
     ]
-    assert [gate.line for gate in gates] == list(range(3, 10))
+    assert [gate.written.at.line for gate in gates] == list(range(3, 10))
     assert gates[0].limit == Limit(at_least=0.5) and gates[3].limit is None and gates[3].entry == "wide"
 
 

@@ -99,8 +99,8 @@ def test_a_known_model_can_be_used_like_a_loaded_one(
 ) -> None:
     spec = parse_spec(str(checkpoint("bert")))
     runner = Runner(CPU, RunSettings(40, cache=tmp_path))
-    loaded = runner.model(spec)
-    deferred = Runner(CPU, RunSettings(40, cache=tmp_path)).model(spec)
+    loaded = runner.models.model(spec)
+    deferred = Runner(CPU, RunSettings(40, cache=tmp_path)).models.model(spec)
     assert loads == ["bert"]
     assert replace(deferred, backend=None) == replace(loaded, backend=None)
     assert (deferred.width, deferred.input_width) == (loaded.width, loaded.input_width)
@@ -300,7 +300,7 @@ def test_a_model_that_changes_during_a_run_is_refused(copy: Callable[[str], Path
     folder, cache = copy("bert"), tmp_path / "cache"
     run(folder, cache, "disco-terms", 40)
     runner = Runner(CPU, RunSettings(600, cache=cache))
-    runner.model(parse_spec(str(folder)))
+    runner.models.model(parse_spec(str(folder)))
     other_weight(folder)
     with pytest.raises(ModelError, match="bert changed while it was measured"):
         runner.measure("disco-terms", str(folder))

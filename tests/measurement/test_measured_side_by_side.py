@@ -104,7 +104,7 @@ def everything(measurement):
 
 
 def made(one, specs, until=None, expect=True):
-    wanted = [(one.suite(suite), spec, {}, until) for spec in specs for suite in (NLI, DEMONYM)]
+    wanted = [(one.suites(suite), spec, {}, until) for spec in specs for suite in (NLI, DEMONYM)]
     if expect:
         one.expect(wanted)
     return [everything(one.measure(*each)) for each in wanted]
@@ -143,14 +143,14 @@ def test_several_are_under_way_at_once(specs):
 
     workers = Meeting()
     one = runner(workers)
-    one.expect((one.suite(NLI), spec, {}, None) for spec in specs[:3])
+    one.expect((one.suites(NLI), spec, {}, None) for spec in specs[:3])
     one.measure(NLI, specs[0])
     assert workers.most_at_once == 3
 
 
 def test_scoring_stops_where_that_of_one_process_does(specs, tmp_path):
     one, other = runner(Workers(), cache=tmp_path / "a", limit=None), runner(cache=tmp_path / "b", limit=None)
-    until = decided_by([("net_neutral", Limit(at_least=0.9))], one.suite(NLI).family.plain_statistics())
+    until = decided_by([("net_neutral", Limit(at_least=0.9))], one.suites(NLI).family.plain_statistics())
     assert made(one, specs[:2], until) == made(other, specs[:2], until)
     stored = [
         {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.npy"))}
@@ -172,7 +172,7 @@ def _joined(files):
 def test_what_nobody_asks_for_is_dropped_and_the_rest_goes_on(specs):
     workers = Workers(2)
     one, other = runner(workers), runner()
-    one.expect((one.suite(NLI), spec, {}, None) for spec in specs)
+    one.expect((one.suites(NLI), spec, {}, None) for spec in specs)
     for spec in (specs[0], specs[3], specs[1]):  # the second one is skipped, and comes later
         assert everything(one.measure(NLI, spec)) == everything(other.measure(NLI, spec))
     assert workers.models.count("m3") == 1
@@ -188,7 +188,7 @@ def test_errors_come_in_their_turn_as_they_are(specs, tmp_path):
     messages = []
     for executor in (Workers(), None):
         one = runner(executor)
-        one.expect((one.suite(NLI), spec, {}, None) for spec in several)
+        one.expect((one.suites(NLI), spec, {}, None) for spec in several)
         one.measure(NLI, several[0])
         with pytest.raises(ModelError) as refused:
             one.measure(NLI, several[1])
@@ -216,7 +216,7 @@ def test_an_error_of_scoring_is_raised_in_its_turn(specs, error, times):
                 yield pool
 
     one = runner(Failing())
-    one.expect((one.suite(NLI), spec, {}, None) for spec in specs[:3])
+    one.expect((one.suites(NLI), spec, {}, None) for spec in specs[:3])
     one.measure(NLI, specs[0])
     with pytest.raises(type(error), match=r"^NaN$"):
         one.measure(NLI, specs[1])
@@ -244,7 +244,7 @@ def test_restarts_that_were_not_expected_end_what_was(specs):
     """Threads whose result nobody takes leave their workers and the lock of their entry."""
     restarts = parse_spec("m=" + specs[0].target.replace("seed-0", "seed-{seed}"))
     one = runner(Workers())
-    one.expect((one.suite(NLI), spec, {}, None) for spec in specs[:4])
+    one.expect((one.suites(NLI), spec, {}, None) for spec in specs[:4])
     one.measure(NLI, specs[0])
     before = one._beside
     assert everything(one.measure(DEMONYM, restarts, {"seeds": 3})) == everything(
@@ -259,7 +259,7 @@ def test_generated_texts_wait_for_their_turn(tmp_path):
     causal = parse_spec(f"g={save_checkpoint('gpt2', tmp_path / 'causal')}")
     workers = Workers()
     one, other = (runner(executor, limit=2) for executor in (workers, None))
-    one.expect([(one.suite("counterfactual-generation"), causal, {}, None)])
+    one.expect([(one.suites("counterfactual-generation"), causal, {}, None)])
     assert everything(one.measure("counterfactual-generation", causal)) == everything(
         other.measure("counterfactual-generation", causal)
     )

@@ -40,7 +40,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> list:
 def test_equal_measurements_are_made_once(loads: list) -> None:
     runner = uncached()
     first = runner.measure("lm-occupation", "demo-lm")
-    assert runner.measure(runner.suite("lm-occupation"), parse_spec("demo-lm"), {"limit": 40}) is first
+    assert runner.measure(runner.suites("lm-occupation"), parse_spec("demo-lm"), {"limit": 40}) is first
     assert loads == ["demo-lm"]
     other = runner.measure("lm-occupation", "demo-lm", {"limit": 48})
     assert other is not first and (first.n, other.n) == (40, 48)
@@ -60,10 +60,10 @@ def test_limits_that_stop_scoring_are_part_of_what_is_equal() -> None:
 
 def test_one_model_is_in_memory(loads: list) -> None:
     runner = uncached()
-    model = runner.model(parse_spec("demo-lm"))
+    model = runner.models.model(parse_spec("demo-lm"))
     network = weakref.ref(model.backend.network)
     runner.models.kept_with_model["copy"] = model
-    assert runner.model(parse_spec("demo-lm")) is model
+    assert runner.models.model(parse_spec("demo-lm")) is model
     del model
     real, alive = module.load, []
     with pytest.MonkeyPatch.context() as patch:
@@ -71,7 +71,7 @@ def test_one_model_is_in_memory(loads: list) -> None:
         runner.measure("nli-occupation", "demo-nli")
     assert alive == [None], "the first model is released before the second is loaded"
     assert not runner.models.kept_with_model and loads == ["demo-lm", "demo-nli"]
-    runner.release()
+    runner.models.release()
     gc.collect()
 
 

@@ -21,7 +21,7 @@ from pytest_genderbias.mitigation.harness.resilience import Resilience
 from pytest_genderbias.reports.figures import runs, studies
 from pytest_genderbias.reports.figures.files import write_figures
 from pytest_genderbias.reports.picture import Picture, Series
-from pytest_genderbias.reports.pictures import pictures_of_history, pictures_of_run
+from pytest_genderbias.reports.pictures import draw_run, pictures_of_history
 from pytest_genderbias.reports.run_report import RunInfo, RunReport
 from pytest_genderbias.reports.traces import Trace, TracePoint
 from pytest_genderbias.suites.registry import FAMILIES
@@ -212,13 +212,13 @@ def test_the_pictures_of_a_run_come_from_its_report(measured: Measurement, tmp_p
     report = RunReport(
         RunInfo("", ""), (measured, other, elsewhere), settled(judged("one")), variances=(value_variance(measured),)
     )
-    pictures = pictures_of_run(report)
+    pictures, _ = draw_run(report)
     assert [picture.kind for picture in pictures] == ["models", "mitigation", "retrained", "variance"]
     assert pictures[1].panels[0].x.neutral == 0  # known from the packaged suite
     assert pictures[0].panels[0].y.words == (measured.model, "other")
     again = RunReport.from_dict(json.loads(json.dumps(replace(report, pictures=pictures).to_dict(), allow_nan=False)))
     assert again.pictures == pictures
-    assert pictures_of_run(again) == pictures
+    assert draw_run(again) == (pictures, ())
 
 
 def test_names_of_files_hold_no_foreign_characters_and_are_different(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_a_hostile_run_is_drawn(tmp_path: Path) -> None:
     report = hostile_report()
     others = tuple(replace(measurement, model=f"{measurement.model}2") for measurement in report.measurements)
     report = replace(report, measurements=(*report.measurements, *others))
-    pictures = pictures_of_run(report)
+    pictures, _ = draw_run(report)
     assert "models" in {picture.kind for picture in pictures}
     write_figures(replace(report, pictures=pictures), tmp_path)
     page = (tmp_path / "figures.md").read_text()

@@ -294,7 +294,7 @@ def test_whether_a_suite_fits_is_told_by_the_files(tmp_path):
 
     def fit():
         runner = Runner()
-        return fit_of(runner, runner.suite("chat-iat"), parse_spec(f"m={folder}"))
+        return fit_of(runner, runner.suites("chat-iat"), parse_spec(f"m={folder}"))
 
     assert (fit().obstacle, fit().reason.partition(",")[0]) == ("other model", "m has no chat template")
     (folder / "chat_template.jinja").write_text(TURNS)

@@ -22,9 +22,9 @@ from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.scoring import engine, store
-from pytest_genderbias.scoring.batches import length_batches
 from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_suite
 from pytest_genderbias.scoring.layout import TokenLayout
+from pytest_genderbias.scoring.parallel_batches import length_batches
 from pytest_genderbias.scoring.reads import best_ids, top_ids
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder

@@ -116,10 +116,10 @@ def test_the_weights_against_torch(n_labels):
 
 def test_what_else_is_in_the_stack_changes_nothing():
     x, y = overlapping(600, 40, 2)
-    together = online_code(x, y, seeds=3, test_features=x, test_labels=y)
+    together = online_code(x, y, seeds=3)
     for s in range(3):
         alone = online_code(x, y, seeds=1, seed=s)
-        np.testing.assert_array_equal(alone.epochs[0], together.epochs[s, :-1])
+        np.testing.assert_array_equal(alone.epochs[0], together.epochs[s])
         np.testing.assert_allclose(alone.by_portion[0], together.by_portion[s], rtol=1e-6)
 
 
@@ -204,21 +204,10 @@ def test_mixed_units_add_nats_to_bits():
     assert mixed.compressions == pytest.approx([1 / (0.02 + 0.98 * np.log(2))] * 2, abs=0.03)  # 1.43
 
 
-def test_the_accuracy_is_of_the_probe_trained_on_all():
-    x, y = overlapping(900, 20, 3)
-    how = ProbeTraining(epochs=5)
-    code = online_code(x[:600], y[:600], test_features=x[600:], test_labels=y[600:], seeds=1, training=how)
-    order = coding_order(600, 0)
-    weights, epoch = torch_probe(x[:600], y[:600], 3, order[:450], order[450:], how)
-    logits = np.c_[x[600:], np.ones(300)] @ weights.T
-    assert (code.accuracy_on, code.epochs[0, -1]) == ("test set", epoch)
-    assert code.accuracy[0] == np.mean(logits.argmax(axis=1) == y[600:])
-
-
-def test_without_a_test_set_the_accuracy_is_of_the_last_block():
+def test_the_accuracy_is_of_the_last_block():
     x, y = overlapping(500, 10, 2, apart=100.0)
     code = online_code(x, y, seeds=1)
-    assert (code.accuracy_on, code.accuracy[0]) == ("last block", 1.0)
+    assert code.accuracy[0] == 1.0
     order = coding_order(500, 0)
     y[order[-100:]] = 1 - y[order[-100:]]  # of the 162 in the last block
     assert online_code(x, y, seeds=1).accuracy[0] == pytest.approx(62 / 162)

@@ -7,14 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.multiple_choice import (
     choices,
+    leanings,
     option_orders,
     option_probabilities,
     rate_difference_interval,
 )
-from pytest_genderbias.statistics.stereotyped_answers import bias_ambiguous, bias_disambiguated, leanings
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -52,13 +51,11 @@ def test_biases_are_those_of_the_paper(n, seed):
     accuracy = sum(picked == 2) / n
     assert found.right.mean() == pytest.approx(accuracy)
     if not named:
-        assert bias_ambiguous(found.lean) == 0
-        with pytest.raises(UndefinedError, match="names one of the two persons"):
-            bias_disambiguated(found.lean, found.chosen)
+        assert not found.lean.any() and not found.chosen.any()
         return
     form = 2 * biased / len(named) - 1
-    assert bias_disambiguated(found.lean, found.chosen) == pytest.approx(form, abs=1e-12)
-    assert bias_ambiguous(found.lean) == pytest.approx((1 - accuracy) * form, abs=1e-12)
+    assert found.lean.sum() / found.chosen.sum() == pytest.approx(form, abs=1e-12)
+    assert found.lean.mean() == pytest.approx((1 - accuracy) * form, abs=1e-12)
 
 
 def test_an_exchange_of_the_persons_turns_the_sign():

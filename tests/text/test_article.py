@@ -4,8 +4,7 @@ import pytest
 
 from pytest_genderbias import load_wordlist
 from pytest_genderbias.text import packaged
-from pytest_genderbias.text.article import indefinite_article
-from pytest_genderbias.text.template import Word
+from pytest_genderbias.text.template import Word, indefinite_article
 
 A = ("bagel", "university", "unicorn", "union member", "unit", "unidirectional link", "unanimous vote", "user",
     "usurper", "utopian", "urologist",

@@ -7,24 +7,23 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 from pytest_genderbias.errors import SettingError, UndefinedError, UnknownNameError
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_schema
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.mitigation.harness.retraining import new_heads as run_with_new_heads
 from pytest_genderbias.mitigation.harness.run import MitigationRun, ModelOrSpec
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.statistics.agreement import RESAMPLES, Agreement
 from pytest_genderbias.statistics.agreement import agreement as agreement_of_points
 from pytest_genderbias.text.printable import markdown_table
-from pytest_genderbias.text.schema import read_value
 
 NO_METHOD = "none"  #: the method of the models before a mitigation
 OWN_HEAD, NEW_HEAD = "before retraining", "after retraining"
 LEVEL = 0.05  #: a point with a p value counts below it (orgad2022, appendix A.4.3)
-_SCHEMA = 1
 
 
 @dataclass(frozen=True)
@@ -116,8 +115,11 @@ class AgreementRow:
 
 
 @dataclass(frozen=True)
-class AgreementStudy:
+class AgreementStudy(Stored):
     """All points, and the agreement of each pair of figures, before and after retraining."""
+
+    form: ClassVar[int] = 1
+    called: ClassVar[str] = "agreement"
 
     points: tuple[AgreementPoint, ...]
     rows: tuple[AgreementRow, ...]
@@ -160,19 +162,6 @@ class AgreementStudy:
         counted = [point for point in self.points if _is_significant(point, intrinsic)]
         figures = [(point, point.intrinsic.get(intrinsic), point.extrinsic(head).get(extrinsic)) for point in counted]
         return [(point, x, y) for point, x, y in figures if x is not None and y is not None]
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain JSON values, which :meth:`from_dict` reads."""
-        return {"schema": _SCHEMA, **{f.name: as_plain(getattr(self, f.name)) for f in fields(self)}}
-
-    @classmethod
-    def from_dict(cls, data: object) -> AgreementStudy:
-        """Return what :meth:`to_dict` wrote.
-
-        Raises:
-            DataFileError: a key is missing, unknown or of another type.
-        """
-        return read_value(cls, read_schema(from_plain(data, "agreement"), _SCHEMA, "agreement"), "agreement")
 
     def table(self) -> str:
         """Return a markdown table: R squared with bounds, r, and the points left out, before and after retraining

@@ -27,12 +27,12 @@ from pytest_genderbias.mitigation.methods.registry import (
     RECIPES,
     make_method,
     method_settings,
+    part_schema,
     recipe_settings,
     resolve_recipe,
 )
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
 from pytest_genderbias.suites.options import RUN_SETTINGS
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import plain
@@ -47,10 +47,8 @@ from pytest_genderbias.text.schema import (
     YamlValue,
     at_least,
     check_setting,
-    field_hints,
     refuse_unknown,
     take,
-    without_null,
 )
 
 _RUN_SETTINGS = {ABILITY: Ability, **{name: RUN_SETTINGS[name] for name in ("limit", "seed", "batch_tokens")}}
@@ -153,33 +151,27 @@ class DeclaredMitigation:
     """A mitigation as a file declares it.
 
     Attributes:
+        written: as the file declares it.
         grid: settings of method and recipe that are tried; ``None`` for these alone.
-        choose_on: the seeds that choose a point of the grid: their number, a list, or ``all``; ``None`` for half.
         arguments: of transformers' ``TrainingArguments``. They are checked when the mitigation runs, since that
             imports transformers.
-        seeds: number of trainings, or their seeds; ``None`` for the default.
-        controls: number of controls; ``None`` for the default.
-        models: names of the models to mitigate; ``None`` for all.
-        from_nothing: whether the recipe makes its own network, and mitigates no model of the run.
-        budget: how much worse other figures may become, as shares.
-        optional: whether a run may go without a verdict where the mitigation does not apply.
     """
 
+    written: MitigationEntry
     method: Method
     recipe: Recipe | None
     grid: GridPlan | None
-    choose_on: int | str | tuple[int, ...] | None
     arguments: Mapping[str, YamlValue]
-    seeds: int | tuple[int, ...] | None
-    controls: int | None
-    models: Sequence[str] | None
-    from_nothing: bool
-    budget: Mapping[str, float]
-    optional: bool
+
+    @property
+    def models(self) -> tuple[str, ...] | None:
+        """The names of the models to mitigate; ``None`` for all."""
+        models = self.written.models
+        return None if models is None else tuple(map(str, models))
 
     def applies_to(self, model: str | None) -> bool:
         """Return whether it mitigates a model of this name; ``None`` stands for a run without models."""
-        return not self.from_nothing and (model is None or self.models is None or model in self.models)
+        return not self.written.from_nothing and (model is None or self.models is None or model in self.models)
 
     def recipe_with_arguments(self) -> Recipe | None:
         """Return the recipe with the arguments of the Trainer.
@@ -215,21 +207,24 @@ class DeclaredReduction:
         name: of the test, without the model.
         arguments: of :func:`~pytest_genderbias.mitigation.harness.verdict.judge_reduction`, including settings of the
             measurement.
-        optional: whether a run may go without a verdict where it cannot be judged.
-        line: where the file declares it.
+        written: as the file declares it.
     """
 
     name: str
     mitigation: DeclaredMitigation
     suite: Suite
     arguments: Mapping[str, YamlValue]
-    optional: bool
-    line: int
+    written: ReductionEntry
+
+    @property
+    def optional(self) -> bool:
+        """Whether a run may go without a verdict where it cannot be judged."""
+        return self.mitigation.written.optional if self.written.optional is None else self.written.optional
 
     @property
     def needs_model(self) -> bool:
         """Whether it mitigates a model of the run."""
-        return not self.mitigation.from_nothing
+        return not self.mitigation.written.from_nothing
 
     def judge(self, spec: ModelSpec | None, mitigations: MitigationRunner) -> Judgement:
         """Mitigate, or take the run of an earlier reduction of the same mitigation, and judge.
@@ -240,13 +235,13 @@ class DeclaredReduction:
         """
         from pytest_genderbias.mitigation.harness.verdict import judge_reduction
 
-        declared = self.mitigation
-        recipe, plan = declared.recipe_with_arguments(), declared.plan_with_arguments()
-        seeds, controls = declared.seeds, declared.controls
-        if declared.grid is None or plan is None:
+        declared, plan = self.mitigation, self.mitigation.plan_with_arguments()
+        seeds, controls = declared.written.seeds, declared.written.controls
+        if plan is None:
+            recipe = declared.recipe_with_arguments()
             run = mitigations.mitigate(spec, declared.method, recipe, seeds=seeds, controls=controls)
         else:
-            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.choose_on, controls=controls)
+            run = mitigations.search(spec, plan, seeds=seeds, choose_on=declared.written.choose_on, controls=controls)
         return judge_reduction(run, self.suite, **self.arguments)
 
     def why_idle(self, models: Sequence[str]) -> str:
@@ -281,7 +276,7 @@ def read_mitigations(
     for entry in take(data, "mitigate", tuple[MitigationEntry, ...], "the gate file"):
         mitigation = _declared(entry, data_folder, load)
         for item in entry.reduces:
-            reduction = _declared_reduction(item, entry, mitigation, load)
+            reduction = _declared_reduction(item, mitigation, load)
             names[reduction.name] += 1
             number = names[reduction.name]
             reductions.append(reduction if number == 1 else replace(reduction, name=f"{reduction.name}-{number}"))
@@ -307,7 +302,7 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
         models: names of the models of a run, which may have none.
     """
     for reduction in reductions:
-        if reduction.mitigation.from_nothing and reduction.mitigation.recipe is not None:
+        if not reduction.needs_model and reduction.mitigation.recipe is not None:
             yield PlannedReduction(f"{reduction.name}:{reduction.mitigation.recipe.name}", reduction, None)
     slots: Sequence[str | None] = models or (None,)
     for model in slots:
@@ -315,16 +310,14 @@ def plan_reductions(reductions: Sequence[DeclaredReduction], models: Sequence[st
             if reduction.mitigation.applies_to(model):
                 yield PlannedReduction(f"{reduction.name}:{model or NO_MODEL}", reduction, model)
     for reduction in reductions:
-        mitigation = reduction.mitigation
-        if not mitigation.from_nothing and not any(mitigation.applies_to(model) for model in slots):
+        if reduction.needs_model and not any(reduction.mitigation.applies_to(model) for model in slots):
             yield PlannedReduction(f"{reduction.name}:{NO_MODEL}", reduction, None)
 
 
 def mitigation_schema(maker: Any) -> Schema:
     """Return the JSON Schema of an entry of ``mitigate``, from a maker of ``reports/json_schema.py``."""
     schema: Schema = maker.object(MitigationEntry)
-    method = _part_schema(maker, {name: kind() for name, kind in METHODS.items()})
-    recipe = _part_schema(maker, {name: kind() for name, kind in RECIPES.items()})
+    method, recipe = part_schema(maker, METHODS), part_schema(maker, RECIPES)
     maker.definitions["method"] = method
     properties = schema["properties"]
     reduction = maker.entry(ReductionEntry, _RUN_SETTINGS, gated=False)
@@ -336,38 +329,6 @@ def mitigation_schema(maker: Any) -> Schema:
     properties["recipe"] = {**recipe, "description": properties["recipe"]["description"]}
     maker.definitions[ReductionEntry.__name__] = reduction
     return schema
-
-
-def _ranges(kind: type[object]) -> dict[str, Any]:
-    """Return the annotations of the settings of a method or a recipe; those of recipes have their ranges apart."""
-    of_recipe = RANGES if issubclass(kind, TrainingSettings) else {}
-    hints = field_hints(kind)
-    null = {key for key, hint in hints.items() if without_null(hint) is not hint}
-    return {
-        key: (of_recipe[key] | None if key in null else of_recipe[key]) if key in of_recipe else hint
-        for key, hint in hints.items()
-    }
-
-
-def _part_schema(maker: Any, kinds: Mapping[str, type[object]]) -> Schema:
-    """Return the schema of a method or a recipe: its name, or a mapping with its name and settings."""
-    named: list[Schema] = [
-        {
-            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in _ranges(kind).items()}},
-            "required": ["name"],
-            "additionalProperties": False,
-        }
-        for name, kind in kinds.items()
-    ]
-    cases = [
-        {"if": {"properties": {"name": one["properties"]["name"]}, "required": ["name"]}, "then": one} for one in named
-    ]
-    known = {"enum": list(kinds)}
-    return {
-        "if": {"type": "object"},
-        "then": {"properties": {"name": known}, "required": ["name"], "allOf": cases},
-        "else": known,
-    }
 
 
 def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite) -> DeclaredMitigation:
@@ -382,19 +343,7 @@ def _declared(entry: MitigationEntry, data_folder: Path | None, load: LoadSuite)
         raise at.error_at(
             "from_nothing", "'from_nothing' needs a recipe that makes its own network, as lstm, and excludes 'models'"
         )
-    return DeclaredMitigation(
-        method,
-        recipe,
-        _declared_grid(entry, method, recipe, load),
-        entry.choose_on,
-        arguments,
-        entry.seeds,
-        entry.controls,
-        None if entry.models is None else tuple(map(str, entry.models)),
-        entry.from_nothing,
-        _shares(entry.budget),
-        entry.optional,
-    )
+    return DeclaredMitigation(entry, method, recipe, _declared_grid(entry, method, recipe, load), arguments)
 
 
 def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None, load: LoadSuite) -> GridPlan | None:
@@ -422,9 +371,7 @@ def _declared_grid(entry: MitigationEntry, method: Method, recipe: Recipe | None
     return plan
 
 
-def _declared_reduction(
-    item: ReductionEntry, entry: MitigationEntry, mitigation: DeclaredMitigation, load: LoadSuite
-) -> DeclaredReduction:
+def _declared_reduction(item: ReductionEntry, mitigation: DeclaredMitigation, load: LoadSuite) -> DeclaredReduction:
     """Load the suite of a reduction, and check its statistic, settings and budget against it."""
     at = item.at
     subject = resolve_subject(at, item.suite, item.statistic, item.settings, _RUN_SETTINGS, load)
@@ -434,9 +381,9 @@ def _declared_reduction(
         reason = keeps_encoder(mitigation.recipe, mitigation.method)
         if reason is not None:
             raise at.error_at("superficial", reason)
-    budget = mitigation.budget if item.budget is None else _shares(item.budget)
+    budget = _shares(mitigation.written.budget if item.budget is None else item.budget)
     if mitigation.recipe is None:
-        _check_budget(entry.at if item.budget is None else at, budget, subject)
+        _check_budget(mitigation.written.at if item.budget is None else at, budget, subject)
     arguments: dict[str, YamlValue] = {
         "by": item.by,
         "statistic": subject.statistic,
@@ -449,8 +396,7 @@ def _declared_reduction(
     name = f"{label}.{subject.statistic}.by_{item.by:g}"
     shares = {"back": item.back, "overshoot": item.overshoot}
     arguments |= {key: share for key, share in shares.items() if share is not None} | subject.settings
-    optional = mitigation.optional if item.optional is None else item.optional
-    return DeclaredReduction(name, mitigation, subject.suite, arguments, optional, at.line)
+    return DeclaredReduction(name, mitigation, subject.suite, arguments, item)
 
 
 def _label(method: Method) -> str:

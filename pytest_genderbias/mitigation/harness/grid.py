@@ -365,7 +365,7 @@ def search(
     """
     runner = runner or Runner()
     resolved = resolve_recipe(recipe, runner.data)
-    plan = plan_grid(resolve_method(method), resolved, grid, best, settings, runner.suite)
+    plan = plan_grid(resolve_method(method), resolved, grid, best, settings, runner.suites)
     base = runner.open(model) if isinstance(model, str) else model
     on = seeds_to_try(plan, seeds, choose_on)
     return search_plan(base, plan, on, controls, folder, progress=progress, runner=runner, name=name)

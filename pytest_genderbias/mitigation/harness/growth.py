@@ -9,10 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, cast, get_type_hints
+from typing import TYPE_CHECKING, ClassVar
 
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
-from pytest_genderbias.measurement.plain_data import as_plain, from_plain, read_mapping, read_schema
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings, check_every
 from pytest_genderbias.mitigation.harness.run import seeds_of, suite_settings, train_with
@@ -25,18 +25,16 @@ from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.numbers import format_mean
 from pytest_genderbias.text.printable import markdown_table
-from pytest_genderbias.text.schema import read_value
 
 if TYPE_CHECKING:
     from transformers import TrainerCallback
 
 LOSS = "loss"
-SCHEMA = 1  #: of :meth:`Growth.to_dict`
 _PERCENT = 100
 
 
 @dataclass(frozen=True)
-class Growth:
+class Growth(Stored):
     """Bias, performance and loss along the trainings of several sides, each repeated with several seeds.
 
     Steps of one training are not independent observations: what differs between sides at one step should differ for
@@ -51,11 +49,14 @@ class Growth:
         what: recipe, methods by side, and settings.
     """
 
+    form: ClassVar[int] = 1
+    called: ClassVar[str] = "growth"
+
     suite: str
     statistics: Mapping[str, Statistic]
-    seeds: Sequence[int]
+    seeds: tuple[int, ...]
     histories: Mapping[str, Sequence[Sequence[HistoryEntry]]]
-    every: float
+    every: int | float
     what: Mapping[str, object]
 
     @property
@@ -122,57 +123,20 @@ class Growth:
         rows = [[f"{place:g}", *(format_mean(curve.get(place, [])) for curve in columns.values())] for place in places]
         return markdown_table(headers, rows, range(len(headers)))
 
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain JSON values, which :meth:`from_dict` reads."""
-        plain = as_plain(
-            {
-                "schema": SCHEMA,
-                "suite": self.suite,
-                "statistics": self.statistics,
-                "seeds": self.seeds,
-                "histories": self.histories,
-                "every": self.every,
-                "what": json.loads(json.dumps(self.what, default=str)),
-            }
-        )
-        return cast("dict[str, object]", plain)
-
     @classmethod
-    def from_dict(cls, data: object) -> Growth:
+    def from_dict(cls, data: object, where: str = "") -> Growth:
         """Return what :meth:`to_dict` wrote.
 
         Raises:
             DataFileError: a key is missing, unknown or of another type, or the number of histories is not that of the
                 seeds.
         """
-        content = from_plain(read_schema(data, SCHEMA, "growth"), "growth")
-        fields = {
-            "suite": str,
-            "statistics": Mapping[str, Statistic],
-            "seeds": tuple[int, ...],
-            "histories": Mapping[str, Sequence[Sequence[object]]],
-            "every": float | int,
-            "what": Mapping[str, object],
-        }
-        content = read_mapping(content, "growth")
-        if content.keys() != fields.keys():
-            raise DataFileError(f"growth: expected the keys {', '.join(fields)}, got {', '.join(content)}")
-        values = {name: read_value(hint, content[name], f"growth.{name}") for name, hint in fields.items()}
-        histories = {
-            side: [[_read_entry(entry, f"growth.histories.{side}") for entry in history] for history in trainings]
-            for side, trainings in cast("Mapping[str, Sequence[Sequence[object]]]", values["histories"]).items()
-        }
-        seeds = cast("tuple[int, ...]", values["seeds"])
-        if any(len(trainings) != len(seeds) for trainings in histories.values()):
-            raise DataFileError(f"growth.histories: expected a history of each side for each of {len(seeds)} seeds")
-        return cls(
-            str(values["suite"]),
-            cast("Mapping[str, Statistic]", values["statistics"]),
-            seeds,
-            histories,
-            cast(float, values["every"]),
-            cast("Mapping[str, object]", values["what"]),
-        )
+        curves = super().from_dict(data, where)
+        if any(len(trainings) != len(curves.seeds) for trainings in curves.histories.values()):
+            raise DataFileError(
+                f"growth.histories: expected a history of each side for each of {len(curves.seeds)} seeds"
+            )
+        return curves
 
     def _place(self, entry: HistoryEntry, history: Sequence[HistoryEntry]) -> float:
         """Return the place of a measurement: its step, or the share that it was due at, in percent."""
@@ -264,7 +228,8 @@ def growth(
         "model": None if base is None else base.name,
         "settings": {name: str(value) for name, value in settings.items()},
     }
-    return Growth(loaded.name, loaded.family.plain_statistics(), numbers, histories, every, what)
+    plain = json.loads(json.dumps(what, default=str))
+    return Growth(loaded.name, loaded.family.plain_statistics(), tuple(numbers), histories, every, plain)
 
 
 def _check_sides(sides: Mapping[str, Method]) -> None:
@@ -277,12 +242,3 @@ def _check_sides(sides: Mapping[str, Method]) -> None:
                 f"the side {side!r} changes the finished model ({method.settings()['method']}), which shows at no step"
                 " of the training; name methods that act before or during it"
             )
-
-
-def _read_entry(data: object, where: str) -> HistoryEntry:
-    """Return a measurement of a history, with its types checked."""
-    content, hints = read_mapping(data, where), get_type_hints(HistoryEntry)
-    if content.keys() != hints.keys():
-        raise DataFileError(f"{where}: expected the keys {', '.join(hints)}, got {', '.join(content)}")
-    entry = {name: read_value(hint, content[name], f"{where}.{name}") for name, hint in hints.items()}
-    return cast(HistoryEntry, entry)

@@ -16,6 +16,7 @@ from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import AFTER, BEFORE
+from pytest_genderbias.measurement.plain_data import Stored
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.mitigation.harness.callback import LOG, HistoryEntry, WatchedTrainings
 from pytest_genderbias.mitigation.harness.run import MitigationRun, shown_training, suite_settings
@@ -43,7 +44,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True)
-class Resilience:
+class Resilience(Stored):
     """Bias and performance of several models during fine-tuning, and by the part that was frozen.
 
     Each entry is of one training with one seed: a difference between two entries is only a hint until other seeds
@@ -76,16 +77,6 @@ class Resilience:
     def along_frozen(self, side: str, statistic: str | None = None) -> dict[Frozen, float | None]:
         """Return the values of a statistic by the frozen part, of one side."""
         return self._curve(self.by_frozen[side], statistic)
-
-    def to_dict(self) -> dict[str, object]:
-        """Return everything as plain JSON values."""
-        return {
-            "suite": self.suite,
-            "statistics": {name: vars(statistic).copy() for name, statistic in self.statistics.items()},
-            "by_step": {side: {str(k): dict(e) for k, e in curve.items()} for side, curve in self.by_step.items()},
-            "by_frozen": {side: {str(k): dict(e) for k, e in curve.items()} for side, curve in self.by_frozen.items()},
-            "what": dict(self.what),
-        }
 
     def table(self, statistic: str | None = None) -> str:
         """Return a markdown table with steps, frozen part, the statistic of each side, and its performance on the task.

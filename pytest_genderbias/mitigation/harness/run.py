@@ -166,7 +166,7 @@ class MitigationRun:
         Raises:
             MitigationNotApplicableError: the suite needs another kind of model, or data that are missing.
         """
-        loaded = suite if isinstance(suite, Suite) else self.runner.suite(suite)
+        loaded = suite if isinstance(suite, Suite) else self.runner.suites(suite)
         options = {**suite_settings(self.recipe, loaded, self.folder, settings), **settings}
         return [[self._measured(model, loaded, options) for model in models] for models in self.models(side)]
 

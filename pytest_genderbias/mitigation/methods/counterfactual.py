@@ -16,37 +16,147 @@ Everything else stays: other words, white space, punctuation and capitals (he, H
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import Annotated, ClassVar, TypeVar
 
 from pytest_genderbias.datasets.conll import Document
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
-from pytest_genderbias.mitigation.methods.swapping import (
-    INTERVENTIONS,
-    PairSource,
-    SwapTable,
-    make_swapper,
-    make_table,
-    replacements,
-)
 from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar, cluster_grammar, rule_grammar, spacy_grammar
-from pytest_genderbias.mitigation.words.pairs import NAME_PARTNERS, NamePartners, name_partners, read_names, read_pairs
+from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
+from pytest_genderbias.mitigation.words.pairs import (
+    NAME_PARTNERS,
+    NamePartners,
+    Pairs,
+    in_case_of,
+    name_partners,
+    pairs_of,
+    read_names,
+    read_pairs,
+)
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
+from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Initials, check_fields, one_of
 
+INTERVENTIONS = ("naive", "grammatical")
+#: A checked list of pairs, the name or path of a list, or the pairs themselves.
+PairSource = Pairs | str | Path | Iterable[tuple[str, str]]
+
+_SURNAME = re.compile(r"[ \t]+(?:[A-Z]\.[ \t]+)?")  # separates two names of one person
+_TITLE = re.compile(r"(?<!\w)(?:Mrs?|Ms|Dr)\.?[ \t]+\Z")
 SIDES = ("one", "two")
 #: How often a text without a counterfactual is written.
 NEUTRAL = {"once": 1, "twice": 2, "drop": 0}
-Label = TypeVar("Label")
-Texts = TypeVar("Texts", str, tuple[str, ...])
 Item = TypeVar("Item")
 
 _TOKEN = re.compile(r"\w+|[^\w\s]")
 _CHUNK = 256  #: number of texts in memory at a time
+
+
+@dataclass(frozen=True, eq=False)
+class SwapTable:
+    """The words that are swapped: pairs, names, and the partner of every written form."""
+
+    pairs: Pairs
+    names: NamePartners | None
+    forms: Mapping[str, str]
+    reach: int  #: number of parts and joints of the longest compound
+
+
+@lru_cache(maxsize=32)
+def _table(pairs: Pairs, names: NamePartners | None) -> SwapTable:
+    forms = {**(names.partner if names else {}), **pairs.forms}
+    return SwapTable(pairs, names, forms, reach_of(forms))
+
+
+def make_table(pairs: PairSource, names: NamePartners | None, intervention: str) -> SwapTable:
+    """Read and check the pairs, and return the table of words to swap.
+
+    Raises:
+        SettingError: an unknown intervention; pairs that cannot be swapped; neither pairs nor names.
+        DataFileError: a file of pairs that cannot be swapped.
+    """
+    if intervention not in INTERVENTIONS:
+        raise SettingError(f"intervention should be one of {', '.join(INTERVENTIONS)}, got {intervention!r}")
+    if not isinstance(pairs, Pairs):
+        pairs = read_pairs(pairs) if isinstance(pairs, (str, Path)) else pairs_of(pairs)
+    if not pairs.partner and names is None:
+        raise SettingError("nothing to swap: pass pairs of words, names, or both")
+    return _table(pairs, names)
+
+
+def make_swapper(
+    pairs: PairSource, names: NamePartners | None, intervention: str, grammar: Analyse
+) -> Callable[[Sequence[str]], list[str]]:
+    """Return a function that swaps the words of several texts at a time.
+
+    Raises:
+        SettingError, DataFileError: as :func:`make_table`.
+    """
+    table = make_table(pairs, names, intervention)
+
+    def naive(texts: Sequence[str]) -> list[str]:
+        return [replace_spans(text, replacements(text, table, None)) for text in texts]
+
+    def grammatical(texts: Sequence[str]) -> list[str]:
+        swapped = list(texts)
+        gendered = [i for i, text in enumerate(texts) if find_words(text, table.forms, table.reach)]
+        analyses = grammar([texts[i] for i in gendered]) if gendered else ()
+        for i, analysis in zip(gendered, analyses, strict=True):
+            swapped[i] = replace_spans(texts[i], replacements(texts[i], table, analysis))
+        return swapped
+
+    return naive if intervention == "naive" else grammatical
+
+
+def replacements(text: str, table: SwapTable, grammar: Grammar | None) -> list[tuple[int, int, str]]:
+    """Return (start, end, new word) for each word to swap."""
+    hits = find_words(text, table.forms, table.reach)
+    named = _name_replacements(text, hits, table) if table.names else []
+    exchanged = {normal_form(text[start:end]) for start, end, _ in named} & (
+        table.names.changed if table.names else frozenset()
+    )
+    swaps = []
+    for start, end in hits:
+        written = normal_form(text[start:end])
+        if written not in table.pairs.forms:
+            continue
+        word, new = written.lower(), table.pairs.forms[written]
+        if grammar is not None:
+            nouns = grammar.proper_nouns((start, end))
+            if nouns and exchanged.isdisjoint(nouns):
+                continue
+            new = _by_part(written, new, table.pairs.by_part.get(word), grammar, (start, end))
+        swaps.append((start, end, new))
+    return sorted(swaps + named) if named else swaps
+
+
+def _name_replacements(text: str, hits: Sequence[Span], table: SwapTable) -> list[tuple[int, int, str]]:
+    """Return (start, end, new name) for each first name; names in the place of a surname stay."""
+    swaps = []
+    after_name = -1
+    for start, end in hits:
+        name = normal_form(text[start:end])
+        if name in table.pairs.forms or name not in table.forms:
+            continue
+        follows = after_name >= 0 and _SURNAME.fullmatch(text, after_name, start)
+        after_name = end
+        if not follows and not _TITLE.search(text, max(0, start - 6), start):
+            swaps.append((start, end, table.forms[name]))
+    return swaps
+
+
+def _by_part(written: str, default: str, parts: Mapping[str, str] | None, grammar: Grammar, span: Span) -> str:
+    if not parts:
+        return default
+    possessive = grammar.is_possessive(span)
+    (partner,) = (p for part, p in parts.items() if (part == "possessive") == possessive)
+    return in_case_of(written, partner)
 
 
 def swap(
@@ -127,52 +237,6 @@ def augment(
     return _sided(texts, counterparts, sides, neutral)
 
 
-def augment_labelled(
-    rows: Iterable[tuple[Texts, Label]],
-    pairs: PairSource = "lu2018-pairs",
-    *,
-    sides: str = "two",
-    intervention: str = "naive",
-    names: NamePartners | None = None,
-    grammar: Analyse = rule_grammar,
-    neutral: str | None = None,
-) -> Iterator[tuple[Texts, Label]]:
-    """Yield rows (text, label) and their counterfactuals with the same label (lu2018: the ground truth does not
-    change).
-
-    If the text is a tuple of texts, such as premise and hypothesis, all of them are swapped together.
-
-    Args:
-        rows: pairs of a text, or a tuple of texts, and a label of any kind.
-        pairs: see :func:`swap`.
-        sides: see :func:`augment`.
-        intervention: see :func:`swap`.
-        names: see :func:`swap`.
-        grammar: see :func:`swap`.
-        neutral: see :func:`augment`.
-
-    Raises:
-        SettingError: see :func:`augment`.
-        DataFileError: see :func:`augment`.
-
-    >>> list(augment_labelled([("He sings.", 1), ("It rains.", 0)]))
-    [('He sings.', 1), ('She sings.', 1), ('It rains.', 0)]
-    >>> list(augment_labelled([(("A man runs.", "Rain."), "neutral")], sides="one"))
-    [(('A woman runs.', 'Rain.'), 'neutral')]
-    """
-    swap_all = make_swapper(pairs, names, intervention, grammar)
-
-    def counterparts(chunk: Sequence[tuple[Texts, Label]]) -> Iterator[tuple[tuple[Texts, Label], bool]]:
-        swapped = iter(
-            swap_all([text for texts, _ in chunk for text in ((texts,) if isinstance(texts, str) else texts)])
-        )
-        for texts, label in chunk:
-            other = _next_like(texts, swapped)
-            yield (other, label), other != texts
-
-    return _sided(rows, counterparts, sides, neutral)
-
-
 def resolve_neutral(sides: str, neutral: str | None) -> str:
     """Return how often texts in which nothing is swapped are written: by default ``once``, or ``drop`` if one-sided.
 
@@ -202,13 +266,6 @@ def _grammar_of_clusters(row: Row, columns: Columns, table: SwapTable) -> Gramma
     tokens = tuple(match.span() for match in _TOKEN.finditer(text))
     document = Document("", text, tokens, (), tuple(map(tuple, clusters.values())))
     return cluster_grammar(document, table.pairs.partner)
-
-
-def _next_like(texts: Texts, swapped: Iterator[str]) -> Texts:
-    """Return the next swapped text, or a tuple of as many as there are in ``texts``."""
-    if isinstance(texts, str):
-        return next(swapped)
-    return tuple(islice(swapped, len(texts)))
 
 
 def _sided(
@@ -273,19 +330,19 @@ class CounterfactualAugmentation(Method):
         partners = None if names is None or self.names is None else name_partners(names, self.names, seed=seed)
         if columns.mentions is not None:
             return self._documents(rows, columns, partners)
-        labelled = [(texts_of(row, columns.texts, number), row) for number, row in enumerate(rows)]
-        augmented = augment_labelled(
-            labelled,
-            () if self.pairs is None else self.pairs,
-            sides=self.sides,
-            intervention=self.intervention,
-            names=partners,
-            grammar=spacy_grammar() if self.grammar == "spacy" else rule_grammar,
-            neutral=self.neutral,
-        )
-        return [
-            row if self.copies else {**row, **dict(zip(columns.texts, texts, strict=True))} for texts, row in augmented
-        ]
+        grammar = spacy_grammar() if self.grammar == "spacy" else rule_grammar
+        swap_all = make_swapper(self.pairs or (), partners, self.intervention, grammar)
+        texts = iter([texts_of(row, columns.texts, number) for number, row in enumerate(rows)])
+
+        def counterparts(chunk: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
+            of_chunk = list(islice(texts, len(chunk)))
+            swapped = iter(swap_all([text for own in of_chunk for text in own]))
+            for row, own in zip(chunk, of_chunk, strict=True):
+                others = tuple(islice(swapped, len(own)))
+                other = row if self.copies else {**row, **dict(zip(columns.texts, others, strict=True))}
+                yield other, others != own
+
+        return list(_sided(rows, counterparts, self.sides, self.neutral))
 
     def _documents(self, rows: Sequence[Row], columns: Columns, partners: NamePartners | None) -> list[Row]:
         """Add the counterfactual of each row with mentions, or replace the row by it; the grammar knows the clusters

@@ -7,7 +7,6 @@ from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
 from typing import TYPE_CHECKING, ClassVar
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
@@ -20,10 +19,7 @@ from pytest_genderbias.text.schema import ShareOrNone, check_fields
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig, PreTrainedModel
 
-BERT_RATES = (0.10, 0.15, 0.20)  #: of attention and of hidden dropout, each, in the paper's search; BERT itself has .10
 BERT_BEST = (0.15, 0.20)  #: attention and hidden rate of table 4
-ALBERT_RATES = (0.01, 0.05, 0.10)  #: the public ALBERT models have 0
-ALBERT_BEST = (0.05, 0.05)  #: of table 5
 
 #: Names of the rates in configs: BERT and most encoders; DistilBERT; GPT-2; ModernBERT; word-level LSTMs.
 FIELDS: Mapping[str, tuple[str, ...]] = {
@@ -44,8 +40,8 @@ class Dropout(Method):
     """Other dropout rates while a network is trained; afterwards its own rates apply again (webster2020, section 5.1).
 
     ``attention`` is the rate for attention weights, ``hidden`` that for hidden states, embeddings included. ``None``
-    leaves a rate unchanged. The defaults are the paper's best for BERT; :func:`dropout_grid` gives the methods of its
-    search. The control is the same recipe with the network's own rates.
+    leaves a rate unchanged. The defaults are the paper's best for BERT. The control is the same recipe with the
+    network's own rates.
     """
 
     name: ClassVar[str] = "dropout"
@@ -73,15 +69,6 @@ class Dropout(Method):
     def _rates(self) -> dict[str, float]:
         rates = {"attention": self.attention, "hidden": self.hidden}
         return {kind: rate for kind, rate in rates.items() if rate is not None}
-
-
-def dropout_grid(rates: tuple[float, ...] = BERT_RATES) -> tuple[Dropout, ...]:
-    """Return the methods of a grid search over both rates.
-
-    >>> [(method.attention, method.hidden) for method in dropout_grid()[:4]], len(dropout_grid())
-    ([(0.1, 0.1), (0.1, 0.15), (0.1, 0.2), (0.15, 0.1)], 9)
-    """
-    return tuple(Dropout(attention, hidden) for attention, hidden in product(rates, rates))
 
 
 @contextmanager

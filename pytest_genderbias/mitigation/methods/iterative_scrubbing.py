@@ -7,9 +7,9 @@ from __future__ import annotations
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,31 @@ if TYPE_CHECKING:
 
 _ZERO = 1e-5  #: a weight that is smaller than this share of the largest is rounding
 Texts = TypeVar("Texts", str, tuple[str, ...])
+
+
+@dataclass(frozen=True)
+class ScrubLimits:
+    """How many words iterative scrubbing removes, and how it finds them.
+
+    Attributes:
+        rounds: the largest number of rounds.
+        words_per_group: the number of words of each group that a round scrubs (the paper's n).
+        min_texts: the number of training texts in which a word must occur to be counted.
+        until_majority: stop as soon as the held-out accuracy is not above the share of the majority.
+        held_out: the share of the texts, drawn at random within each group, on which accuracies are measured.
+        ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
+    """
+
+    rounds: Count = 10
+    words_per_group: Count = 10
+    min_texts: Count = 3
+    until_majority: bool = True
+    held_out: Share = 0.25
+    ridge: Positive = 1.0
+
+    def __post_init__(self) -> None:
+        """Reject settings that are out of range."""
+        check_fields(self)
 
 
 @dataclass(frozen=True)
@@ -71,14 +96,8 @@ def iterative_scrub(
     groups: Sequence[Hashable],
     classes: Sequence[Hashable] | None = None,
     *,
-    rounds: int = 10,
-    words_per_group: int = 10,
-    min_texts: int = 3,
-    until_majority: bool = True,
-    held_out: float = 0.25,
-    ridge: float = 1.0,
     seed: int = 0,
-    mask: str = MASK,
+    **limits: Any,
 ) -> IterativeScrub[Texts]:
     """Scrub, round by round, the words from which a classifier predicts the group best (orgad2022, appendix C, tables 9
     and 10).
@@ -91,14 +110,8 @@ def iterative_scrub(
         texts: texts, or tuples of texts that belong together; a tuple is counted and scrubbed like one text.
         groups: the person's gender in each text.
         classes: the profession in each text, to give each profession its own classifier and words (table 10).
-        rounds: the largest number of rounds.
-        words_per_group: the number of words of each group that a round scrubs (the paper's n).
-        min_texts: the number of training texts in which a word must occur to be counted.
-        until_majority: stop as soon as the held-out accuracy is not above the share of the majority.
-        held_out: the share of the texts, drawn at random within each group, on which accuracies are measured.
-        ridge: weight of half the squared norm of the weights beside the summed cross entropy (scikit-learn's 1 / C).
-        seed: seed of that draw; the classifier itself uses no random numbers.
-        mask: the replacement.
+        seed: seed of the held-out texts; the classifier itself uses no random numbers.
+        **limits: fields of :class:`ScrubLimits`.
 
     Raises:
         UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
@@ -110,7 +123,7 @@ def iterative_scrub(
     >>> result.rounds[None].words, result.texts[1], result.texts[5]
     (({'F': ('nurse',), 'M': ('coder',)},), 'a _, keen', '_ here')
     """
-    limit = _Limit(rounds, words_per_group, min_texts, until_majority, held_out, ridge)
+    limit = ScrubLimits(**limits)
     if len(groups) != len(texts) or (classes is not None and len(classes) != len(texts)):
         raise SettingError(f"expected one group, and one class if classes are used, for each of the {len(texts)} texts")
     counts, vocabulary = _count_words(texts)
@@ -126,7 +139,7 @@ def iterative_scrub(
             left[kind] = str(reason)
             continue
         for row in rows:
-            scrubbed[row] = _masked(texts[row], rounds_of[kind].all_words, mask)
+            scrubbed[row] = _masked(texts[row], rounds_of[kind].all_words)
     return IterativeScrub(tuple(scrubbed), rounds_of, left)
 
 
@@ -207,43 +220,30 @@ def removed_words(
     classes: Sequence[Hashable] | None = None,
     *,
     profession: Hashable = None,
-    names: Sequence[str] | None = None,
     scrub_first: bool = True,
     seeds: Sequence[int] = (0, 1, 2, 3, 4),
-    rounds: int = 10,
-    words_per_group: int = 10,
-    min_texts: int = 3,
-    until_majority: bool = False,
-    held_out: float = 0.25,
-    ridge: float = 1.0,
+    **limits: Any,
 ) -> RemovedWords:
     """Return which words iterative scrubbing removes over several seeds, and the accuracy of each classifier
     (orgad2022, appendix C).
 
     First names and gender words are scrubbed first. Then each iteration fits a logistic regression on word counts that
     predicts the group, and removes the words with the largest weights towards each group. The paper has five seeds and
-    ten words a group; it does not say when it stops (**choice**: after ``rounds`` iterations), nor what a seed changes
-    (**choice**: the held-out texts).
+    ten words a group; it does not say when it stops (**choice**: after ``rounds`` iterations; with ``until_majority``,
+    seeds may have different numbers of them), nor what a seed changes (**choice**: the held-out texts).
 
     Args:
         texts: texts, or tuples of texts that belong together.
         groups: the person's gender in each text.
         classes: the profession in each text; needed for ``profession`` only.
         profession: use the texts of this class alone (table 10: nurses); ``None`` for all (table 9).
-        names: the full name of the person in each text, whose first names are scrubbed wherever they have a capital.
         scrub_first: whether first names and gender words are scrubbed before the first iteration.
         seeds: seeds of the held-out texts.
-        rounds: see :func:`iterative_scrub`, also for the other settings.
-        words_per_group: the paper's n.
-        min_texts: see :func:`iterative_scrub`.
-        until_majority: see :func:`iterative_scrub`; seeds may then have different numbers of iterations.
-        held_out: see :func:`iterative_scrub`.
-        ridge: see :func:`iterative_scrub`.
+        **limits: fields of :class:`ScrubLimits`; ``until_majority`` is False by default.
 
     Raises:
         UndefinedError: there is one group only, or a group has fewer than two texts.
-        SettingError: the numbers of texts, groups, classes and names differ; no text has the class; a setting is out of
-            range.
+        SettingError: the numbers of texts, groups and classes differ; no text has the class; a setting is out of range.
 
     >>> texts = ["She is a keen nurse"] * 4 + ["He is a calm nurse"] * 4
     >>> found = removed_words(texts, "FFFFMMMM", seeds=[0, 1], rounds=1, words_per_group=1)
@@ -252,24 +252,11 @@ def removed_words(
     """
     if not seeds:
         raise SettingError("there is no seed; give at least one")
-    rows = _rows_to_scrub(texts, groups, classes, names, profession)
-    selected, of_rows = [texts[row] for row in rows], [groups[row] for row in rows]
-    if scrub_first:
-        selected = [_scrubbed_first(texts[row], "" if names is None else names[row]) for row in rows]
-    by_seed = {
-        seed: iterative_scrub(
-            selected,
-            of_rows,
-            rounds=rounds,
-            words_per_group=words_per_group,
-            min_texts=min_texts,
-            until_majority=until_majority,
-            held_out=held_out,
-            ridge=ridge,
-            seed=seed,
-        ).rounds[None]
-        for seed in seeds
-    }
+    rows = _rows_to_scrub(texts, groups, classes, profession)
+    selected = [_scrubbed_first(texts[row]) if scrub_first else texts[row] for row in rows]
+    of_rows = [groups[row] for row in rows]
+    limits = {"until_majority": False, **limits}
+    by_seed = {seed: iterative_scrub(selected, of_rows, seed=seed, **limits).rounds[None] for seed in seeds}
     return _removed(by_seed, of_rows, scrub_first, profession)
 
 
@@ -289,21 +276,15 @@ def _removed(
 
 
 def _rows_to_scrub(
-    texts: Sequence[Texts],
-    groups: Sequence[Hashable],
-    classes: Sequence[Hashable] | None,
-    names: Sequence[str] | None,
-    profession: Hashable,
+    texts: Sequence[Texts], groups: Sequence[Hashable], classes: Sequence[Hashable] | None, profession: Hashable
 ) -> list[int]:
     """Return the rows of a class, or all.
 
     Raises:
         SettingError: the columns have different numbers of rows, or no row has the class.
     """
-    if any(len(column) != len(texts) for column in (groups, classes, names) if column is not None):
-        raise SettingError(
-            f"expected one group for each of the {len(texts)} texts, and as many classes and names if given"
-        )
+    if any(len(column) != len(texts) for column in (groups, classes) if column is not None):
+        raise SettingError(f"expected one group for each of the {len(texts)} texts, and as many classes if given")
     return list(range(len(texts))) if profession is None else _rows_of(classes or (), profession)
 
 
@@ -350,7 +331,7 @@ class IterativeScrubbing(Method):
 
     ``scrub_first=False`` leaves out the first part. ``by_class`` treats each class by itself; classes with too few rows
     of a group stay as the first part left them. ``profession`` is the one class whose texts lose further words (table
-    10: nurses). The other settings are those of :func:`iterative_scrub`. :func:`removed_words` shows the words over
+    10: nurses). The other settings are those of :class:`ScrubLimits`. :func:`removed_words` shows the words over
     several seeds.
     """
 
@@ -398,13 +379,8 @@ class IterativeScrubbing(Method):
             [texts_of(scrubbed[i], columns.texts, i) for i in used],
             [groups[i] for i in used],
             classes if self.by_class else None,
-            rounds=self.rounds,
-            words_per_group=self.words_per_group,
-            min_texts=self.min_texts,
-            until_majority=self.until_majority,
-            held_out=self.held_out,
-            ridge=self.ridge,
             seed=seed,
+            **{limit.name: getattr(self, limit.name) for limit in fields(ScrubLimits)},
         )
         for i, texts in zip(used, result.texts, strict=True):
             scrubbed[i] = {**scrubbed[i], **dict(zip(columns.texts, texts, strict=True))}
@@ -421,17 +397,15 @@ class _LetterWords:
         return isinstance(word, str) and word.isalpha() and (self.words is None or word.lower() in self.words)
 
 
-def _scrubbed_first(texts: Texts, own: str) -> Texts:
+def _scrubbed_first(texts: Texts) -> Texts:
     """Return a text, or texts that belong together, without first names and gender words."""
-    if not isinstance(texts, str):
-        return tuple(_scrubbed_first(text, own) for text in texts)
-    return scrub(texts, own=own)
+    return scrub(texts) if isinstance(texts, str) else tuple(map(scrub, texts))
 
 
-def _masked(texts: Texts, words: frozenset[str], mask: str) -> Texts:
+def _masked(texts: Texts, words: frozenset[str]) -> Texts:
     if not isinstance(texts, str):
-        return tuple(_masked(text, words, mask) for text in texts)
-    return replace_spans(texts, [(start, end, mask) for start, end in find_words(texts, _LetterWords(words))])
+        return tuple(_masked(text, words) for text in texts)
+    return replace_spans(texts, [(start, end, MASK) for start, end in find_words(texts, _LetterWords(words))])
 
 
 def _count_words(texts: Sequence[str] | Sequence[tuple[str, ...]]) -> tuple[csr_matrix[np.float64], list[str]]:
@@ -464,21 +438,8 @@ def _rows_by_class(classes: Sequence[Hashable] | None, n: int) -> dict[Hashable,
     return rows
 
 
-@dataclass(frozen=True)
-class _Limit:
-    rounds: Count
-    words_per_group: Count
-    min_texts: Count
-    until_majority: bool
-    held_out: Share
-    ridge: Positive
-
-    def __post_init__(self) -> None:
-        check_fields(self)
-
-
 def _find_words(
-    counts: csr_matrix[np.float64], vocabulary: list[str], groups: Sequence[Hashable], limit: _Limit, seed: int
+    counts: csr_matrix[np.float64], vocabulary: list[str], groups: Sequence[Hashable], limit: ScrubLimits, seed: int
 ) -> Rounds:
     """Find the words that predict the group, round by round, from the sparse counts (texts, words)."""
     kinds = sorted(set(groups), key=str)

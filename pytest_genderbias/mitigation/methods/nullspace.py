@@ -49,11 +49,6 @@ class Nullspace:
         """Number of removed dimensions."""
         return int(self.basis.shape[1])
 
-    @property
-    def projection(self) -> FloatArray:
-        """The matrix P = I - B B^T, shape (dim, dim): symmetric, P P = P."""
-        return np.asarray(np.eye(len(self.basis)) - self.basis @ self.basis.T)
-
 
 def iterative_nullspace(
     features: ArrayLike,

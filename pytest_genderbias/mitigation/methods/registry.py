@@ -14,7 +14,8 @@ from typing import Any, TypeAlias, TypeVar
 from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.text.schema import check_setting, field_hints
+from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
+from pytest_genderbias.text.schema import check_setting, field_hints, without_null
 from pytest_genderbias.text.suggestions import expected_instead
 
 Made = TypeVar("Made")
@@ -195,3 +196,35 @@ def check_settings(kind: type[object], role: str, name: str, settings: Mapping[s
 def _frozen(value: object) -> object:
     """Return lists as tuples, so that settings can be compared and hashed."""
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+def _ranges(kind: type[object]) -> dict[str, Any]:
+    """Return the annotations of the settings of a method or a recipe; those of recipes have their ranges apart."""
+    of_recipe = RANGES if issubclass(kind, TrainingSettings) else {}
+    hints = field_hints(kind)
+    null = {key for key, hint in hints.items() if without_null(hint) is not hint}
+    return {
+        key: (of_recipe[key] | None if key in null else of_recipe[key]) if key in of_recipe else hint
+        for key, hint in hints.items()
+    }
+
+
+def part_schema(maker: Any, kinds: Mapping[str, Callable[[], type[object]]]) -> dict[str, Any]:
+    """Return the JSON Schema of a method or a recipe: its name, or a mapping with its name and settings."""
+    named: list[dict[str, Any]] = [
+        {
+            "properties": {"name": {"const": name}, **{key: maker.of(hint) for key, hint in _ranges(kind()).items()}},
+            "required": ["name"],
+            "additionalProperties": False,
+        }
+        for name, kind in kinds.items()
+    ]
+    cases = [
+        {"if": {"properties": {"name": one["properties"]["name"]}, "required": ["name"]}, "then": one} for one in named
+    ]
+    known = {"enum": list(kinds)}
+    return {
+        "if": {"type": "object"},
+        "then": {"properties": {"name": known}, "required": ["name"], "allOf": cases},
+        "else": known,
+    }

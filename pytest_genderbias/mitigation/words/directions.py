@@ -1,13 +1,13 @@
 """Directions and subspaces for projections: from pairs of words, from sets of words, or random ones.
 
 A *basis* is an array of shape (dim, k) with orthonormal columns. Words are looked up as written: a cased vocabulary has
-different vectors for "He" and "he", so pass all forms that you need (:func:`with_capitals`).
+different vectors for "He" and "he", so pass all forms that you need.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
 import numpy as np
@@ -124,17 +124,6 @@ def random_bases(dimensions: int, components: int = 1, repeats: int = 8, seed: i
         raise SettingError(f"a basis of {dimensions} dimensions has 1 to {dimensions} components, got {components}")
     drawn = np.random.default_rng(seed).standard_normal((repeats, dimensions, components))
     return np.asarray(np.linalg.qr(drawn)[0], dtype=np.float64)
-
-
-def with_capitals(pairs: Iterable[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs as written and with capitals, for a vocabulary that distinguishes "He" from "he".
-
-    >>> with_capitals([("he", "she")])
-    (('he', 'she'), ('He', 'She'))
-    """
-    lower = list(pairs)
-    capitals = [(first[:1].upper() + first[1:], second[:1].upper() + second[1:]) for first, second in lower]
-    return tuple(dict.fromkeys([*lower, *capitals]))
 
 
 def vectors_of(

@@ -50,15 +50,6 @@ class Pairs:
         forms = {f: p for word, partner in self.partner.items() for f, p in written_forms(word, partner)}
         object.__setattr__(self, "forms", forms)
 
-    @property
-    def one_to_one(self) -> frozenset[str]:
-        """The words that are restored by swapping twice.
-
-        >>> sorted(pairs_of([("he", "she")]).one_to_one)
-        ['he', 'she']
-        """
-        return frozenset(w for w, p in self.partner.items() if self.partner.get(p) == w and w not in self.by_part)
-
 
 @dataclass(frozen=True, eq=False)
 class NamePartners:
@@ -67,12 +58,10 @@ class NamePartners:
     Attributes:
         partner: the partner of each name; the partner of the partner is the name itself.
         changed: the names whose partner belongs to another group.
-        unmatched: the names without a partner, which stay.
     """
 
     partner: Mapping[str, str]
     changed: frozenset[str]
-    unmatched: tuple[str, ...] = ()
 
 
 def read_pairs(source: str | Path) -> Pairs:
@@ -133,27 +122,23 @@ def pairs_of(pairs: Iterable[tuple[str, str]], name: str = "pairs") -> Pairs:
     return _checked(name, ((f"pair {n}", a, b) for n, (a, b) in enumerate(pairs, 1)), SettingError)
 
 
-def name_partners(
-    names: Iterable[tuple[str, str]], how: str = "other", *, match: str = "frequency", seed: int = 0
-) -> NamePartners:
+def name_partners(names: Iterable[tuple[str, str]], how: str = "other", *, seed: int = 0) -> NamePartners:
     """Assign each first name a partner of its own group, of the other, or of either (webster2020, section 5.2 and table
     6).
 
     Partners are mutual, so swapping twice restores the text. The paper does not define the partner within a group. Here
-    it is by default the name with the next frequency, so that a rare name does not become a frequent one (Hall Maudslay
-    et al. 2019 also match by frequency). If a group is larger or its size is odd, the remaining names stay
-    (``unmatched``).
+    it is the name with the next frequency, so that a rare name does not become a frequent one (Hall Maudslay et al.
+    2019 also match by frequency). If a group is larger or its size is odd, the remaining names stay.
 
     Args:
         names: pairs (name, group), the most frequent name of each group first.
         how: ``same`` pairs neighbours in a group (1st and 2nd, 3rd and 4th, ...). ``other`` pairs the n-th name of one
             group with the n-th of the other. ``random`` takes two neighbours and the two names of the same ranks in the
             other group, and pairs them within or across the groups with probability 1/2 each.
-        match: ``frequency``; or ``seed`` to shuffle each group first.
-        seed: seed of the shuffle and of the random pairing.
+        seed: seed of the random pairing.
 
     Raises:
-        SettingError: another ``how`` or ``match``; a name is listed in two groups; there are not two groups (``same``
+        SettingError: another ``how``; a name is listed in two groups; there are not two groups (``same``
             takes any number of groups).
 
     >>> names = [("Mary", "female"), ("Elizabeth", "female"), ("James", "male"), ("John", "male")]
@@ -162,8 +147,6 @@ def name_partners(
     """
     if how not in NAME_PARTNERS:
         raise SettingError(f"the partners of names should be one of {', '.join(NAME_PARTNERS)}, got {how!r}")
-    if match not in ("frequency", "seed"):
-        raise SettingError(f"match should be frequency or seed, got {match!r}")
     group: dict[str, str] = {}
     for listed, label in names:
         name = normal_form(listed)
@@ -171,15 +154,13 @@ def name_partners(
             raise SettingError(f"the name {name!r} is empty or is listed in two groups, {group[name]!r} and {label!r}")
     generator = np.random.default_rng(seed)
     ranked = {g: [n for n in group if group[n] == g] for g in dict.fromkeys(group.values())}
-    if match == "seed":
-        ranked = {g: [members[i] for i in generator.permutation(len(members))] for g, members in ranked.items()}
     if how != "same" and len(ranked) != 2:
         raise SettingError(f"{how!r} partners need names of two groups, got {', '.join(ranked) or 'no names'}")
     couples = list(_couples(list(ranked.values()), how, generator))
     partner = {x: y for a, b in couples for x, y in ((a, b), (b, a))}
     written = {f: p for name, other in partner.items() for f, p in ((name, other), (name.upper(), other.upper()))}
     changed = {f for a, b in couples if group[a] != group[b] for n in (a, b) for f in (n, n.upper())}
-    return NamePartners(written, frozenset(changed), tuple(n for n in group if n not in partner))
+    return NamePartners(written, frozenset(changed))
 
 
 def read_names(wordlist: str = "names-us", initials: str | None = None) -> list[tuple[str, str]]:

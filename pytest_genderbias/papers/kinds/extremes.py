@@ -42,7 +42,7 @@ def carry_out(settings: Mapping[str, Any], places: Places) -> Outcome:
     """Train the models where there is a recipe, measure the suite, and ask for the given pairs."""
     runner = runner_of_paper(places)
     models, seeds, performances = _models(settings, places, runner)
-    suite = runner.suite(settings["suite"])
+    suite = runner.suites(settings["suite"])
     options = {**settings.get("options", {}), "top": _SHOWN}
     measurements = [runner.measure_once(suite, model, options) for model in models]
     given = [_probabilities(model, settings["pairs"]) for model in models]

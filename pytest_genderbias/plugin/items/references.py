@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -20,9 +20,13 @@ from pytest_genderbias.plugin.workers import is_worker
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from pytest_genderbias.gates.judgement import Judgement
+    from pytest_genderbias.gates.policy import Margin
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.session import Limits
     from pytest_genderbias.suites.suite import Suite
+
+    Expected = tuple[Suite, Mapping[str, object], Limits]
 
 _PREPARED = pytest.StashKey[set[BiasItem]]()
 
@@ -36,12 +40,25 @@ class ComparedItem(BiasItem):
         """The model to compare with; ``None`` without a comparison, or if the run does not have that model."""
 
     @abstractmethod
-    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
+    def expected(self) -> Expected:
         """Return what this test measures: suite, settings and limits."""
 
-    @abstractmethod
-    def measure_reference(self, reference: ModelSpec) -> Measurement:
-        """Measure the reference, or return its measurement from the session."""
+    def measured(self, spec: ModelSpec) -> Measurement:
+        """Measure what is expected on a model, or return its measurement from the session."""
+        suite, settings, limits = self.expected()
+        return bias_session(self.config).measure(suite, spec, settings, limits)
+
+    def compared(
+        self, measurement: Measurement, reference: ModelSpec, margin: Margin | None, comparisons: int, **how: Any
+    ) -> Judgement:
+        """Compare with the measurement of a reference. ``comparisons`` are those that file or flags name, whichever of
+        them run; ``how`` are other arguments of ``judge_against``.
+        """
+        from pytest_genderbias.gates.assertions import correction_of_run
+        from pytest_genderbias.gates.comparison import judge_against
+
+        correction = correction_of_run(comparisons)
+        return judge_against(measurement, measured_reference(self, reference), margin, correction=correction, **how)
 
 
 def measure_references(item: ComparedItem) -> None:
@@ -64,7 +81,7 @@ def measure_references(item: ComparedItem) -> None:
     for reference, other in pending:
         prepared.add(other)
         with bias_session(item.config).runner.models.unreported():
-            other.measure_reference(reference)
+            other.measured(reference)
 
 
 def expected_of(items: Iterable[pytest.Item]) -> list[tuple[ModelSpec, Suite, Mapping[str, object], Limits]]:
@@ -81,14 +98,10 @@ def expected_of(items: Iterable[pytest.Item]) -> list[tuple[ModelSpec, Suite, Ma
     return expected
 
 
-def measure_for(
-    item: ComparedItem, spec: ModelSpec, suite: Suite, settings: Mapping[str, object], until: Limits = ()
-) -> Measurement:
-    """Return and report the measurement of a suite on the model of a test; fail or skip the test if the suite does not
-    apply.
-    """
+def measure_for(item: ComparedItem, spec: ModelSpec) -> Measurement:
+    """Return and report the measurement of a test on its model; fail or skip the test if the suite does not apply."""
     with judging(item):
-        measurement = bias_session(item.config).measure(suite, spec, settings, until)
+        measurement = item.measured(spec)
     outcomes.record_measurement(item, measurement)
     return measurement
 
@@ -98,7 +111,7 @@ def measured_reference(item: ComparedItem, reference: ModelSpec) -> Measurement:
     model.
     """
     try:
-        measurement = item.measure_reference(reference)
+        measurement = item.measured(reference)
     except NotApplicableError as error:
         cannot_judge(item, f"not compared with {reference.name}: {error}")
     outcomes.record_measurement(item, measurement)

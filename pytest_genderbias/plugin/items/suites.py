@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -10,7 +10,7 @@ import pytest
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
-from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references, measured_reference
+from pytest_genderbias.plugin.items.references import ComparedItem, measure_for, measure_references
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import without_model
@@ -18,9 +18,8 @@ from pytest_genderbias.text import packaged
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.baseline import Baseline
-    from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
-    from pytest_genderbias.plugin.session import Limits
+    from pytest_genderbias.plugin.items.references import Expected
     from pytest_genderbias.suites.suite import Suite
 
 
@@ -86,9 +85,9 @@ class SuiteItem(ComparedItem):
         """
         from pytest_genderbias.gates.assertions import settle_all
 
-        spec = self.spec or without_model(self)
+        spec, settings = self.spec or without_model(self), self.config.stash[SETTINGS]
         measure_references(self)
-        measurement, judgements = measure_for(self, spec, self._loaded(), self._settings()), []
+        measurement, judgements = measure_for(self, spec), []
         baseline = outcomes.baseline_of(self, measurement.model)
         stored = baseline.stored(measurement.suite) is not None
         if (
@@ -96,10 +95,11 @@ class SuiteItem(ComparedItem):
         ):  # it is measured, and nothing is to be judged
             return
         if stored or (baseline.update != "no" and not self._is_left_out(measurement, baseline)):
-            judgements.append(baseline.judge(measurement, self.config.stash[SETTINGS].margin))
+            judgements.append(baseline.judge(measurement, settings.margin))
         try:
             if self.reference is not None:
-                judgements.append(self._compare(measurement, self.reference))
+                comparisons, same = len(settings.suites) * (len(settings.models) - 1), settings.same_as is not None
+                judgements.append(self.compared(measurement, self.reference, settings.margin, comparisons, same=same))
         finally:  # a reference that cannot be measured does not hide a regression from the baseline
             settle_all(judgements)
 
@@ -124,40 +124,19 @@ class SuiteItem(ComparedItem):
         reference = next((spec for spec in settings.models if spec.name == settings.compared_with), None)
         return None if reference == self.spec else reference
 
-    def expected(self) -> tuple[Suite, Mapping[str, object], Limits]:
-        """Return the suite and the settings; no limit ends the scoring."""
-        return self._loaded(), self._settings(), ()
-
-    def measure_reference(self, reference: ModelSpec) -> Measurement:
-        """Measure the reference with the settings of this test."""
-        return bias_session(self.config).measure(self._loaded(), reference, self._settings())
+    def expected(self) -> Expected:
+        """Return the suite, and the sample of the stored entry if there is one; no limit ends the scoring."""
+        return self._loaded(), outcomes.stored_sample(self, self.spec, [self._loaded().name]), ()
 
     def _loaded(self) -> Suite:
-        return bias_session(self.config).suite(self.suite)
-
-    def _settings(self) -> dict[str, object]:
-        """Return the sample of the stored entry, if there is one."""
-        size = outcomes.stored_sample_size(self, self.spec, [self._loaded().name])
-        return {} if size is None else {"limit": size}
-
-    def _compare(self, measurement: Measurement, reference: ModelSpec) -> Judgement:
-        """Compare with the reference. The comparisons are those that the flags name, whichever of them run."""
-        from pytest_genderbias.gates.assertions import correction_of_run
-        from pytest_genderbias.gates.comparison import judge_against
-
-        settings = self.config.stash[SETTINGS]
-        comparisons = len(settings.suites) * (len(settings.models) - 1)
-        correction, same = correction_of_run(comparisons), settings.same_as is not None
-        return judge_against(
-            measurement, measured_reference(self, reference), settings.margin, None, correction, same=same
-        )
+        return bias_session(self.config).runner.suites(self.suite)
 
 
 def suite_items(session: pytest.Session) -> list[pytest.Item]:
     """Return the tests of ``--bias-suite``; a wrong suite file is a usage error."""
     for name in session.config.stash[SETTINGS].suites:
         try:
-            bias_session(session.config).suite(name)
+            bias_session(session.config).runner.suites(name)
         except BiasError as error:
             raise pytest.UsageError(f"--bias-suite: {error}") from None
     collector = SuiteCollector.from_parent(session, name="genderbias", nodeid="genderbias")

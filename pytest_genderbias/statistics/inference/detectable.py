@@ -17,6 +17,7 @@ from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_
 from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.student import t_quantile
 
+POWER = 0.8  #: the share of releases with a worsening that turn a gate red which sees it
 _BISECTIONS = 40  #: to less than a thousand millionth of the reach
 _DOUBLINGS = 200  #: of a reach, until something is red
 _NODES = (np.arange(64) + 0.5) / 64  #: probabilities at which a distribution is taken
@@ -77,12 +78,11 @@ def seen_over_restarts(
     distance: Distance,
     prior: Prior | None = None,
     level: float = 0.975,
-    power: float = 0.8,
     tolerance: float = 0.0,
     root: bool = False,
 ) -> float:
-    """Return the size of a true worsening at which one checkpoint is worse than stored restarts, with a given
-    probability.
+    """Return the size of a true worsening at which one checkpoint is worse than stored restarts, in
+    :data:`POWER` of releases.
 
     The value from which on it is worse is known (:func:`red_from`). A checkpoint of a training that is worse by d has
     the mean of the restarts plus d, plus Student's t times s sqrt(1 + 1 / k): s is the same, perhaps moderated, spread
@@ -97,7 +97,6 @@ def seen_over_restarts(
         distance: as in :func:`~pytest_genderbias.statistics.inference.over_restarts.compare_with_restarts`.
         prior: as there.
         level: of the lower bound that has to be above the tolerance, one-sided.
-        power: the probability.
         tolerance: the worsening that is allowed.
         root: whether the statistic is the signed root of a mean square.
 
@@ -115,7 +114,7 @@ def seen_over_restarts(
     """
     middle, error, freedom = next_restart(restarts, prior, root)
     at = red_from(restarts, distance, prior, level, tolerance, root)
-    further = t_quantile(power, freedom) * error
+    further = t_quantile(POWER, freedom) * error
     if root:
         return float(
             signed_root(at * abs(at) + further) - _root_of_mean(middle, error, freedom, len(np.atleast_1d(restarts)))
@@ -129,13 +128,10 @@ def seen_over_items(
     beyond: float,
     items_freedom: float,
     level: float = 0.975,
-    power: float = 0.8,
-    beyond_freedom: float = np.inf,
     tolerance: float = 0.0,
-    least: float = 0.0,
     trainings: float | None = None,
 ) -> float:
-    """Return the size of a true worsening at which one checkpoint is worse than another, with a given probability.
+    """Return the size of a true worsening at which one checkpoint is worse than another, in :data:`POWER` of releases.
 
     The difference of the two varies over items and over trainings. It is worse where it is larger than the reach of
     :func:`~pytest_genderbias.statistics.inference.paired.with_retraining`, in which the error over items is estimated
@@ -147,11 +143,7 @@ def seen_over_items(
             ``with_retraining``.
         items_freedom: degrees of freedom of ``paired_se``: one less than the number of items.
         level: of the lower bound that has to be above the tolerance, one-sided.
-        power: the probability.
-        beyond_freedom: degrees of freedom of ``beyond``.
         tolerance: the worsening that is allowed.
-        least: a worsening up to which nothing is worse, as near neutral, where the side is in doubt: two standard
-            errors of the value over items, less its distance from neutral.
         trainings: standard deviation of the difference of two equal trainings on the same items. By default that of
             releases that are measured on other items each.
 
@@ -164,12 +156,11 @@ def seen_over_items(
     from scipy.special import ndtr
 
     drawn = paired_se * np.sqrt(_squares(items_freedom))
-    reach = np.hypot(t_quantile(level, items_freedom) * drawn, t_quantile(level, beyond_freedom) * beyond)
-    needed = np.maximum(reach + tolerance, least)[:, None]
-    error = np.sqrt(paired_se**2 + beyond**2 / _squares(beyond_freedom)) if trainings is None else np.array([trainings])
-    if not error.any():  # every release has the true worsening
-        return float(np.quantile(needed, power))
-    return _smallest(lambda size: float(ndtr((size - needed) / error).mean()) >= power, float(error.max()))
+    needed = np.hypot(t_quantile(level, items_freedom) * drawn, t_quantile(level, np.inf) * beyond) + tolerance
+    error = float(np.sqrt(paired_se**2 + beyond**2)) if trainings is None else trainings
+    if not error:  # every release has the true worsening
+        return float(np.quantile(needed, POWER))
+    return _smallest(lambda size: float(ndtr((size - needed) / error).mean()) >= POWER, error)
 
 
 def _root_of_mean(middle: float, error: float, freedom: float, count: int) -> float:

@@ -14,9 +14,8 @@ from pytest_genderbias.datasets.folder import BBQ_CATEGORIES, DataFolder, Missin
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
-from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
+from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
-from pytest_genderbias.statistics.stereotyped_answers import leanings
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Facts, Question
 from pytest_genderbias.suites.examples import examples_of

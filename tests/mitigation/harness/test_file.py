@@ -46,7 +46,7 @@ def test_mitigations_are_plain_objects(tmp_path: Path) -> None:
     assert first.name == "wed+projection.nli-occupation.net_neutral.by_0.3" and second.name == f"{first.name}-2"
     assert first.mitigation is second.mitigation and first.mitigation.models == ("a",)
     assert first.mitigation.method.settings()["method"] == "wed & projection"
-    assert (first.line, second.line, from_nothing.line, idle.line) == (7, 8, 14, 18)
+    assert tuple(one.written.at.line for one in (first, second, from_nothing, idle)) == (7, 8, 14, 18)
     assert second.arguments == {
         "by": 0.3,
         "statistic": "net_neutral",
@@ -57,7 +57,8 @@ def test_mitigations_are_plain_objects(tmp_path: Path) -> None:
         "limit": 100,
     }
     mitigation = from_nothing.mitigation
-    assert mitigation.seeds == (3, 4) and mitigation.from_nothing and mitigation.arguments == {"warmup_steps": 3}
+    written = mitigation.written
+    assert written.seeds == (3, 4) and written.from_nothing and mitigation.arguments == {"warmup_steps": 3}
     assert mitigation.recipe is not None and mitigation.recipe.name == "lstm"
     assert isinstance(mitigation.recipe, LstmTraining) and mitigation.recipe.data == str(tmp_path / "texts")
 
@@ -132,7 +133,7 @@ def test_a_grid_is_read_as_points_and_a_rule(tmp_path: Path) -> None:
     (reduction,) = read(tmp_path, GRID)
     assert reduction.name == "cda+dropout.best-of-6.lm-occupation.aggregate_bias.by_0"
     grid = reduction.mitigation.grid
-    assert grid is not None and reduction.mitigation.choose_on == 2 and reduction.mitigation.seeds == 6
+    assert grid is not None and reduction.mitigation.written.choose_on == 2 and reduction.mitigation.written.seeds == 6
     assert [dict(point.settings) for point in grid.points[:3]] == [
         {"dropout.hidden": 0.1, "masked-lm.steps": 10},
         {"dropout.hidden": 0.1, "masked-lm.steps": 20},

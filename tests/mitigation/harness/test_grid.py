@@ -301,7 +301,7 @@ def test_equal_searches_share_a_run(tmp_path):
 
     runner = Runner(score=RunSettings(limit=32, cache=None))
     grid = {"projection.pairs": ["lu2018-pairs", "bordia2019-wikitext-2"]}
-    plan = plan_grid(make_method("projection"), None, grid, {"lowest": AOB}, {}, runner.suite)
+    plan = plan_grid(make_method("projection"), None, grid, {"lowest": AOB}, {}, runner.suites)
     mitigations = MitigationRunner(runner, tmp_path)
     first = mitigations.search("m=demo-lm", plan, choose_on="all", controls=1)
     assert mitigations.search("m=demo-lm", plan, choose_on="all", controls=1) is first

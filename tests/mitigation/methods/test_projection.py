@@ -28,7 +28,6 @@ from pytest_genderbias.mitigation.words.directions import (
     random_bases,
     set_basis,
     vectors_of,
-    with_capitals,
 )
 from pytest_genderbias.models.saving import input_embeddings, save_model, untie_output
 from pytest_genderbias.statistics.bias_subspace import check_basis, pair_direction, principal_ratios
@@ -131,10 +130,6 @@ def test_random_bases_are_orthonormal_seeded_and_uniform():
 def test_a_basis_that_is_not_orthonormal_is_refused(basis, said):
     with pytest.raises(SettingError, match=said):
         check_basis(basis, 2)
-
-
-def test_case_forms_are_named():
-    assert with_capitals([("he", "she"), ("He", "She")]) == (("he", "she"), ("He", "She"))
 
 
 # Arrays

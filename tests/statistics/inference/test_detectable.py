@@ -103,8 +103,6 @@ def test_retraining_hides_a_worsening(error: float, beyond: float, freedom: int)
     seen = seen_over_items(error, beyond, freedom)
     assert seen >= seen_over_items(error, 0.0, freedom) * (1 - 1e-9)
     assert seen >= 2.8 * beyond
-    assert seen_over_items(error, beyond, freedom, beyond_freedom=4) >= seen * (1 - 1e-9)
-    assert seen_over_items(error, beyond, freedom, least=1000.0) >= 1000.0
     assert seen_over_items(error, beyond, np.inf) == pytest.approx(2.8016 * np.hypot(error, beyond), rel=1e-3)
     reach = 1.96 * np.hypot(error, beyond)
     for trainings in (0.0, 1e-9 * reach):

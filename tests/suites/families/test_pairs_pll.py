@@ -18,10 +18,10 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.measurement.carry_out import _sample_bounds
 from pytest_genderbias.measurement.plan import Plan
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.scoring import log_probability
-from pytest_genderbias.scoring.log_probability import _windows
+from pytest_genderbias.scoring import token_sums
 from pytest_genderbias.scoring.pseudo_likelihood import shared_positions
 from pytest_genderbias.scoring.scorers import make_scorer
+from pytest_genderbias.scoring.token_sums import _windows
 from pytest_genderbias.statistics.inference.sequences import mean_bounds
 from pytest_genderbias.statistics.preference import choices, mean_difference, stereotype_share
 from pytest_genderbias.suites.cases import Answer, TextCases
@@ -93,7 +93,7 @@ def test_scores_are_those_of_a_plain_loop(tiny_model, kind):
 def test_small_windows_and_batches_change_nothing(tiny_model, monkeypatch, kind):
     model = tiny_model(kind)
     whole = scores(model)
-    monkeypatch.setattr(log_probability, "_MOST_IDS", 40)
+    monkeypatch.setattr(token_sums, "_MOST_IDS", 40)
     assert np.allclose(scores(model, batch_tokens=1), whole, atol=1e-4)
 
 
