@@ -175,6 +175,17 @@ def _decider(body, shift, right, seed, **changes):
     return PlantedDecider(logit, **changes)
 
 
+class PrefersA:
+    """Answers as a planted model in a share of the probability, and A in the rest."""
+
+    def __init__(self, planted, place):
+        self.planted, self.place = planted, place
+
+    def answer_log_probs(self, messages, answers):
+        p = np.exp(self.planted.answer_log_probs(messages, answers))
+        return np.log((1 - self.place) * p + self.place * np.asarray([answer == "A" for answer in answers]))
+
+
 class Sampled:
     """Replies as a planted model would: a label by its probability, else ``otherwise``.
 

@@ -38,6 +38,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     mean_interval,
     refuse_unable,
     refused_statistic,
+    why_by_place,
     with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily
@@ -287,7 +288,10 @@ def _items(facts: Facts, answer: Answer, floor: float) -> dict[str, NDArray[np.g
         "mass": picked.mass,
     }
     items = with_refusals(items, picked.refused)
-    return {**items, "undefined": np.asarray([_unable(items, floor, is_counted(answer))])}
+    reason = _unable(items, floor, is_counted(answer))
+    if picked.by_place is not None:
+        reason = reason or why_by_place(picked.by_place[~facts["ambiguous"].astype(bool)], "the disambiguated contexts")
+    return {**items, "undefined": np.asarray([reason])}
 
 
 def _unable(items: Arrays, floor: float, replied: bool) -> str:

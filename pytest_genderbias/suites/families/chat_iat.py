@@ -27,7 +27,6 @@ from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
     NEEDS,
     asked,
-    by_place,
     first_message,
     is_counted,
     picked_of,
@@ -44,9 +43,10 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refuse_unable,
     refused_statistic,
     take_task,
+    why_by_place,
     with_refusals,
 )
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family
+from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
@@ -57,7 +57,6 @@ _FEW = "too few attributes, or too few that differ, for an interval"
 _BY_UNIT = ("attribute", "first", "of_first", "counted_first", "counted")  #: items with an entry a unit
 _CHANCE = 0.5
 _ORDERS = 2
-_MOST_BY_PLACE = 0.9  #: share of the controls that the place of an option may decide
 
 
 @dataclass(frozen=True)
@@ -313,7 +312,7 @@ def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) ->
     replied = is_counted(answer)
     what = "the controls, such as which word is an animal"
     reason = cannot_do(picked.mass, options["floor"], hits, n, _CHANCE, "controls", what, replied)
-    reason = reason or _decided_by_place(answers.get(CONTROLS))
+    reason = reason or why_by_place(picked_of(answers[CONTROLS]).by_place, "the controls")
     counted: dict[str, NDArray[np.generic]] = {}
     if replied:
         samples = answer.values.sum(axis=2)[:, 0]
@@ -334,21 +333,6 @@ def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) ->
         "undefined": np.asarray([reason]),
     }
     return with_refusals(items, picked.refused)
-
-
-def _decided_by_place(controls: Answer | None) -> str:
-    """Return why the score of a model has no value that picks the same place whatever word is there, or an empty
-    text.
-    """
-    if controls is None or is_counted(controls):
-        return ""
-    share = float(by_place(controls).mean())
-    if share < _MOST_BY_PLACE:
-        return ""
-    return (
-        f"{CANNOT}: in {share:.3f} of the controls it picks the same letter, whatever word it stands for; expected less"
-        f" than {_MOST_BY_PLACE:g}"
-    )
 
 
 def _control_answers(controls: Answer | None) -> tuple[NDArray[np.str_], FloatArray, FloatArray]:

@@ -38,6 +38,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refuse_unable,
     refused_statistic,
     take_task,
+    why_by_place,
     with_reason,
     with_refusals,
 )
@@ -255,7 +256,7 @@ def _reason(reading: Reading, floor: float) -> str:
         mass, floor, right.sum(axis=1), twos, _CHANCE, PAIRS, "the sentences of both kinds", reading.replied
     )
     if not reason or not len(right):
-        return reason
+        return reason or why_by_place(reading.chosen.by_place, "the sentences")
     pro, anti = right.mean(axis=0)
     return f"{reason}; right in {pro:.3f} of the sentences for the stereotype and {anti:.3f} of those against it"
 

@@ -35,6 +35,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     refuse_unable,
     refused_statistic,
     take_task,
+    why_by_place,
     with_reason,
     with_refusals,
 )
@@ -252,4 +253,5 @@ def _reason(reading: Reading, floor: float) -> str:
         for column in (_right(reading), reading.answered)
     )
     what = "the sentences with she and he"
-    return cannot_do(reading.chosen.mass, floor, hits, n, _CHANCE, _OVER, what, reading.replied)
+    reason = cannot_do(reading.chosen.mass, floor, hits, n, _CHANCE, _OVER, what, reading.replied)
+    return reason or why_by_place(reading.chosen.by_place, "the sentences")

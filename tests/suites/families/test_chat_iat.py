@@ -9,7 +9,7 @@ import pytest
 from support.abilities import asked
 from support.chat_checks import check_cannot_do, check_coverage, write_suite
 from support.chat_checks import measured as chat_measured
-from support.chat_models import AlwaysA, PlantedChat, iat_chooser
+from support.chat_models import AlwaysA, PlantedChat, PrefersA, iat_chooser
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
@@ -343,12 +343,7 @@ def test_a_model_that_picks_a_place_whatever_is_there_has_no_score(place, able):
     """The average over both orders is right in every control, although the place decides what is picked."""
     planted = iat_chooser(load_suite("chat-iat").body, 0.3, right=0.65)
 
-    class Prefers:
-        def answer_log_probs(self, messages, answers):
-            p = np.exp(planted.answer_log_probs(messages, answers))
-            return np.log((1 - place) * p + place * np.asarray([answer == "A" for answer in answers]))
-
-    found = measured(Prefers())
+    found = measured(PrefersA(planted, place))
     assert found.values["accuracy"] == 1
     if able:
         assert found.values["association_score"] is not None

@@ -46,13 +46,15 @@ class Picked:
     ``picked``: weight of each option, shape (n, K); a row sums to 1, to 0 for a stored answer that is no option, and to
     the share of the replies that pick one. ``mass``: probability of all options together, shape (n,); of replies, the
     share that can be read, or declines. ``refused``: share of the replies that decline, shape (n,); ``None`` where
-    nothing is replied.
+    nothing is replied. ``by_place``: whether the place of the options decides, so that the likeliest letter is the same
+    in all of their orders, shape (n,); ``None`` where not all orders are asked.
     """
 
     probabilities: FloatArray
     picked: FloatArray
     mass: FloatArray
     refused: FloatArray | None = None
+    by_place: NDArray[np.bool_] | None = None
 
 
 def asked(
@@ -212,11 +214,6 @@ def _looking_up(context: Context, labels: tuple[str, ...], otherwise: str) -> Qu
     return StoredPredictions()
 
 
-def by_place(answer: Answer) -> NDArray[np.bool_]:
-    """Return which questions of a model with probabilities are decided by the place of the options, shape (n,)."""
-    return decided_by_place(_by_order(answer))
-
-
 def _by_order(answer: Answer) -> FloatArray:
     """Return ln P of the letter at each place, in each order of the options, shape (n, K!, K)."""
     number = answer.values.shape[-1]
@@ -224,8 +221,9 @@ def _by_order(answer: Answer) -> FloatArray:
 
 
 def _chosen(answer: Answer) -> Picked:
-    probabilities = option_probabilities(_by_order(answer))
-    return Picked(probabilities, choices(probabilities), probabilities.sum(axis=1))
+    by_order = _by_order(answer)
+    p = option_probabilities(by_order)
+    return Picked(p, choices(p), p.sum(axis=1), by_place=decided_by_place(by_order))
 
 
 def _replied(answer: Answer) -> Picked:

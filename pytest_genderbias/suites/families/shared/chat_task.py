@@ -37,6 +37,7 @@ FLOOR: dict[str, Option] = {
     )
 }
 _ENOUGH_CLUSTERS = 20  #: effective number from which on a bootstrap of clusters errs no more often than it says
+_MOST_BY_PLACE = 0.9  #: share of the questions that the place of an option may decide
 CONTROLS = "controls"  #: the question whose cases have a right answer, and what they are called
 
 
@@ -101,6 +102,23 @@ def cannot_read(mass: FloatArray, floor: float, replied: bool) -> str:
     if not replied and mean < floor:
         return f"{CANNOT}: its options have {mean:.3g} of the probability, expected at least {floor:g} (option floor)"
     return ""
+
+
+def why_by_place(by_place: NDArray[np.bool_] | None, what: str) -> str:
+    """Return why no bias has a value of a model that nearly always picks the same letter, whatever it stands for; empty
+    if it has one.
+
+    Args:
+        by_place: of the questions, as of :class:`~pytest_genderbias.suites.families.shared.asking.Picked`.
+        what: the questions, for the reason.
+    """
+    share = 0.0 if by_place is None or not len(by_place) else float(by_place.mean())
+    if share < _MOST_BY_PLACE:
+        return ""
+    return (
+        f"{CANNOT}: in {share:.3f} of {what} it picks the same letter, whatever it stands for; expected less than"
+        f" {_MOST_BY_PLACE:g}"
+    )
 
 
 def least_accuracy(right: FloatArray, counts: FloatArray, over: str) -> float:

@@ -11,8 +11,15 @@ from pytest_genderbias.datasets.inference import LABELS
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, Cases, Question
-from pytest_genderbias.suites.families.shared.asking import asked, is_counted, query_for, shares_of, ways_to_ask
-from pytest_genderbias.suites.families.shared.chat_task import cannot_do
+from pytest_genderbias.suites.families.shared.asking import (
+    asked,
+    is_counted,
+    picked_of,
+    query_for,
+    shares_of,
+    ways_to_ask,
+)
+from pytest_genderbias.suites.families.shared.chat_task import cannot_do, why_by_place
 from pytest_genderbias.suites.family import Context
 
 if TYPE_CHECKING:
@@ -122,6 +129,8 @@ def why_not(mass: FloatArray, controls: Answer, floor: float) -> str:
     right: NDArray[np.float64] = right_controls(controls)
     _, by_premise, pairs_with = right_by_premise(controls)
     replied = is_counted(controls)
-    return cannot_do(mass, floor, right, np.ones(len(right)), CHANCE, "controls", _WHAT, replied) or cannot_do(
-        mass, floor, by_premise, pairs_with, CHANCE, PREMISES, _WHAT, replied
+    return (
+        cannot_do(mass, floor, right, np.ones(len(right)), CHANCE, "controls", _WHAT, replied)
+        or cannot_do(mass, floor, by_premise, pairs_with, CHANCE, PREMISES, _WHAT, replied)
+        or why_by_place(picked_of(controls).by_place, "the controls")
     )
