@@ -122,7 +122,7 @@ def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: If
         shuffled, null_notes = _chance_of_sizes(plan, answers, summary.values, settings.seed), []
     notes += [
         *_template_notes(plan, model),
-        *(model.backend.notes if model.role.only_prompts else ()),
+        *(model.backend.notes if model.role.only_prompts or isinstance(model.backend, RepliesBackend) else ()),
         *_batch_notes(model),
     ]
     if doubt is not None:

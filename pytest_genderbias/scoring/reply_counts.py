@@ -43,8 +43,8 @@ class ReplyScorer:
 
     @property
     def notes(self) -> list[str]:
-        """What the system says of its replies."""
-        return list(self._model.backend.notes)
+        """None: what the system says of its replies is said once for all questions."""
+        return []
 
     def texts(self, cases: IntArray) -> list[tuple[str, ...]]:
         """Return the replies to the cases."""
@@ -86,12 +86,11 @@ class FirstTokenScorer:
 
     @property
     def notes(self) -> list[str]:
-        """What the system says of its replies, and how many options were not listed."""
-        notes = list(self._model.backend.notes)
-        if self._unlisted:
-            text = f"{{}} times an option was not among the listed first tokens, with at most {max(self._unlisted):.2g}"
-            notes.append(CountNote(len(self._unlisted), f"{text} of the probability"))
-        return notes
+        """How many options were not listed."""
+        if not self._unlisted:
+            return []
+        text = f"{{}} times an option was not among the listed first tokens, with at most {max(self._unlisted):.2g}"
+        return [CountNote(len(self._unlisted), f"{text} of the probability")]
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the log-probability of each option, in nats: shape (len(cases), number of options)."""

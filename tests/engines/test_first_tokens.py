@@ -105,7 +105,8 @@ def test_all_figures_are_those_of_the_same_network_in_process(network, suite, tm
     for name, value in exact.values.items():
         assert served.values[name] == (None if value is None else pytest.approx(value, abs=1e-5)), name
     assert served.signature["data"]["asked"] == "first tokens of replies"
-    assert any("the server lists the 20 likeliest, at temperature 1" in note for note in served.notes)
+    assert sum("the server lists the 20 likeliest, at temperature 1" in note for note in served.notes) == 1
+    assert sum("requests of this run so far" in note for note in served.notes) == 1
     assert served.bounds["mass"].low == pytest.approx(exact.bounds["mass"].low, abs=1e-5), "nothing is drawn"
 
 
@@ -334,3 +335,19 @@ def test_requests_are_counted_before_the_first_one(tmp_path):
         with pytest.raises(SettingError, match=r"needs 80 requests for 80 replies, .* sends 79 at most"):
             ask(plan, model, ScoreSettings(32, cache=tmp_path))
         assert not server.asked
+
+
+def test_a_token_that_repeats_the_key_is_not_kept(tmp_path, monkeypatch):
+    key = "sk-very-secret-key-1234567890"
+    monkeypatch.setenv("GENDERBIAS_API_KEY", key)
+    given = [*letters(), {"token": f"{key} and {key[3:14]}", "logprob": -9.0}]
+    escaped = "".join(f"\\u{ord(one):04x}" for one in key)
+
+    def before(number, body):  # escaped in JSON, the key is in no byte of the answer
+        answer = json.dumps(giving(given)({"model": "m-2026"}, body))
+        return (200, answer.replace(key, escaped).encode(), {}) if number else None
+
+    with ChatServer(before, giving(given)) as server:
+        found = load_model(server.spec).backend.first_tokens(["Who?"], tmp_path)
+    (path,) = tmp_path.rglob("*.jsonl")
+    assert found[0][2][0] == "*** and ***" and key[5:15] not in path.read_text()
