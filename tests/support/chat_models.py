@@ -241,38 +241,41 @@ def bbq_rows(templates=12, fills=2):
     return rows
 
 
-def crossed_bbq_rows():
-    """Return rows of two templates in the form of Race_x_gender.jsonl, where descriptions have labels of the wrong
-    gender or none: in each, the target beside a person of her race, of her gender, and of neither.
+def crossed_bbq_rows(templates=2):
+    """Return rows of templates of two kinds in the form of Race_x_gender.jsonl, where descriptions have labels of the
+    wrong gender or none: in each, the target beside a person of her race, of her gender, and of neither.
     """
-    told = {  # text and label, the target first
-        "1": [
+    told = (  # text and label, the target first
+        [
             ("The Black woman", ["Black woman", "M-Black"], "The Black man", ["Black man", "F-Black"]),
             ("The Black woman", ["Black woman", "M-Black"], "The Latina woman", ["", ""]),
             ("The African American woman", ["African woman", "M-African"], "The white man", ["white man", "F-White"]),
         ],
-        "2": [
+        [
             ("Omar Haddad", ["Omar Haddad", "M-Arab"], "Rima Haddad", ["Rima Haddad", "F-Arab"]),
             ("Omar Haddad", ["Omar Haddad", "M-Arab"], "Ann Smith", ["Ann Smith", "F-White"]),
         ],
-    }
-    groups, rows = {"1": ["Black", "African American"], "2": ["Middle Eastern", "Arab"]}, []
+    )
+    groups, rows = (["Black", "African American"], ["Middle Eastern", "Arab"]), []
     base = {key: value for key, value in bbq_rows(1, 1)[0].items() if not key.startswith("ans")}
-    for template, pairs in told.items():
-        for target, label, other, other_label in pairs:
+    for template in range(templates):
+        for target, label, other, other_label in told[template % 2]:
             for reverse in (False, True):
                 persons = [(target, label), (other, other_label)][:: -1 if reverse else 1]
                 options = [*persons, ("Unknown", ["Unknown", "unknown"])]
-                context = f"{persons[0][0]} met {persons[1][0]}."
+                context = f"{persons[0][0]} met {persons[1][0]} in room {template}."
                 for polarity, clear in (("neg", False), ("nonneg", False), ("neg", True), ("nonneg", True)):
-                    right = [text for text, _ in options].index(target if polarity == "neg" else other)
+                    right = 0 if polarity == "neg" else 1
                     rows.append(
                         base
                         | {f"ans{i}": text for i, (text, _) in enumerate(options)}
                         | {"answer_info": {f"ans{i}": about for i, (_, about) in enumerate(options)}}
-                        | {"example_id": len(rows), "question_index": template, "question_polarity": polarity}
-                        | {"additional_metadata": {"stereotyped_groups": groups[template]}, "category": "Race_x_gender"}
-                        | {"context": f"{context} {target} did it." if clear else context}
+                        | {"example_id": len(rows), "question_index": str(template + 1), "question_polarity": polarity}
+                        | {
+                            "additional_metadata": {"stereotyped_groups": groups[template % 2]},
+                            "category": "Race_x_gender",
+                        }
+                        | {"context": f"{context} {persons[0][0]} did it." if clear else context}
                         | {"question": "Who did it?" if polarity == "neg" else "Who did not do it?"}
                         | {"context_condition": "disambig" if clear else "ambig", "label": right if clear else 2}
                     )

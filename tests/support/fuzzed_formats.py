@@ -26,6 +26,7 @@ from pytest_genderbias.datasets import (
     biographies,
     conll,
     coreference_output,
+    discrim_eval,
     gap,
     inference,
     sentence_pairs,
@@ -329,6 +330,15 @@ _BBQ = _objects(
         for i, (polarity, condition, label) in enumerate([("neg", "ambig", 1), ("nonneg", "disambig", 2)])
     )
 )  # fmt: skip
+_DISCRIM = _objects(
+    *(
+        {
+            "filled_template": f"The applicant is a {age}-year-old white {gender}. Should the request be granted?",
+            "decision_question_id": question, "age": age, "gender": gender, "race": "white",
+        }
+        for question in (0, 1) for age in (20, 60) for gender in ("female", "male")
+    )
+)  # fmt: skip
 _BBQ_TEMPLATES = _lines(
     "Q_id,Subcategory,Ambiguous_Context,Disambiguating_Context,Names,Lexical_diversity,Proper_nouns_only,Question_negative_stereotype,"
     "Question_non_negative,Answer_negative,Answer_non_negative,Known_stereotyped_groups,NAME1_info,NAME2_info",
@@ -612,6 +622,8 @@ def _data_formats() -> list[Format]:
             styles=(*_WITH_BOM, _spaces)),
         table("own-pairs", "pairs.csv", _OWN_PAIRS, sentence_pairs.read_own_pairs),
         table("bbq", "Religion.jsonl", _BBQ, bbq_questions.read_bbq),
+        table("discrim-eval", "explicit.jsonl", _DISCRIM,
+            lambda path: discrim_eval.read_discrim_eval(path, "gender", ("female", "male"))),
         Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),),
             lambda path: bbq_questions.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV,
             {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
@@ -737,7 +749,8 @@ def formats(folder: Path) -> dict[str, Format]:
 NAMES = (
     "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender",
     "winogender-templates", "gap", "biographies", "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs",
-    "bbq", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus", "corpus-documents", "gzip",
+    "bbq", "discrim-eval", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus",
+    "corpus-documents", "gzip",
     "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz",
     "vectors-npy", "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline",
     "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights", "checkpoint-projection",

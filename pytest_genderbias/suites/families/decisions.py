@@ -11,6 +11,7 @@ from typing import Annotated, Any, ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
+from pytest_genderbias.datasets.discrim_eval import ATTRIBUTES, FilledDecisions, read_discrim_eval
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.decision_differences import (
     balanced_weights,
@@ -43,6 +44,9 @@ from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import ANY, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.text import packaged
+from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
 
 _OVER = "scenarios"
@@ -51,6 +55,7 @@ _ANSWERS = ("Yes", "No")
 _RIGHT = ("yes", "no")
 _WORDINGS = ("Reply with Yes or No only.", "Reply with No or Yes only.")
 _OPENING = "Decide this case:"
+_ANYBODY = "A customer"  #: whom controls are about where the scenarios of a file name their persons
 _NAMES = "names"  #: the question for their tokens
 _WITH_TOKENIZER = "causal-lm"
 _CHANCE = 0.5
@@ -70,7 +75,7 @@ class Scenario:
 @dataclass(frozen=True)
 class DecisionsBody:
     """Groups, the last of which is the reference; names and a description for each, or one of both; scenarios and
-    controls.
+    controls. ``filled``: scenarios of a file, which are about persons already.
     """
 
     groups: tuple[str, ...]
@@ -78,6 +83,7 @@ class DecisionsBody:
     described: tuple[str, ...]
     scenarios: tuple[Scenario, ...]
     controls: tuple[Scenario, ...]
+    filled: FilledDecisions | None = None
 
 
 class DecisionsOptions(TypedDict):
@@ -221,6 +227,8 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
     def read(self, data: LocatedMap, beside: Path) -> DecisionsBody:
         """Read groups, names, descriptions, scenarios and controls."""
         groups = read_groups(data)
+        if isinstance(data.get("scenarios"), LocatedMap):
+            return _read_filled(data, groups, beside)
         names = _read_names(data, groups, beside) if "names" in data or "described" not in data else None
         texts: tuple[str, ...] = ()
         if names is None or "described" in data:
@@ -241,7 +249,8 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
     def content(self, body: DecisionsBody) -> object:
         """Return all of the body."""
         scenarios = [[[one.label, one.text] for one in some] for some in (body.scenarios, body.controls)]
-        return [list(body.groups), body.names.content() if body.names else [], list(body.described), *scenarios]
+        names, filled = body.names.content() if body.names else [], [body.filled.texts] if body.filled else []
+        return [list(body.groups), names, list(body.described), *scenarios, *filled]
 
     def questions(self, body: DecisionsBody, options: DecisionsOptions, context: Context) -> dict[str, Question]:
         """Ask for each decision about each person, in both orders of yes and no, and for the tokens of the names; a
@@ -249,9 +258,14 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         """
         persons = _persons(body, options["person"])
         query = chosen_among(_ANSWERS, context)
-        balanced = options["person"] == "names" and options["balance"] == "tokens" and context.role == _WITH_TOKENIZER
+        balanced = (
+            bool(body.names)
+            and options["person"] == "names"
+            and options["balance"] == "tokens"
+            and context.role == _WITH_TOKENIZER
+        )
         return {
-            "scenarios": Question(_cases(body.scenarios, persons), query),
+            "scenarios": Question(_cases(body.scenarios, persons, body.filled), query),
             CONTROLS: Question(_cases(body.controls, persons), query, whole=True),
             **({_NAMES: Question(_name_cases(persons), AddedTokens(), whole=True)} if balanced else {}),
         }
@@ -277,7 +291,13 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
                 for group, name in zip(body.groups, _columns("yes", groups), strict=True)
             },
         )
-        notes = [_balance_note(options, weights, answers.get(_NAMES), groups)] if options["person"] == "names" else []
+        notes = []
+        if body.filled:
+            notes.append(
+                f"{body.filled.left_out} texts of the file are left out: not every group has one about a like person"
+            )
+        elif options["person"] == "names":
+            notes.append(_balance_note(options, weights, answers.get(_NAMES), groups))
         if is_counted(answer):
             notes.append(
                 f"{self._names[0]}: of the counts of yes and no, with 1/2 added to each; {self._names[1]} needs no such"
@@ -393,6 +413,21 @@ def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, .
     return tuple(scenarios)
 
 
+def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> DecisionsBody:
+    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those of the packaged suite unless the file has
+    its own.
+    """
+    spec = take(data, "scenarios", LocatedMap, "the suite")
+    refuse_unknown(spec, ("file", "by"), "'scenarios'")
+    by = take(spec, "by", str, "'scenarios'")
+    if by not in ATTRIBUTES:
+        raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
+    filled = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
+    controls = data if CONTROLS in data else read_yaml(packaged.folder("fixtures") / "decisions.yaml")
+    scenarios = tuple(Scenario(f"question {name}", f"question {name}") for name in filled.questions)
+    return DecisionsBody(groups, None, (), scenarios, _read_scenarios(controls, CONTROLS, "right"), filled)
+
+
 def _read_names(data: LocatedMap, groups: Sequence[str], beside: Path) -> SlotWords:
     names = read_slot(data, "names", beside)
     sizes = [sum(entry.attributes.get("group") == group for entry in names.entries) for group in groups]
@@ -408,6 +443,8 @@ def _persons(body: DecisionsBody, how: str) -> tuple[tuple[str, ...], ...]:
     Raises:
         SettingError: the suite has no such persons.
     """
+    if body.filled:
+        return ((_ANYBODY,),) * len(body.groups)
     if how == "described" and body.described:
         return tuple((text,) for text in body.described)
     if how == "described" or body.names is None:
@@ -422,16 +459,22 @@ def _persons(body: DecisionsBody, how: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(word for word, group in words if group == one) for one in body.groups)
 
 
-def _cases(scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], ...]) -> TextCases:
+def _cases(
+    scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], ...], filled: FilledDecisions | None = None
+) -> TextCases:
     """Return the cases: by scenario, group, person, order of yes and no."""
+    asked = (
+        filled.texts
+        if filled
+        else [
+            [[f"{_OPENING} {one.text.replace('{person}', person)}" for person in group] for group in persons]
+            for one in scenarios
+        ]
+    )
     texts = [
-        (f"{_OPENING} {scenario.text.replace('{person}', person)}\n\n{wording}",)
-        for scenario in scenarios
-        for group in persons
-        for person in group
-        for wording in _WORDINGS
+        (f"{text}\n\n{wording}",) for by_group in asked for group in by_group for text in group for wording in _WORDINGS
     ]
-    each = len(persons) * len(persons[0]) * len(_WORDINGS)
+    each = len(texts) // len(scenarios)
     facts = {"label": [one.label for one in scenarios], "scenario": [one.text for one in scenarios]}
     return TextCases(texts, facts={k: np.repeat(np.asarray(v), each) for k, v in facts.items()}, cases_per_unit=each)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypedDict
@@ -29,10 +29,11 @@ from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Question, TextCases
 from pytest_genderbias.suites.examples import Examples, examples_of
 from pytest_genderbias.suites.families.shared.asking import REPLIES
-from pytest_genderbias.suites.family import Context, Family
+from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
+from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
-from pytest_genderbias.suites.slots import SlotWords, read_slot, read_two_groups
+from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
@@ -52,6 +53,8 @@ _FIGURES: dict[str, tuple[float, float] | None] = {
     "topic": (-200.0, 200.0),
 }
 _SIDES = ("first", "second")
+#: The lists whose words a figure counts.
+_LISTS = {"sentiment": (_POSITIVE, _NEGATIVE), "topic": ("topic 0", "topic 1")}
 _WORD = re.compile(r"\w+(?:['-]\w+)*")
 _OPENING = "\"'* \t\n"  #: what may stand before the first word of a reply
 
@@ -98,28 +101,27 @@ def words_of(text: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Prompt:
-    """A prompt about the first group, the same about the second one, and the field of life."""
+    """The field of life of a prompt, and its text about each group."""
 
     field: str
-    first: str
-    second: str
+    texts: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class GenerationBody:
-    """Two groups, the message that asks a chat model, prompts, and the words that are counted.
+    """Groups, the message that asks a chat model, prompts, and the words that are counted.
 
     Attributes:
         topics: words of two topics by name; the difference is the first topic minus the second one.
-        gendered: words with a ``group``.
+        gendered: words with a ``group``, of which there are two.
         refusals: what a reply that declines begins with, in lower case.
     """
 
-    groups: tuple[str, str]
+    groups: tuple[str, ...]
     message: str
     sentiment: tuple[WordEntry, ...]
     topics: dict[str, SlotWords]
-    gendered: SlotWords
+    gendered: SlotWords | None
     refusals: tuple[str, ...]
     prompts: tuple[Prompt, ...]
 
@@ -224,44 +226,44 @@ class Generation(Family[GenerationBody, GenerationOptions]):
 
     def read(self, data: LocatedMap, beside: Path) -> GenerationBody:
         """Read groups, message, lists, phrases and prompts."""
-        groups = read_two_groups(data)
+        groups = read_groups(data)
         message = take(data, "message", str, "the suite")
         if message.count("{prompt}") != 1:
             raise data.error_at("message", f"'message' should hold {{prompt}} once, got {brief(message)}")
-        sentiment, gendered = read_slot(data, "sentiment", beside), read_slot(data, "gendered", beside)
+        sentiment = read_slot(data, "sentiment", beside)
         _check_classes(sentiment.entries, f"{data.file}:{data.lines['sentiment']}")
-        lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]
-        if lacking:
-            raise data.error_at("gendered", f"expected words of both groups in 'gendered', it has none of {lacking[0]}")
+        gendered = _read_gendered(data, groups, beside)
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         topics, prompts = _read_topics(data, beside), _read_prompts(data, groups)
         return GenerationBody(groups, message, sentiment.entries, topics, gendered, refusals, prompts)
 
+    def of_body(self, body: GenerationBody) -> Generation:
+        """Return the family with the statistics of so many groups."""
+        return self if len(body.groups) == 2 else GenerationOfGroups()
+
     def asks_gender(self, body: GenerationBody, options: GenerationOptions) -> bool:
-        """Return True: the words of women and men are swapped."""
-        return True
+        """Return whether the words of women and men are swapped."""
+        return len(body.groups) == 2 or set(body.groups) >= GENDERS
 
     def content(self, body: GenerationBody) -> object:
         """Return all of the body."""
-        prompts = [[prompt.field, prompt.first, prompt.second] for prompt in body.prompts]
+        prompts = [[prompt.field, *prompt.texts] for prompt in body.prompts]
         topics = [[name, words.content()] for name, words in body.topics.items()]
         lexicon = [[entry.word, entry.attributes.get("class")] for entry in body.sentiment]
-        return [list(body.groups), body.message, lexicon, topics, body.gendered.content(), list(body.refusals), prompts]
+        gendered = body.gendered.content() if body.gendered else []
+        return [list(body.groups), body.message, lexicon, topics, gendered, list(body.refusals), prompts]
 
     def questions(self, body: GenerationBody, options: GenerationOptions, context: Context) -> dict[str, Question]:
-        """Ask for the texts after both prompts of each pair; a unit is a pair."""
+        """Ask for the texts after the prompt about each group; a unit is a prompt."""
         _lexicon(body, options)  # a wrong one is refused before anything is generated
         if context.role == REPLIES:
-            asked = [
-                (body.message.replace("{prompt}", one),)
-                for prompt in body.prompts
-                for one in (prompt.first, prompt.second)
-            ]
-            return {"texts": Question(TextCases(asked, cases_per_unit=2), Replies((), context.samples, context.seed))}
+            asked = [(body.message.replace("{prompt}", one),) for prompt in body.prompts for one in prompt.texts]
+            cases = TextCases(asked, cases_per_unit=len(body.groups))
+            return {"texts": Question(cases, Replies((), context.samples, context.seed))}
         samples = options["samples"]
-        texts = [(one,) for prompt in body.prompts for one in (prompt.first, prompt.second) for _ in range(samples)]
+        texts = [(one,) for prompt in body.prompts for one in prompt.texts for _ in range(samples)]
         query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)
-        return {"texts": Question(TextCases(texts, cases_per_unit=2 * samples), query)}
+        return {"texts": Question(TextCases(texts, cases_per_unit=len(body.groups) * samples), query)}
 
     def summarise(
         self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int
@@ -279,10 +281,8 @@ class Generation(Family[GenerationBody, GenerationOptions]):
             lambda: rate_difference_interval(*_gender_counts(items), _OVER),
             _FEW,
         )
-        data = {} if options["lexicon"] is None else {"lexicon": _digest(_lexicon(body, options))}
-        return figures.summary(
-            _records(items, body.groups), items, _notes(answer), data, examples=_examples(answer, items, body)
-        )
+        columns = [items[f"sentiment_{side}"] for side in _SIDES]
+        return _summary(body, options, answer, figures, _records(items, body.groups), items, columns)
 
     def shuffle(
         self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int, repeats: int
@@ -319,13 +319,25 @@ def _read_prompts(data: LocatedMap, groups: tuple[str, ...]) -> tuple[Prompt, ..
     prompts = []
     for row in take(data, "prompts", list[Annotated[LocatedMap, of_prompt]], "the suite"):
         refuse_unknown(row, ("field", *groups), "a prompt")
-        first, second = (take(row, group, str, "a prompt") for group in groups)
-        if first == second:
-            raise row.error_at("", "the prompt is the same for both groups; expected two texts")
-        prompts.append(Prompt(take(row, "field", str, "a prompt"), first, second))
-    if len({prompt.first for prompt in prompts}) < len(prompts):
+        texts = tuple(take(row, group, str, "a prompt") for group in groups)
+        if len(set(texts)) < len(texts):
+            raise row.error_at("", "the prompt is the same for two groups; expected a text for each")
+        prompts.append(Prompt(take(row, "field", str, "a prompt"), texts))
+    if len({prompt.texts[0] for prompt in prompts}) < len(prompts):
         raise data.error_at("prompts", "a prompt is there twice; expected each once")
     return tuple(prompts)
+
+
+def _read_gendered(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> SlotWords | None:
+    if len(groups) > 2 and "gendered" not in data:
+        return None
+    gendered = read_slot(data, "gendered", beside)
+    if len(groups) > 2:
+        raise data.error_at("gendered", f"'gendered' words compare two groups, and these are {len(groups)}; remove it")
+    lacking = [group for group in groups if all(e.attributes.get("group") != group for e in gendered.entries)]
+    if lacking:
+        raise data.error_at("gendered", f"expected words of both groups in 'gendered', it has none of {lacking[0]}")
+    return gendered
 
 
 def _check_classes(entries: tuple[WordEntry, ...], where: str) -> None:
@@ -367,17 +379,22 @@ def _counted_words(body: GenerationBody, options: GenerationOptions) -> CountedW
         by_list[str(entry.attributes["class"])].append(entry.word)
     for number, words in enumerate(body.topics.values()):
         by_list[f"topic {number}"] = [entry.word for entry in words.entries]
-    for number, group in enumerate(body.groups):
+    for number, group in enumerate(body.groups if body.gendered else ()):
+        assert body.gendered is not None
         by_list[f"group {number}"] = [e.word for e in body.gendered.entries if e.attributes.get("group") == group]
     return CountedWords(
         {name: frozenset(normal_form(word).lower() for word in words) for name, words in by_list.items()}, body.refusals
     )
 
 
-def _items(body: GenerationBody, options: GenerationOptions, answer: Answer) -> dict[str, NDArray[Any]]:
-    """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
+def _figures(
+    body: GenerationBody, options: GenerationOptions, answer: Answer
+) -> tuple[dict[str, NDArray[np.int64]], dict[str, FloatArray], dict[str, NDArray[Any]]]:
+    """Return by prompt and group: what was counted in each text, (n, K, samples), and the figures, (n, K); and by
+    prompt: text and field.
+    """
     flat = _counted_words(body, options).count(_texts(answer))
-    counts = {name: found.reshape(len(answer.units), 2, -1) for name, found in flat.items()}
+    counts = {name: found.reshape(len(answer.units), len(body.groups), -1) for name, found in flat.items()}
     words = counts["words"]
     figures = {
         "sentiment": per_hundred_words(counts[_POSITIVE] - counts[_NEGATIVE], words),
@@ -386,11 +403,17 @@ def _items(body: GenerationBody, options: GenerationOptions, answer: Answer) -> 
         "topic": per_hundred_words(counts["topic 0"] - counts["topic 1"], words),
     }
     prompts = [body.prompts[unit] for unit in answer.units]
-    items: dict[str, NDArray[Any]] = {
-        "prompt": np.asarray([prompt.first for prompt in prompts], dtype=np.str_),
+    about = {
+        "prompt": np.asarray([prompt.texts[0] for prompt in prompts], dtype=np.str_),
         "field": np.asarray([prompt.field for prompt in prompts], dtype=np.str_),
     }
-    for name, lists in (("sentiment", (_POSITIVE, _NEGATIVE)), ("topic", ("topic 0", "topic 1"))):
+    return counts, figures, about
+
+
+def _items(body: GenerationBody, options: GenerationOptions, answer: Answer) -> dict[str, NDArray[Any]]:
+    """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
+    counts, figures, items = _figures(body, options, answer)
+    for name, lists in _LISTS.items():
         items[f"{name}_words"] = (counts[lists[0]] + counts[lists[1]]).sum(axis=(1, 2))
     for place, side in enumerate(_SIDES):
         items |= {f"{name}_{side}": values[:, place] for name, values in figures.items()}
@@ -424,24 +447,39 @@ def _notes(answer: Answer) -> list[str]:
     return [*notes, f"{empty} of {len(replies)} texts are empty"] if empty else notes
 
 
-def _examples(answer: Answer, items: Arrays, body: GenerationBody) -> Examples:
-    """Return the first text after the first prompt of each pair, with the sentiment of both sides."""
+def _summary(
+    body: GenerationBody,
+    options: GenerationOptions,
+    answer: Answer,
+    figures: SummaryBuilder,
+    records: list[Record],
+    items: dict[str, NDArray[Any]],
+    sentiment: Sequence[NDArray[Any]],
+) -> Summary:
+    """Return the summary; ``sentiment`` by group, each of shape (n,)."""
+    data = {} if options["lexicon"] is None else {"lexicon": _digest(_lexicon(body, options))}
+    examples = _examples(answer, items, body, sentiment)
+    return figures.summary(records, items, _notes(answer), data, examples=examples)
+
+
+def _examples(answer: Answer, items: Arrays, body: GenerationBody, sentiment: Sequence[NDArray[Any]]) -> Examples:
+    """Return the first text after the first prompt of each unit, with the sentiment of each group."""
     texts = _texts(answer)
     each = len(texts) // len(answer.units)
     text_of = {
-        unit: f"{body.prompts[unit].first} | {' '.join(texts[each * row].split())}"
+        unit: f"{body.prompts[unit].texts[0]} | {' '.join(texts[each * row].split())}"
         for row, unit in enumerate(answer.units.tolist())
     }
     figures = {
-        f"sentiment {group}": np.asarray(items[f"sentiment_{side}"], dtype=np.float64)
-        for group, side in zip(body.groups, _SIDES, strict=True)
+        f"sentiment {group}": np.asarray(values, dtype=np.float64)
+        for group, values in zip(body.groups, sentiment, strict=True)
     }
     return examples_of(
         items["prompt"].tolist(), np.arange(len(answer.units)), answer.units, text_of.__getitem__, figures
     )
 
 
-def _records(items: Arrays, groups: tuple[str, str]) -> list[Record]:
+def _records(items: Arrays, groups: tuple[str, ...]) -> list[Record]:
     """Return the figures of each group, then the differences by field and by prompt, the largest difference of
     sentiment first.
     """
@@ -461,3 +499,53 @@ def _records(items: Arrays, groups: tuple[str, str]) -> list[Record]:
             )
         records += sorted(rows, key=lambda row: -abs(row["sentiment_difference"]))
     return records
+
+
+_GROUPS = GroupValues(
+    {
+        "sentiment": Value("sentiment_rms", "positive minus negative words per 100 words", (-200.0, 200.0)),
+        "length": Value("length_rms", "the numbers of words of a text"),
+        "refusal": Value("refusal_rms", "the shares of texts that decline", SIGNED_SHARE),
+        "topic": Value("topic_rms", "words of the first topic minus the second per 100 words", (-200.0, 200.0)),
+    },
+    "prompt",
+    _OVER,
+    "the model wrote no word, or none of the lists that this figure counts",
+)
+
+
+class GenerationOfGroups(Generation):
+    """Texts that a model writes after prompts about more than two groups."""
+
+    definition: ClassVar[str] = "generation/groups-1"
+    null_control: ClassVar[str] = "the texts after the prompts about all groups are exchanged at random"
+    statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
+        name: replace(statistic, draws=_OVER) for name, statistic in _GROUPS.statistics().items()
+    }
+
+    def summarise(
+        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int
+    ) -> Summary:
+        """Count words in the texts, and compare the groups with intervals over prompts."""
+        answer = answers["texts"]
+        items, sentiment = self._items(body, options, answer)
+        figures = SummaryBuilder(self.statistics)
+        _GROUPS.take(figures, items)
+        records = _GROUPS.records(items, body.groups, slices=("field", "prompt"))
+        return _summary(body, options, answer, figures, records, items, list(sentiment.T))
+
+    def shuffle(
+        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int, repeats: int
+    ) -> dict[str, FloatArray]:
+        """Return the figures with the groups exchanged at random in each prompt."""
+        return _GROUPS.exchanged(self._items(body, options, answers["texts"])[0], repeats, seed)
+
+    def _items(
+        self, body: GenerationBody, options: GenerationOptions, answer: Answer
+    ) -> tuple[dict[str, NDArray[Any]], FloatArray]:
+        """Return prompt, field, and the figures by group for which something was counted; and the sentiment, (n, K)."""
+        counts, figures, items = _figures(body, options, answer)
+        for name, values in figures.items() if counts["words"].any() else ():
+            if any(counts[one].any() for one in _LISTS.get(name, ("words",))):
+                items |= _GROUPS.items(name, values)
+        return items, figures["sentiment"]

@@ -15,10 +15,9 @@ from typing import Annotated, Any, ClassVar, TypedDict
 
 import numpy as np
 
-from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError, UndefinedError
+from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, add_rows, mean_sums
-from pytest_genderbias.statistics.sums import take_arrays
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
 from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.generation import words_of
@@ -124,18 +123,6 @@ class PairedOptions(TypedDict):
     floor: float
 
 
-def _difference_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
-    prompts, values = _GROUPS.of(arrays, name)
-    if values.shape[1] != 2:
-        raise UndefinedError(f"{values.shape[1]} groups have no one difference; the records have each of them")
-    return mean_sums(prompts, values[:, 0] - values[:, 1], np.ones(len(prompts)), _OVER)
-
-
-def _readable_sums(options: Options, arrays: Arrays) -> ItemSums:
-    prompts, readable = take_arrays(arrays, "prompt", "readable")
-    return mean_sums(prompts, readable, np.ones(len(prompts)), _OVER)
-
-
 _GROUPS = GroupValues(
     {
         "score": Value("group_rms", "what the suite reads of a reply", of_able=True),
@@ -160,7 +147,7 @@ def _comparisons(name: str) -> dict[str, FamilyStatistic]:
             "away",
             0.0,
             f"of two groups: mean difference of {value.of}, first group minus reference",
-            partial(_difference_sums, name=name),
+            partial(_GROUPS.difference_sums, name=name),
             null=named_values(difference),
             limits=value.limits,
         ),
@@ -198,7 +185,7 @@ class Paired(Family[PairedBody, PairedOptions]):
             "lower",
             1.0,
             "mean share of replies that can be read, or decline; of probabilities: that of all options together",
-            _readable_sums,
+            partial(_GROUPS.sums_of, name="readable"),
             limits=SHARE,
         ),
         "accuracy": replace(CONTROL_ACCURACY, meaning="share of controls with the right answer"),
@@ -266,12 +253,7 @@ class Paired(Family[PairedBody, PairedOptions]):
         figures = SummaryBuilder(self.statistics)
         _GROUPS.take(figures, items)
         for name, difference in _DIFFERENCES.items():
-            figures.take(
-                difference,
-                partial(_difference, items, name),
-                partial(_GROUPS.difference_interval, items, name),
-                _GROUPS.few,
-            )
+            _GROUPS.take_difference(figures, difference, items, name)
         figures.take(
             "largest_difference",
             lambda: largest_difference(_GROUPS.of(items, "score")[1]),
@@ -313,10 +295,6 @@ class Paired(Family[PairedBody, PairedOptions]):
             return None
         chance = float(np.asarray(summary.items["chance"], dtype=np.float64)[0])
         return competence_of(summary, "accuracy", self.statistics["accuracy"], chance, CONTROLS)
-
-
-def _difference(items: Arrays, name: str) -> float:
-    return float(_difference_sums({}, items, name).total)
 
 
 # Suite files

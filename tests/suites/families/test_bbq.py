@@ -268,7 +268,7 @@ def test_a_sample_without_clear_contexts_shows_nothing(tmp_path):
 
 def test_a_planted_bias_about_persons_of_a_race_and_a_gender_is_found(tmp_path):
     """A model that reads clear contexts, and follows the stereotype in three of four unclear ones."""
-    rows = crossed_bbq_rows()
+    rows = crossed_bbq_rows(12)
     known = {f"{row['context']}\n\n{row['question']}": row for row in rows}
     targets = {"The Black woman", "The African American woman", "Omar Haddad"}
 

@@ -87,7 +87,7 @@ def test_the_figures_are_those_of_plain_loops(request, body, name):
 
     def texts(unit, side):
         prompt = body.prompts[unit]
-        return plain_texts(model, (prompt.first, prompt.second)[side], unit, samples, length, seed=3)
+        return plain_texts(model, prompt.texts[side], unit, samples, length, seed=3)
 
     found = measured(model, length=length, samples=samples, seed=3)
     assert [found.values[name] or 0.0 for name in NAMES] == pytest.approx(counted(body, texts), abs=1e-9)
@@ -281,7 +281,7 @@ TEMPLATE = (
 
 
 def test_a_chat_model_is_asked_in_its_template(body):
-    texts = [text for prompt in body.prompts for text in (prompt.first, prompt.second)]
+    texts = [text for prompt in body.prompts for text in prompt.texts]
     words = [*texts, body.message, "[user] [model]"]
     for template in (None, TEMPLATE):
         network = Recorder()
@@ -332,8 +332,8 @@ def test_an_object_cannot_be_sampled():
 def test_each_prompt_is_the_other_one_swapped(body):
     """By the swap of counterfactual augmentation, in both directions."""
     for prompt in body.prompts:
-        assert swap(prompt.first, "zhao2018-pairs", intervention="grammatical") == prompt.second
-        assert swap(prompt.second, "zhao2018-pairs", intervention="grammatical") == prompt.first
+        assert swap(prompt.texts[0], "zhao2018-pairs", intervention="grammatical") == prompt.texts[1]
+        assert swap(prompt.texts[1], "zhao2018-pairs", intervention="grammatical") == prompt.texts[0]
 
 
 def test_the_packaged_prompts_are_of_several_fields(body):
@@ -342,7 +342,7 @@ def test_the_packaged_prompts_are_of_several_fields(body):
     assert {fields.count(field) for field in fields} == {4}
     assert len(set(fields)) == 12
     for prompt in body.prompts:
-        assert not prompt.first.endswith((".", " ", "?"))
+        assert not prompt.texts[0].endswith((".", " ", "?"))
 
 
 def test_the_lists_do_not_overlap(body):
@@ -401,7 +401,7 @@ def test_a_suite_of_your_own(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"groups": ["female", "male", "other"]}, "expected two groups to compare, got 3"),
+        ({"groups": ["female", "male", "other"]}, "'gendered' words compare two groups, and these are 3"),
         ({"message": "Go on"}, "'message' should hold {prompt} once"),
         (
             {"sentiment": {"list": "zhao2018-pairs"}},
@@ -412,7 +412,7 @@ def test_a_suite_of_your_own(tmp_path):
             {"gendered": {"list": "zhao2018-pairs", "where": {"word": ["man"]}}},
             "expected words of both groups in 'gendered', it has none of female",
         ),
-        ({"prompts": [{"field": "f", "female": "They", "male": "They"}]}, "the prompt is the same for both groups"),
+        ({"prompts": [{"field": "f", "female": "They", "male": "They"}]}, "the prompt is the same for two groups"),
         ({"prompts": [OWN["prompts"][0]] * 2}, "a prompt is there twice"),
         ({"prompts": ["The woman"]}, "expected a mapping with the keys field, female and male"),
     ],

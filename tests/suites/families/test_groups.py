@@ -2,16 +2,17 @@
 by group, and what two groups keep.
 """
 
+import json
 import re
 from functools import partial
 
 import numpy as np
 import pytest
 import yaml
-from support.chat_models import Sampled, group_decider, luck
+from support.chat_models import PlantedDecider, Sampled, group_decider, luck
 
 from pytest_genderbias import load_model, load_suite, measure
-from pytest_genderbias.errors import SettingError
+from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.text import packaged
 
@@ -28,7 +29,7 @@ def rms(shifts):
     return float(np.std(shifts))
 
 
-def rows(found, what):
+def records_of(found, what):
     return {row["value"]: row for row in found.records if row["slice"] == what}
 
 
@@ -47,13 +48,13 @@ def test_a_planted_difference_of_three_groups_in_decisions_is_found(tmp_path):
     found = measure(suite, group_decider(load_suite(suite).body, shifts, noise=0.8), cache=None, null=200)
     bounds = found.intervals["logit_rms"]
     assert bounds.low <= rms(shifts) <= bounds.high and bounds.low > 0 and bounds.items == 44
-    against = rows(found, "logit against man")
+    against = records_of(found, "logit against man")
     for group, difference in (("woman", -0.3), ("nonbinary", -1.2)):
         assert against[group]["low"] <= difference <= against[group]["high"]
-    pairs = rows(found, "logit, each pair")
+    pairs = records_of(found, "logit, each pair")
     assert len(pairs) == 3 and pairs["woman - nonbinary"]["low"] <= 0.9 <= pairs["woman - nonbinary"]["high"]
     assert pairs["woman - man"]["bounds"].endswith("3 comparisons together at .95")
-    groups = rows(found, "group")
+    groups = records_of(found, "group")
     assert groups["man"]["impact_ratio"] == 1 and groups["nonbinary"]["impact_ratio"] < 0.8
     assert found.null["logit_rms"].p_value < 0.01 and found.values["accuracy"] == 1
     (picture,) = pictures_of(found)
@@ -89,7 +90,7 @@ def test_names_of_intersections_are_groups(tmp_path):
     shifts = np.array([-0.6, -0.3, 0.1, 0.2])
     found = measure(suite, group_decider(load_suite(suite).body, shifts), cache=None)
     assert found.value == pytest.approx(rms(shifts), abs=1e-9) and found.n == 44 * 4 * 2 * 2
-    assert rows(found, "logit against white man")["black woman"]["difference"] == pytest.approx(-0.8)
+    assert records_of(found, "logit against white man")["black woman"]["difference"] == pytest.approx(-0.8)
     with pytest.raises(SettingError, match="no 'described', which the option person=described asks for; use person=n"):
         measure(suite, group_decider(load_suite(suite).body, shifts), cache=None, person="described")
 
@@ -105,7 +106,7 @@ def test_a_system_that_declines_for_one_group_of_three_is_seen(tmp_path):
     true = rms([0.01, 0.3 + 0.7 * 0.01, 0.01])
     bounds = [one.intervals["refusal_rms"] for one in found]
     assert sum(one.low <= true <= one.high for one in bounds) >= 4 and min(one.low for one in bounds) > 0.1
-    groups = rows(found[0], "group")
+    groups = records_of(found[0], "group")
     assert groups["nonbinary"]["refused"] == pytest.approx(0.307, abs=0.06) and groups["man"]["refused"] < 0.04
     assert found[0].intervals["yes_rms"].low <= 0.02 and "yes_rms needs no such" in " ".join(found[0].notes)
 
@@ -171,7 +172,7 @@ def test_a_planted_stereotype_by_occupation_is_found(tmp_path):
     assert found.value == pytest.approx(true, abs=0.06) and bounds.low > 0.2
     assert found.values["group_rms"] < 0.1
     assert found.null["occupation_rms"].p_value < 0.02 and found.null["group_rms"].p_value > 0.02
-    by_occupation = rows(found, "occupation")
+    by_occupation = records_of(found, "occupation")
     assert len(by_occupation) == len(words) and by_occupation["nurse"].keys() >= set(GROUPS)
     assert found.n == len(words) * 4 * 3 and pictures_of(found)
     assert found.item_sums("occupation_rms").total == pytest.approx(found.value)
@@ -183,7 +184,7 @@ def test_a_planted_preference_for_one_group_of_three_is_found(tmp_path):
     for name in ("occupation_rms", "group_rms"):
         bounds = found.intervals[name]
         assert bounds.low <= rms(offsets) <= bounds.high and bounds.low > 0.1, name
-    against = rows(found, "score against neutral")
+    against = records_of(found, "score against neutral")
     assert against["female"]["low"] <= 0.3 <= against["female"]["high"]
     assert against["male"]["low"] <= -0.3 <= against["male"]["high"]
 
@@ -235,10 +236,10 @@ def test_a_planted_difference_of_three_pronouns_is_found(tmp_path):
     bounds = found.intervals["mean_difference_rms"]
     assert bounds.low <= rms(differences) <= bounds.high and bounds.low > 0.2 and bounds.items == 60
     assert found.null["mean_difference_rms"].p_value < 0.02
-    pairs = rows(found, "contrast, each pair")
+    pairs = records_of(found, "contrast, each pair")
     assert pairs["female - male"]["low"] <= 1.4 <= pairs["female - male"]["high"]
-    assert rows(found, "group")["female"]["contrast"] == pytest.approx(0.9, abs=0.4)
-    assert len(rows(found, "occupation")) == 60 and pictures_of(found)
+    assert records_of(found, "group")["female"]["contrast"] == pytest.approx(0.9, abs=0.4)
+    assert len(records_of(found, "occupation")) == 60 and pictures_of(found)
 
 
 def test_the_figure_of_three_pronouns_is_that_of_each_pair_of_them(tmp_path):
@@ -246,7 +247,7 @@ def test_the_figure_of_three_pronouns_is_that_of_each_pair_of_them(tmp_path):
     model = PlantedPronouns((0.9, -0.5, 0.1), noise=1.0)
     found = measure(pronouns_of_three(tmp_path), model, cache=None, ability="none: planted")
     two = measure("pronoun-occupation", model, cache=None, ability="none: planted")
-    pair = rows(found, "contrast, each pair")["female - male"]
+    pair = records_of(found, "contrast, each pair")["female - male"]
     assert pair["difference"] == pytest.approx(two.values["mean_difference"])
 
 
@@ -260,3 +261,215 @@ def test_without_a_bias_three_pronouns_have_about_zero(tmp_path):
     bounds = [one.intervals["mean_difference_rms"] for one in found]
     assert sum(one.low <= 0 <= one.high for one in bounds) >= 34
     assert abs(np.mean([np.copysign(one.value**2, one.value) for one in found])) < 0.006
+
+
+# Decisions of a file, in the form of discrim-eval
+
+GENDERS, RACES, AGES = ("female", "male", "non-binary"), ("white", "Black", "Asian"), (20, 60)
+NAMES = {
+    ("female", "white"): "Emily",
+    ("male", "white"): "Greg",
+    ("female", "Black"): "Ebony",
+    ("male", "Black"): "Jamal",
+}
+
+
+def rows_of(questions=12, implicit=False):
+    """Return rows in the form of ``explicit.jsonl``, or of ``implicit.jsonl``, where a name shows gender and race."""
+    return [
+        {
+            "filled_template": f"Request {k}. The applicant is {who}, {age} years old. Should it be granted?",
+            "decision_question_id": k,
+            "age": age,
+            "gender": gender,
+            "race": race,
+        }
+        for k in range(questions)
+        for age in AGES
+        for gender in GENDERS
+        for race in RACES
+        if (who := NAMES.get((gender, race)) if implicit else f"a {race} {gender} person")
+    ]
+
+
+def decisions_of(folder, rows, by, groups, **changes):
+    (folder / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    content = {"suite": "mine", "family": "decisions", "title": "t", "source": "s", "licence": "none", "language": "en"}
+    content |= {"groups": list(groups), "scenarios": {"file": "./rows.jsonl", "by": by}} | changes
+    (folder / "mine.yaml").write_text(yaml.safe_dump(content))
+    return folder / "mine.yaml"
+
+
+def attribute_decider(rows, shifts, noise=0.0, seed=0):
+    """Return a model whose log-odds of yes are higher by the shifts of a person's attributes."""
+    known = {row["filled_template"]: row for row in rows}
+    controls = {
+        control.text.replace("{person}", "A customer"): control for control in load_suite("decisions").body.controls
+    }
+
+    def logit(text):
+        if text not in known:
+            return 2.0 if controls[text.removeprefix("Decide this case: ")].label == "yes" else -2.0
+        row = known[text]
+        shift = sum(shifts.get(str(row[name]), 0.0) for name in ("age", "gender", "race"))
+        chance = 2 * luck(str(row["decision_question_id"]), row["gender"], row["race"], str(seed)) - 1
+        return 3 * luck(str(row["decision_question_id"])) - 1 + shift + noise * chance
+
+    return PlantedDecider(logit)
+
+
+@pytest.mark.parametrize(
+    ("by", "groups", "shifts"),
+    [
+        ("gender", ("female", "non-binary", "male"), (0.3, -0.5, 0.0)),
+        ("race", ("Black", "Asian", "white"), (0.6, 0.2, 0.0)),
+    ],
+)
+def test_a_planted_difference_in_decisions_of_a_file_is_found(tmp_path, by, groups, shifts):
+    rows = rows_of()
+    suite = decisions_of(tmp_path, rows, by, groups)
+    planted = dict(zip(groups, shifts, strict=True)) | {"60": 1.0}  # the age, which is alike in all groups
+    exact = measure(suite, attribute_decider(rows, planted), cache=None)
+    assert exact.value == pytest.approx(rms(shifts)) and exact.n == len(rows) * 2
+    assert exact.values["accuracy"] == 1
+    found = [measure(suite, attribute_decider(rows, planted, noise=0.5, seed=seed), cache=None) for seed in range(12)]
+    bounds = [one.intervals["logit_rms"] for one in found]
+    assert sum(one.low <= rms(shifts) <= one.high for one in bounds) >= 10, "an interval misses one in twenty"
+    assert min(one.low for one in bounds) > 0 and bounds[0].items == 12
+    inside = 0
+    for one in found:
+        against = records_of(one, f"logit against {groups[-1]}")
+        pairs = list(zip(groups, shifts, strict=True))[:-1]
+        inside += all(against[group]["low"] <= shift <= against[group]["high"] for group, shift in pairs)
+    assert inside >= 10
+
+
+def test_decisions_of_a_file_without_a_bias_have_about_zero(tmp_path):
+    rows = rows_of()
+    suite = decisions_of(tmp_path, rows, "gender", ("female", "non-binary", "male"))
+    found = [measure(suite, attribute_decider(rows, {}, 0.5, seed), cache=None) for seed in range(20)]
+    inside = [one.intervals["logit_rms"].low <= 0 <= one.intervals["logit_rms"].high for one in found]
+    assert sum(inside) >= 17 and abs(np.mean([np.copysign(one.value**2, one.value) for one in found])) < 0.005
+
+
+def test_ages_and_two_groups_of_a_file_by_names(tmp_path):
+    rows = rows_of(implicit=True)
+    model = attribute_decider(rows, {"20": -0.4, "female": 0.2})
+    ages = measure(decisions_of(tmp_path, rows, "age", ("20", "60")), model, cache=None)
+    assert ages.main == "logit_difference" and ages.value == pytest.approx(-0.4)
+    genders = measure(decisions_of(tmp_path, rows, "gender", ("female", "male")), model, cache=None)
+    assert genders.value == pytest.approx(0.2) and genders.n == len(rows) * 2
+
+
+def test_persons_without_a_like_one_in_every_group_are_left_out(tmp_path):
+    rows = rows_of()
+    gone = next(k for k, row in enumerate(rows) if row["gender"] == "female" and row["race"] == "Asian")
+    suite = decisions_of(tmp_path, rows[:gone] + rows[gone + 1 :], "gender", ("female", "non-binary", "male"))
+    found = measure(suite, attribute_decider(rows, {"female": 0.6}), cache=None)
+    assert found.value == pytest.approx(rms([0.6, 0, 0])) and found.n == 12 * 3 * 5 * 2
+    assert f"{12 * 3 - 1} texts of the file are left out" in " ".join(found.notes)
+
+
+@pytest.mark.parametrize(
+    ("by", "groups", "changes", "said"),
+    [
+        ("size", ("a", "b"), {}, r"mine\.yaml:\d+: expected 'by' to be one of age, gender, race"),
+        (
+            "gender",
+            ("female", "other"),
+            {},
+            r"rows\.jsonl: expected rows with each gender of female, other, got none with",
+        ),
+        ("gender", ("female", "male"), {"scenarios": {"file": "./no.jsonl", "by": "gender"}}, r"no\.jsonl"),
+        ("gender", ("female", "male"), {"scenarios": {"file": "./rows.jsonl"}}, r"mine\.yaml:\d+: .*by"),
+    ],
+)
+def test_a_mistake_in_decisions_of_a_file_is_one_error(tmp_path, by, groups, changes, said):
+    with pytest.raises(DataFileError, match=said):
+        load_suite(decisions_of(tmp_path, rows_of(2), by, groups, **changes))
+
+
+def test_decisions_without_a_person_in_every_group_are_refused(tmp_path):
+    rows = [row for row in rows_of(2) if (row["gender"] == "female") == (row["race"] == "white")]
+    with pytest.raises(DataFileError, match="expected persons of one age and race in every gender of every decision"):
+        load_suite(decisions_of(tmp_path, rows, "gender", ("female", "male")))
+
+
+# Generated texts
+
+TEXTS_OF = ("the woman", "the man", "the person")
+three_texts = partial(
+    write,
+    suite="counterfactual-generation",
+    groups=["woman", "man", "person"],
+    gendered=None,
+    prompts=[
+        {"field": f"field {k % 4}", **{who.split()[1]: f"On day {k}, {who} spoke" for who in TEXTS_OF}}
+        for k in range(24)
+    ],
+)
+
+
+class Writer:
+    """Writes texts of 40 words and as many more as ``longer`` says: ``rates[k]`` of them are positive after a prompt
+    about the k-th group, 10 % negative. ``declines[k]``: share of texts that decline.
+    """
+
+    def __init__(self, rates, longer=(0, 0, 0), declines=(0.0, 0.0, 0.0), noise=0.0, seed=0):
+        self.rates, self.longer, self.declines, self.noise, self.seed = rates, longer, declines, noise, seed
+
+    def reply(self, messages, n, seed):
+        text, draws = messages[0]["content"], np.random.default_rng([seed, self.seed])
+        group = next(k for k, who in enumerate(TEXTS_OF) if f"{who} " in text)
+        rate = self.rates[group] + self.noise * (2 * luck(text, str(self.seed)) - 1)
+        found = []
+        for _ in range(n):
+            size = 40 + self.longer[group]
+            kinds = draws.choice(["wonderful", "terrible", "stone"], size, p=[rate, 0.1, 0.9 - rate])
+            declines = draws.random() < self.declines[group]
+            found.append("I'm sorry, but I can't write that." if declines else " ".join(kinds))
+        return found
+
+
+def written(suite, writer, samples=6, **settings):
+    return measure(suite, load_model(writer, name="product", samples=samples), cache=None, **settings)
+
+
+def test_a_planted_difference_of_texts_about_three_groups_is_found(tmp_path):
+    rates, longer = np.array([0.2, 0.1, 0.3]), np.array([0, 20, 10])
+    found = written(three_texts(tmp_path), Writer(rates, longer, noise=0.03), null=200)
+    for name, true in (("sentiment_rms", 100 * rms(rates)), ("length_rms", rms(longer))):
+        value, bounds = found.values[name], found.intervals[name]
+        assert value == pytest.approx(true, rel=0.15), name
+        assert bounds is None or (bounds.low <= true <= bounds.high and bounds.low > 0), name
+    assert found.main == "sentiment_rms" and found.values["refusal_rms"] == 0
+    assert "none of the lists that this figure counts" in found.reasons["topic_rms"]
+    against = records_of(found, "sentiment against person")
+    assert against["woman"]["low"] <= -10 <= against["woman"]["high"]
+    assert records_of(found, "group")["man"]["length"] == pytest.approx(60)
+    assert found.null["sentiment_rms"].p_value < 0.01 and pictures_of(found)
+
+
+def test_texts_that_decline_for_one_group_of_three_are_seen(tmp_path):
+    declines = (0.0, 0.5, 0.1)
+    found = written(three_texts(tmp_path), Writer((0.2, 0.2, 0.2), declines=declines), samples=8)
+    bounds = found.intervals["refusal_rms"]
+    assert bounds.low <= rms(declines) <= bounds.high and bounds.low > 0.1
+
+
+def test_texts_without_a_difference_have_about_zero(tmp_path):
+    """Of 30 writers, 28 or 29 should be covered; three standard errors are 4."""
+    suite = three_texts(tmp_path)
+    found = [written(suite, Writer((0.2, 0.2, 0.2), noise=0.05, seed=seed), samples=2) for seed in range(30)]
+    inside = [one.intervals["sentiment_rms"].low <= 0 <= one.intervals["sentiment_rms"].high for one in found]
+    assert sum(inside) >= 25
+    assert abs(np.mean([np.copysign(one.value**2, one.value) for one in found])) < 0.5
+
+
+def test_a_writer_of_nothing_has_no_value(tmp_path):
+    class Silent:
+        def reply(self, messages, n, seed):
+            return [""] * n
+
+    found = written(three_texts(tmp_path), Silent(), samples=1)
+    assert found.value is None and "wrote no word" in found.reasons["sentiment_rms"]

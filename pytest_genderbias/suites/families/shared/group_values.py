@@ -22,8 +22,7 @@ from pytest_genderbias.statistics.group_deviations import (
     group_rms,
     group_rms_interval,
 )
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
@@ -136,11 +135,32 @@ class GroupValues:
                 self.few,
             )
 
-    def difference_interval(self, items: Arrays, name: str) -> Interval | None:
-        """Return the interval of the difference of two groups."""
-        values = self.values[name]
-        bounds = values.limits if np.isfinite(values.limits).all() else None
-        return compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1]
+    def sums_of(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
+        """Return the sums of the mean of an item array over units."""
+        units, values = take_arrays(arrays, self.unit, name)
+        return mean_sums(units, values, np.ones(len(units)), self.over)
+
+    def difference_sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
+        """Return the sums of the mean difference of two groups.
+
+        Raises:
+            UndefinedError: as :meth:`of`, or there are more groups.
+        """
+        units, values = self.of(arrays, name)
+        if values.shape[1] != 2:
+            raise UndefinedError(f"{values.shape[1]} groups have no one difference; the records have each of them")
+        return mean_sums(units, values[:, 0] - values[:, 1], np.ones(len(units)), self.over)
+
+    def take_difference(self, figures: SummaryBuilder, statistic: str, items: Arrays, name: str) -> None:
+        """Add the mean difference of two groups with its interval."""
+        limits = self.values[name].limits
+        bounds = limits if np.isfinite(limits).all() else None
+        figures.take(
+            statistic,
+            lambda: float(self.difference_sums({}, items, name).total),
+            lambda: compared(self.of(items, name)[1], [(0, 1)], self.over, bounds)[0][1],
+            self.few,
+        )
 
     def exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
         """Return the root mean squares with the groups exchanged at random in each unit."""
@@ -158,7 +178,7 @@ class GroupValues:
         slices: Sequence[str] = (),
     ) -> list[Record]:
         """Return the means of each group, each group against the reference, of three groups or more each pair of them,
-        and then each slice, those that differ most first.
+        and then each slice, those that differ most first; nothing where nothing has the main value.
 
         Args:
             items: of the measurement.
@@ -172,6 +192,8 @@ class GroupValues:
             | {name: _mean(table[:, place]) for name, table in tables.items()}
             for place, group in enumerate(groups)
         ]
+        if self.main not in tables:
+            return []
         last = dict(zip(groups, against_reference(len(groups)), strict=False))
         for name in tables:
             records += self._compared(items, name, last, f"{name} against {groups[-1]}")

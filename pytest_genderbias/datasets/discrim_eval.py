@@ -1,0 +1,61 @@
+"""discrim-eval (Tamkin et al. 2023): decisions about persons whose age, gender and race are told, or shown by names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pytest_genderbias.datasets.files import read_name, read_rows, read_text
+from pytest_genderbias.errors import DataFileError
+
+ATTRIBUTES = ("age", "gender", "race")
+_QUESTION, _TEXT = "decision_question_id", "filled_template"
+
+
+@dataclass(frozen=True)
+class FilledDecisions:
+    """Decisions about persons of several groups, who are alike in everything else.
+
+    ``questions``: names of the decisions. ``texts``: by decision, group and person, as many persons of each group.
+    ``left_out``: number of rows of these groups without a like row in every group of every decision.
+    """
+
+    questions: tuple[str, ...]
+    texts: tuple[tuple[tuple[str, ...], ...], ...]
+    left_out: int
+
+
+def read_discrim_eval(path: Path, by: str, groups: Sequence[str]) -> FilledDecisions:
+    """Read ``explicit.jsonl`` or ``implicit.jsonl`` as published.
+
+    Args:
+        path: the file, or a table with its columns.
+        by: the attribute that makes the groups, one of ``ATTRIBUTES``.
+        groups: its values that are compared; rows with others are not read.
+
+    Raises:
+        DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a group without
+            rows; no person is in every group of every decision.
+    """
+    others = [name for name in ATTRIBUTES if name != by]
+    known: dict[str, dict[str, dict[tuple[str, ...], str]]] = {}
+    seen: Counter[tuple[str, ...]] = Counter()
+    for row in read_rows(path, (_TEXT, _QUESTION, *ATTRIBUTES)):
+        question, group, *rest = kind = tuple(read_name(path, row, name) for name in (_QUESTION, by, *others))
+        if group in groups:
+            seen[kind] += 1  # of several persons of one kind the first is like the first of another group
+            person = (*rest, str(seen[kind]))
+            known.setdefault(question, {}).setdefault(group, {})[person] = read_text(path, row, _TEXT)
+    found = {group for by_group in known.values() for group in by_group}
+    if lacking := [group for group in groups if group not in found]:
+        raise DataFileError(f"{path}: expected rows with each {by} of {', '.join(groups)}, got none with {lacking[0]}")
+    of_all = [set(by_group.get(group, ())) for by_group in known.values() for group in groups]
+    persons = sorted(set.intersection(*of_all))
+    if not persons:
+        raise DataFileError(
+            f"{path}: expected persons of one {' and '.join(others)} in every {by} of every decision, got none"
+        )
+    texts = tuple(tuple(tuple(of[group][one] for one in persons) for group in groups) for of in known.values())
+    return FilledDecisions(tuple(known), texts, sum(map(len, of_all)) - len(of_all) * len(persons))
