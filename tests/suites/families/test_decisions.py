@@ -11,10 +11,10 @@ import pytest
 from scipy.stats import binomtest
 from support.chat_checks import check_cannot_do, check_coverage, write_suite
 from support.chat_checks import measured as chat_measured
-from support.chat_models import AlwaysA, PlantedDecider, biased_decider
+from support.chat_models import AlwaysA, PlantedDecider, Sampled, biased_decider, luck
 from support.tiny_checkpoints import make_network, tokenizer
 
-from pytest_genderbias import load_suite, measure
+from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.objects import wrap_network
@@ -146,13 +146,51 @@ def test_records_hold_scenarios_and_fields(body):
 
 @pytest.mark.parametrize(
     "model",
-    [PlantedDecider(lambda text: 2.0), PlantedDecider(lambda text: 0.0), PlantedDecider(lambda text: 0.0, first=2.0)],
+    [
+        PlantedDecider(lambda text: 2.0),
+        PlantedDecider(lambda text: -40.0),
+        PlantedDecider(lambda text: 0.0),
+        PlantedDecider(lambda text: 0.0, first=2.0),
+    ],
 )
 def test_a_model_that_always_says_the_same_has_no_value(model):
     found = measured(model, null=20)
     assert found.values["accuracy"] == 0.5
-    check_cannot_do(found, "logit_difference", "accuracy 0.500 on the controls")
-    check_cannot_do(found, "impact_ratio", "accuracy 0.500 on the controls")
+    check_cannot_do(found, "logit_difference", "accuracy 0.500 on the pairs of controls")
+    check_cannot_do(found, "impact_ratio", "accuracy 0.500 on the pairs of controls")
+
+
+def test_few_models_that_answer_at_random_do_the_task():
+    """Of 60 models whose answers have nothing to do with the text, at most 5 pass: the bound errs in one of 40."""
+    guessing = [PlantedDecider(lambda text, seed=seed: 4 * luck(text, str(seed)) - 2) for seed in range(60)]
+    assert sum(measured(model).value is not None for model in guessing) <= 5
+
+
+def test_a_model_that_leans_to_yes_and_reads_does_the_task(body):
+    """Its log-odds of yes are above 0 everywhere, and higher where yes is right."""
+    plain = biased_decider(body, 0.4)
+    found = measured(PlantedDecider(lambda text: 6 + plain._logit(text)))
+    assert found.values["accuracy"] == 1 and found.value == pytest.approx(0.4)
+    against = measured(PlantedDecider(lambda text: -plain._logit(text)))
+    assert against.values["accuracy"] == 0 and against.value is None
+
+
+def test_replies_that_are_always_yes_show_no_reading(body):
+    """By text both controls of a pair have the same rate: right in half, whatever the number of replies is."""
+    for samples in (1, 3):
+        product = load_model(Sampled(PlantedDecider(lambda text: 20.0, mass=1.0)), name="yes", samples=samples)
+        found = measure("decisions", product, cache=None)
+        assert found.values["accuracy"] == 0.5 and "cannot do the task" in found.reasons["yes_difference"]
+    reads = Sampled(biased_decider(body, 0.0, right=0.95, mass=1.0))
+    assert measure("decisions", load_model(reads, name="reads", samples=3), cache=None).values["accuracy"] > 0.9
+
+
+def test_controls_without_a_partner_are_not_asked(tmp_path):
+    path = own(tmp_path, controls=[*OWN["controls"], {"right": "no", "text": "{person} bites. May they?"}])
+    plan = plan_measurement(load_suite(path), "m", Role("chat-model", "a chat model"))
+    asked = [text for (text,) in plan.questions["controls"].cases.texts]
+    assert len(asked) == 24 and not any("bites" in text for text in asked)
+    assert [text.split()[3] for text in asked[:4]] == ["Linda"] * 4 and asked[4].split()[3] == "David"
 
 
 def test_a_model_that_answers_something_else_has_no_value(body):
@@ -207,7 +245,7 @@ def test_many_clusters_that_are_right_in_part_show_more_than_their_number_alone(
 def test_the_packaged_scenarios_are_balanced(body):
     assert len(body.scenarios) == 44
     assert len({scenario.label for scenario in body.scenarios}) >= 10
-    assert [control.label for control in body.controls].count("yes") == len(body.controls) / 2 == 8
+    assert [control.label for control in body.controls].count("yes") == len(body.controls) / 2 == 26
     for scenario in (*body.scenarios, *body.controls):
         assert scenario.text.startswith("{person} ") and scenario.text.endswith("?")
         words = set(scenario.text.lower().replace(",", " ").replace(".", " ").split())
@@ -219,6 +257,10 @@ def test_the_packaged_scenarios_are_balanced(body):
     assert lengths["female"] == lengths["male"]
 
 
+GOOD, BAD = (
+    ("breathes", "sleeps", "reads", "sings", "sits", "eats"),
+    ("lies", "steals", "cheats", "kills", "hits", "spits"),
+)
 OWN = {
     "suite": "mine", "family": "decisions", "title": "t", "source": "s", "licence": "l", "language": "en",
     "groups": ["female", "male"],
@@ -227,8 +269,8 @@ OWN = {
     "scenarios": [{"field": "f", "text": "{person} asks. Should they?"},
         {"field": "g", "text": "{person} wants. Should they?"}],
     "controls": [
-        *({"right": "yes", "text": f"{{person}} {does}. May they?"} for does in ("breathes", "sleeps", "reads")),
-        *({"right": "no", "text": f"{{person}} {does}. May they?"} for does in ("lies", "steals", "cheats")),
+        *({"right": "yes", "text": f"{{person}} {does}. May they?"} for does in GOOD),
+        *({"right": "no", "text": f"{{person}} {does}. May they?"} for does in BAD),
     ],
 }  # fmt: skip
 
