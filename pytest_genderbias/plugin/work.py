@@ -134,8 +134,7 @@ class Work:
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_call(self, item: pytest.Item) -> None:
         """Fail a test of a worker that would ask an endpoint more than the run may."""
-        asks = isinstance(item, BiasItem) and item.spec is not None and item.spec.kind == CHAT
-        if asks and self._too_dear is not None:
+        if self._too_dear is not None and isinstance(item, BiasItem) and item.spec and item.spec.kind == CHAT:
             raise self._too_dear.with_traceback(None)
 
     @pytest.hookimpl(wrapper=True)
