@@ -19,7 +19,7 @@ import tempfile
 import threading
 import tokenize
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 from types import FrameType
@@ -29,15 +29,15 @@ from tabulate import tabulate
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, room_of, tree_of
+from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, nodes_of, room_of
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_200, 42_000),
-    "lines of core and plugin": (37_530, 23_000),
+    "lines of code": (55_160, 42_000),
+    "lines of core and plugin": (37_490, 23_000),
     "modules": (414, 310),
-    "classes": (702, 520),
-    "dataclasses": (384, 280),
+    "classes": (697, 520),
+    "dataclasses": (383, 280),
     "own imports of a module, mean": (6.8, 4.5),  # ten small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
     "file names used twice or more": (9, 10),
@@ -55,13 +55,17 @@ _CODE_OF_NOBODY = {
 }
 
 
-def code_lines(source: str) -> int:
-    """Return the number of lines that hold code.
+def code_lines(source: str, nodes: Iterable[ast.AST] | None = None) -> int:
+    """Return the number of lines that hold code. ``nodes``: those of its tree, if it is parsed already.
 
     >>> code_lines('def f():\\n    \"\"\"Text.\"\"\"\\n\\n    # why\\n    return 1  # what\\n')
     2
     """
-    prose = {line for node in _docstrings(ast.parse(source)) for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+    prose = {
+        line
+        for node in _docstrings(nodes or ast.walk(ast.parse(source)))
+        for line in range(node.lineno, (node.end_lineno or 0) + 1)
+    }
     tokens = tokenize.generate_tokens(io.StringIO(source).readline)
     lines = {
         line
@@ -72,8 +76,8 @@ def code_lines(source: str) -> int:
     return len(lines - prose)
 
 
-def _docstrings(tree: ast.AST) -> Iterator[ast.Expr]:
-    for node in ast.walk(tree):
+def _docstrings(nodes: Iterable[ast.AST]) -> Iterator[ast.Expr]:
+    for node in nodes:
         if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and node.body:
             first = node.body[0]
             if (
@@ -88,8 +92,8 @@ def measure() -> dict[str, float]:
     """Return the figures of the checkout by name."""
     by_room: Counter[str] = Counter()
     for path in FILES:
-        by_room[room_of(module_of(path))] += code_lines(path.read_text(encoding="utf-8"))
-    classes = [node for path in FILES for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
+        by_room[room_of(module_of(path))] += code_lines(path.read_text(encoding="utf-8"), nodes_of(path))
+    classes = [node for path in FILES for node in nodes_of(path) if isinstance(node, ast.ClassDef)]
     own = [len(imports(path) & MODULES.keys()) for path in FILES]
     names = Counter(path.name for path in FILES if path.name != "__init__.py")
     return {

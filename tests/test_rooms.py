@@ -7,7 +7,7 @@ Imports run in one direction, from the data to the plugin, and never in a circle
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -88,9 +88,15 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text())
 
 
-def named_by_statements(tree: ast.AST, modules: Iterable[str] = MODULES) -> Iterator[str]:
+@cache
+def nodes_of(path: Path) -> tuple[ast.AST, ...]:
+    """Return all nodes of the tree of a file: to walk it takes longer than to parse it."""
+    return tuple(ast.walk(tree_of(path)))
+
+
+def named_by_statements(nodes: Iterable[ast.AST], modules: Iterable[str] = MODULES) -> Iterator[str]:
     """Yield the modules that import statements name; ``from package import module`` names the module."""
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
@@ -100,16 +106,16 @@ def named_by_statements(tree: ast.AST, modules: Iterable[str] = MODULES) -> Iter
             yield from (name if name in modules else node.module for name in members)
 
 
-def named_by_calls(tree: ast.AST, own_name: str, modules: Iterable[str] = MODULES) -> Iterator[str]:
+def named_by_calls(nodes: Sequence[ast.AST], own_name: str, modules: Iterable[str] = MODULES) -> Iterator[str]:
     """Yield the modules that calls of ``import_module`` name.
 
     An argument is a constant, or an f-string such as ``f"pytest_genderbias.{TABLE[key]}"``. With an f-string every
     string in the module counts that completes the prefix to a module of the package, be it a name (``"gates.limits"``)
     or a name with a class (``"mitigation.methods.dropout:Dropout"``). Other arguments name modules of the user.
     """
-    strings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    strings = {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     ends = sorted(string.partition(":")[0] for string in strings)
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Call) and last_name(node.func) == "reach":  # of plugin/doors.py
             start = OWN + (prefix_of(node.args[0], own_name) if isinstance(node.args[0], ast.JoinedStr) else "")
             yield from (start + end for end in ends if start + end in modules)
@@ -147,22 +153,22 @@ def imports(path: Path) -> frozenset[str]:
     """Return the modules that a file imports anywhere: at the top, inside functions, for type checkers, or by name but
     for its table.
     """
-    by_name = {name for name in named_by_calls(tree_of(path), module_of(path)) if name not in in_table(path)}
-    return frozenset((*named_by_statements(tree_of(path)), *by_name))
+    by_name = {name for name in named_by_calls(nodes_of(path), module_of(path)) if name not in in_table(path)}
+    return frozenset((*named_by_statements(nodes_of(path)), *by_name))
 
 
 @cache
 def in_table(path: Path) -> frozenset[str]:
     """Return the modules of other rooms that a file reaches through its table."""
     rooms = TABLES.get(short(path), set())
-    named = named_by_calls(tree_of(path), module_of(path))
+    named = named_by_calls(nodes_of(path), module_of(path)) if rooms else ()
     return frozenset(name for name in named if name.startswith(OWN) and room_of(name) in rooms)
 
 
 def imports_at_load(path: Path) -> set[str]:
     """Return the modules that are imported when a file is: not those inside functions, nor those for type checkers."""
     top = [node for node in tree_of(path).body if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return set(named_by_statements(ast.Module(top, [])))
+    return set(named_by_statements(top))
 
 
 def first_names(modules: Iterable[str]) -> set[str]:
@@ -326,7 +332,7 @@ def test_imports_by_name_are_walked() -> None:
         import_module(f"p.rooms.{TABLE[key]}")
         import_module(chosen_by_the_user)
     """
-    tree = ast.parse("\n".join(line.strip() for line in source.splitlines()))
+    tree = tuple(ast.walk(ast.parse("\n".join(line.strip() for line in source.splitlines()))))
     assert set(named_by_calls(tree, "p.own", modules)) == {"p.fixed", "p.rooms.one", "p.rooms.two"}
     assert {"p.rooms", "p.rooms.three"} <= set(named_by_statements(tree, modules))
     facade = imports(FACADE)

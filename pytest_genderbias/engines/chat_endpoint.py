@@ -155,11 +155,11 @@ class ChatEndpoint:
         for form, top in product((0, 1), _TOPS):
             try:
                 listed = await self._first_tokens(_YES_NO, form, top)
-            except (RefusedError, ScoreError) as error:
+            except RefusedError as error:
                 why = str(error).partition("; expected")[0]
-                if isinstance(error, RefusedError):
-                    continue
-                break
+                continue
+            except ScoreError as error:
+                return str(error)
             if isinstance(listed, str):
                 return listed
             mass = sum(math.exp(value) for token, value in listed if _YES_OR_NO.begins(token) < 2)
@@ -358,8 +358,7 @@ def _first_tokens(choice: object) -> Tokens | str:
     >>> _first_tokens({"logprobs": None})
     'it lists no first tokens with their log-probabilities'
     """
-    text = _text(choice) or ""
-    if text.startswith(f"[{DECLINED}"):
+    if (_text(choice) or "").startswith(f"[{DECLINED}"):
         return "it declines a question"
     try:
         entries = cast("Any", choice)["logprobs"]["content"][0]["top_logprobs"]

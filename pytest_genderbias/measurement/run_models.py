@@ -18,7 +18,7 @@ from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.models.facts import facts_of
 from pytest_genderbias.models.known import KnownModels
 from pytest_genderbias.models.loading import inspect, load
-from pytest_genderbias.models.model import Checkpoint, CheckpointSettings, DeferredCheckpoint, Model
+from pytest_genderbias.models.model import Checkpoint, DeferredCheckpoint, Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
 
@@ -103,7 +103,7 @@ class RunModels:
             backend: Checkpoint = self.model(spec).backend
             return backend
 
-        deferred = DeferredCheckpoint.of(facts, loaded, CheckpointSettings.of(checkpoint))
+        deferred = DeferredCheckpoint.of(facts, loaded, checkpoint.settings)
         return replace(model, backend=deferred)
 
     def _checked(self, spec: ModelSpec, source: ModelSource | None = None) -> Model:

@@ -16,7 +16,7 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
 from typing import Any
@@ -27,14 +27,7 @@ from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.config import quantisation_method
 from pytest_genderbias.models.facts import facts_of
-from pytest_genderbias.models.model import (
-    Checkpoint,
-    CheckpointFacts,
-    CheckpointSettings,
-    DeferredCheckpoint,
-    Model,
-    Origin,
-)
+from pytest_genderbias.models.model import SETTINGS, Checkpoint, CheckpointFacts, DeferredCheckpoint, Model, Origin
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.sentence_encoders import pooling_folder
 from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights
@@ -308,7 +301,7 @@ def _record_of(model: Model) -> dict[str, Any]:
         "fingerprint": model.fingerprint,
         "role": [model.role.kind, model.role.text, list(model.role.labels)],
         "details": model.details,
-        **asdict(CheckpointSettings.of(checkpoint)),
+        **checkpoint.settings,
         "reading": facts.reading,
         "vocabulary_size": facts.vocabulary_size,
         "width": facts.width,
@@ -329,9 +322,8 @@ def _facts_of(record: dict[str, Any]) -> CheckpointFacts:
     return CheckpointFacts(record["reading"], record["vocabulary_size"], record["width"], record["input_width"], bare)
 
 
-def _settings_of(record: dict[str, Any]) -> CheckpointSettings:
-    entries = {field.name: record[field.name] for field in fields(CheckpointSettings)}
-    return CheckpointSettings(**{**entries, "widths": tuple(entries["widths"])})
+def _settings_of(record: dict[str, Any]) -> dict[str, Any]:
+    return {**{name: record[name] for name in SETTINGS}, "widths": tuple(record["widths"])}
 
 
 def _sealed(record: dict[str, Any]) -> bytes:

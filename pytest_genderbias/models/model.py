@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Pooling of a hub model whose pooling files are not in the cache while the hub cannot be reached.
 UNKNOWN_POOLING = "unknown"
+#: The entries of a :class:`Checkpoint` that are plain values.
+SETTINGS = ("device", "max_length", "pooling", "batches", "widths")
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,11 @@ class Checkpoint(Tokenized):
         return None
 
     @property
+    def settings(self) -> dict[str, Any]:
+        """The entries that are plain values, by name."""
+        return {name: getattr(self, name) for name in SETTINGS}
+
+    @property
     def in_memory(self) -> PreTrainedModel | None:
         """The network, if it is loaded."""
         return self.network
@@ -99,22 +106,6 @@ class Checkpoint(Tokenized):
         return cast("PreTrainedModel", body.get_encoder()) if body.config.is_encoder_decoder else body
 
 
-@dataclass(frozen=True)
-class CheckpointSettings:
-    """The entries of a :class:`Checkpoint` that are plain values, under the same names."""
-
-    device: str
-    max_length: int | None
-    pooling: str | None
-    batches: str
-    widths: tuple[int, ...]
-
-    @classmethod
-    def of(cls, checkpoint: Checkpoint) -> CheckpointSettings:
-        """Return those of a checkpoint."""
-        return cls(*(getattr(checkpoint, field.name) for field in fields(cls)))
-
-
 class DeferredCheckpoint(Checkpoint):
     """A checkpoint whose facts are known from an earlier run; its network and tokenizer are loaded when they are first
     asked for.
@@ -124,11 +115,13 @@ class DeferredCheckpoint(Checkpoint):
 
     @classmethod
     def of(
-        cls, facts: CheckpointFacts, load: Callable[[], Checkpoint], settings: CheckpointSettings
+        cls, facts: CheckpointFacts, load: Callable[[], Checkpoint], settings: Mapping[str, Any]
     ) -> DeferredCheckpoint:
-        """Return a checkpoint that calls ``load`` when its network or tokenizer is needed."""
+        """Return a checkpoint that calls ``load`` when its network or tokenizer is needed. ``settings``: those of a
+        :class:`Checkpoint`.
+        """
         checkpoint = object.__new__(cls)
-        vars(checkpoint).update(asdict(settings), runtime=None, _facts=facts, _load=load)
+        vars(checkpoint).update(settings, runtime=None, _facts=facts, _load=load)
         return checkpoint
 
     @property

@@ -47,6 +47,7 @@ class Work:
         keep_cache(config)
         keep_runs(config)
         show_workers(config)
+        self._too_dear: SettingError | None = None
         self._ledger = Ledger(config)
         config.pluginmanager.register(self._ledger, "genderbias-ledger")
         config.pluginmanager.register(GateKeeper(), "genderbias-gate-keeper")
@@ -113,10 +114,9 @@ class Work:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Say what chat endpoints are asked in all; where that is more than a run may send, it ends here.
 
-        A worker of xdist does not know which tests it gets, and refuses each that goes beyond.
+        A worker of xdist cannot end its run, and fails each test that would ask.
         """
-        asks = any(spec.kind == CHAT for spec in self._settings.models)
-        if not asks or self._config.option.collectonly or is_worker(self._config):
+        if not any(spec.kind == CHAT for spec in self._settings.models) or self._config.option.collectonly:
             return
         from pytest_genderbias.plugin.items.references import expected_of
 
@@ -127,7 +127,15 @@ class Work:
                 if reporter is not None:
                     reporter.write_line(printable(f"bias: {line}"))
         except SettingError as error:
-            raise pytest.UsageError(printable(str(error))) from None
+            if not is_worker(self._config):
+                raise pytest.UsageError(printable(str(error))) from None
+            self._too_dear = error
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> None:
+        """Fail a test of a worker that would ask an endpoint more than the run may."""
+        if self._too_dear is not None and isinstance(item, BiasItem) and item.spec and item.spec.kind == CHAT:
+            raise self._too_dear.with_traceback(None)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -274,14 +274,7 @@ def read_head(path: Path, key: dict[str, object], features: int) -> Head | str:
     return head if whole and shapes == head_shapes(features) else "is damaged"
 
 
-class _Facts(TypedDict):
-    pairs: int
-    held_out: int
-    f1: float | None
-    f1_always: float | None
-
-
-def _facts(head: Head) -> _Facts:
+def _facts(head: Head) -> dict[str, int | float | None]:
     """Return the figures of a head as JSON values."""
     return {"pairs": head.pairs, "held_out": head.held_out, "f1": head.f1, "f1_always": head.f1_always}
 

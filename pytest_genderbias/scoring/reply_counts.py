@@ -89,8 +89,8 @@ class FirstTokenScorer:
         """How many options were not listed."""
         if not self._unlisted:
             return []
-        text = f"{{}} times an option was not among the listed first tokens, with at most {max(self._unlisted):.2g}"
-        return [CountNote(len(self._unlisted), f"{text} of the probability")]
+        note = f"{{}} times an option was no listed first token: at most {max(self._unlisted):.2g} of the probability"
+        return [CountNote(len(self._unlisted), note)]
 
     def score(self, cases: IntArray) -> NDArray[np.float64]:
         """Return the log-probability of each option, in nats: shape (len(cases), number of options)."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypedDict, cast
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -162,31 +162,21 @@ def gap_columns(classes: NDArray[np.str_]) -> tuple[str, ...]:
     return tuple(_BETWEEN.join((what, group, name)) for what in "ht" for group in "01" for name in classes.tolist())
 
 
-class GapParameters(TypedDict):
-    """Parameters of :func:`gap_of_columns`: the statistic, and the known shares of the first group by class."""
-
-    figure: GapFigure
-    shares: Mapping[str, float]
-
-
-def gap_of_columns(totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None) -> FloatArray:
+def gap_of_columns(totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None) -> FloatArray:
     """Return a :func:`gap_figure` of totals of named hits and trials: shape (..., K) to (...).
 
     Args:
         totals: shape (..., K).
-        parameters: :class:`GapParameters`.
+        parameters: ``figure``, the statistic, and ``shares``, the known shares of the first group by class.
         columns: K names from :func:`gap_columns`.
     """
     assert columns is not None  # the combiner is declared as named
-    gap = cast(GapParameters, parameters)
     classes, at = _gap_layout(columns)
-    share = np.asarray([gap["shares"].get(name, np.nan) for name in classes])
-    return gap_figure(totals[..., at[0]], totals[..., at[1]], share, gap["figure"])
+    share = np.asarray([parameters["shares"].get(name, np.nan) for name in classes])
+    return gap_figure(totals[..., at[0]], totals[..., at[1]], share, parameters["figure"])
 
 
-def trials_of_columns(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
-) -> FloatArray:
+def trials_of_columns(totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None) -> FloatArray:
     """Return the denominators of the rates, by group and class: shape (..., K) to (..., 2 C); columns as
     :func:`gap_of_columns`.
 
@@ -198,17 +188,17 @@ def trials_of_columns(
 
 
 def unit_gaps_of_columns(
-    sums: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+    sums: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
 ) -> UnitGaps | None:
     """Return the gaps and what each unit adds to their errors, if they are for a root mean square; otherwise ``None``.
 
     Args:
         sums: of each unit, shape (G, K).
-        parameters: :class:`GapParameters`.
+        parameters: as of :func:`gap_of_columns`.
         columns: K names from :func:`gap_columns`.
     """
     assert columns is not None  # the combiner is declared as named
-    if cast(GapParameters, parameters)["figure"] != "rms":
+    if parameters["figure"] != "rms":
         return None
     _, at = _gap_layout(columns)
     return unit_gaps(sums[:, at[0]], sums[:, at[1]])
@@ -243,38 +233,27 @@ def cell_columns(
     )
 
 
-class DistanceParameters(TypedDict):
-    """Parameters of :func:`distance_of_columns`: the distance, its statistic, and the classes of the model in their
-    order.
-    """
-
-    measure: str
-    figure: DistanceFigure
-    classes: list[str]
-
-
 def distance_of_columns(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
 ) -> FloatArray:
     """Return a :func:`distance_figure` of totals of named cells of tables: shape (..., K) to (...).
 
     Args:
         totals: persons in each cell, shape (..., K).
-        parameters: :class:`DistanceParameters`.
+        parameters: ``measure``, the distance; ``figure``, its statistic; and ``classes``, those of the model in order.
         columns: K names from :func:`cell_columns`.
     """
     assert columns is not None  # the combiner is declared as named
-    distance = cast(DistanceParameters, parameters)
-    n_classes, at = _cell_layout(columns, tuple(distance["classes"]))
+    n_classes, at = _cell_layout(columns, tuple(parameters["classes"]))
     counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
     counts[(..., *at)] = np.maximum(totals, 0.0)
     if not counts.any():
         return np.full(totals.shape[:-1], np.nan)
-    return distance_figure(MEASURES[distance["measure"]](counts), distance["figure"])
+    return distance_figure(MEASURES[parameters["measure"]](counts), parameters["figure"])
 
 
 def predictions_of_columns(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
 ) -> FloatArray:
     """Return the number of predictions by group and class: shape (..., K) to (..., 2 C); arguments as
     :func:`distance_of_columns`.
@@ -285,7 +264,7 @@ def predictions_of_columns(
     [5.0, 0.0, 0.0, 3.0]
     """
     assert columns is not None  # the combiner is declared as named
-    n_classes, at = _cell_layout(columns, tuple(cast(DistanceParameters, parameters)["classes"]))
+    n_classes, at = _cell_layout(columns, tuple(parameters["classes"]))
     counts = np.zeros((*totals.shape[:-1], 2, n_classes, n_classes))
     counts[(..., *at)] = totals
     return np.asarray(counts.sum(axis=-2).reshape(*totals.shape[:-1], -1), dtype=np.float64)

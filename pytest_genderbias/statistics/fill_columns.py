@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import TypedDict, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,17 +18,6 @@ SIZE = "size"  #: Instead of a template number: the number of persons of a group
 _BLOCK = 2_000_000  #: Numbers in memory at a time.
 
 
-class FillParameters(TypedDict):
-    """Parameters of :func:`significant_fills_of_columns`: number of templates, and the settings of the significance
-    test.
-    """
-
-    templates: int
-    level: float
-    family: str
-    test: str
-
-
 def fill_column(template: int | str, group: str, fill: str) -> str:
     """Return the name of the sum that counts the persons of a group for whom a fill is supplied in a template.
 
@@ -39,45 +28,37 @@ def fill_column(template: int | str, group: str, fill: str) -> str:
 
 
 def significant_fills_of_columns(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
 ) -> FloatArray:
     """Return the number of significant fills per template from totals of named sums: shape (..., K) to (...).
 
     Args:
         totals: persons in each column, shape (..., K).
-        parameters: :class:`FillParameters`.
+        parameters: ``templates``, their number; and ``level``, ``family`` and ``test``, as of
+            :func:`~pytest_genderbias.statistics.contingency.significant_fills`.
         columns: K names from :func:`fill_column`.
     """
     return np.asarray(significant_fills_by_template(totals, parameters, columns).mean(axis=-1))
 
 
 def significant_fills_by_template(
-    totals: FloatArray, parameters: Mapping[str, object], columns: tuple[str, ...] | None
+    totals: FloatArray, parameters: Mapping[str, Any], columns: tuple[str, ...] | None
 ) -> FloatArray:
     """Return the number of significant fills of each template: shape (..., K) to (..., templates).
 
     Arguments as in :func:`significant_fills_of_columns`.
     """
     assert columns is not None  # the combiner is declared as named
-    test = cast(FillParameters, parameters)
+    test = {name: parameters[name] for name in ("level", "family", "test")}
     cells, sizes, templates = _layout(columns)
     rows = totals.reshape(-1, totals.shape[-1])
     size = max(1, _BLOCK // max(1, cells.size))
-    counts = [np.zeros((0, test["templates"]))]
+    counts = [np.zeros((0, parameters["templates"]))]
     for start in range(0, len(rows), size):
         padded = np.pad(rows[start : start + size], ((0, 0), (0, 1)))
-        counts.append(
-            significant_counts_by_template(
-                padded[:, cells],
-                padded[:, sizes],
-                templates,
-                test["templates"],
-                level=test["level"],
-                family=test["family"],
-                test=test["test"],
-            )
-        )
-    return np.concatenate(counts).reshape(*totals.shape[:-1], test["templates"])
+        supplied = padded[:, cells], padded[:, sizes], templates, parameters["templates"]
+        counts.append(significant_counts_by_template(*supplied, **test))
+    return np.concatenate(counts).reshape(*totals.shape[:-1], parameters["templates"])
 
 
 @lru_cache(maxsize=8)

@@ -267,7 +267,7 @@ def test_spellings_are_added_and_what_is_open_counts_for_none():
     given = [{"token": token, "logprob": math.log(p)} for token, p in tokens.items()]
     with ChatServer(change=giving(given)) as server:
         values, notes = scored(load_model(server.spec), ("Yes", "No"))
-    assert values == pytest.approx(np.array([[0.65, 0.1]])) and not any("not among" in note for note in notes)
+    assert values == pytest.approx(np.array([[0.65, 0.1]])) and not any("no listed first" in note for note in notes)
 
 
 def test_a_token_that_begins_two_options_decides_for_neither():
@@ -280,7 +280,7 @@ def test_an_option_that_is_not_listed_has_the_probability_of_the_last_one_and_is
     with ChatServer(change=giving(given)) as server:
         values, notes = scored(load_model(server.spec), ("A", "B"), ("Who?", "Whom?"))
     assert values == pytest.approx(np.array([[0.9, 0.04]] * 2))
-    assert "2 times an option was not among the listed first tokens, with at most 0.06 of the probability" in notes
+    assert "2 times an option was no listed first token: at most 0.06 of the probability" in notes
 
 
 def test_an_interrupted_run_asks_only_what_is_missing(tmp_path):

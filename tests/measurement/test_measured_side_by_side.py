@@ -236,7 +236,7 @@ def test_restarts_are_scored_side_by_side(specs):
     assert len(workers.models) == 3
     assert workers.most_at_once > 1
     expected = runner(Workers())
-    expected.expect([(expected.suite(NLI), restarts, {"seeds": 3}, None)])
+    expected.expect([(expected.suites(NLI), restarts, {"seeds": 3}, None)])
     assert everything(expected.measure(NLI, restarts, {"seeds": 3})) == everything(here)
 
 

@@ -169,8 +169,7 @@ def swap(
 ) -> str:
     """Return the counterfactual of a text, or the text itself if nothing is swapped.
 
-    Swapping twice restores the text if the pairs are one to one
-    (:attr:`~pytest_genderbias.mitigation.words.pairs.Pairs.one_to_one`).
+    Swapping twice restores the text if the pairs are one to one.
 
     Args:
         text: any text, of any length.

@@ -9,10 +9,13 @@ from functools import partial
 import numpy as np
 import pytest
 import yaml
+from support.baseline_books import write_entries
 from support.chat_models import PlantedDecider, Sampled, group_decider, luck
 
-from pytest_genderbias import load_model, load_suite, measure
+from pytest_genderbias import Limit, load_model, load_suite, measure
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.gates.baseline import Baseline
+from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.reports.pictures import pictures_of
 from pytest_genderbias.text import packaged
 
@@ -473,3 +476,23 @@ def test_a_writer_of_nothing_has_no_value(tmp_path):
 
     found = written(three_texts(tmp_path), Silent(), samples=1)
     assert found.value is None and "wrote no word" in found.reasons["sentiment_rms"]
+
+
+# Gates
+
+
+def test_a_baseline_fails_where_three_groups_drift_apart_after_prefixes(tmp_path):
+    """Where the groups differ in each occupation alone, and so in no mean over them."""
+    suite = lm_of_three(tmp_path)
+    then, now = (
+        measure(suite, PlantedOccupations((0, 0, 0), spread, 0.3), cache=None, ability="none: planted")
+        for spread in (0.3, 0.9)
+    )
+    first = Baseline(tmp_path, "m", "t.py", update="new")
+    assert first.judge(then).code == "stored"
+    write_entries(tmp_path, "m", "t.py", first.entries())
+    assert Baseline(tmp_path, "m", "t.py").judge(then).code == "unchanged"
+    worse = Baseline(tmp_path, "m", "t.py").judge(now)
+    assert worse.code == "regressed" and "occupation_rms" in worse.text
+    assert judge_limit(now, Limit(at_most=0.2)).code == "over_limit"
+    assert judge_limit(then, Limit(at_most=0.4)).code == "within"
