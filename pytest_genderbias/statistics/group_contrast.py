@@ -71,7 +71,7 @@ def contrast_values(scores: ArrayLike, in_first: ArrayLike) -> FloatArray:
         3 and 1 on the first side, 0 and -2 on the second: the contrast is 3, with the variance 2 / 2 + 2 / 2.
 
         >>> values = contrast_values([[3.0], [1.0], [0.0], [-2.0]], [True, True, False, False])
-        >>> values.mean(), round(float(values.var(ddof=1) / 4), 9)
+        >>> float(values.mean()), round(float(values.var(ddof=1) / 4), 9)
         (3.0, 2.0)
     """
     y, first = np.asarray(scores, dtype=np.float64), np.asarray(in_first, dtype=np.bool_)

@@ -99,8 +99,8 @@ def text_agreement(probabilities: ArrayLike, counts: ArrayLike, items: ArrayLike
     Example:
         >>> found = text_agreement([[0.9, 0.1], [0.6, 0.4], [0.1, 0.9]], [[5, 0, 0, 0], [3, 2, 0, 0], [0, 5, 0, 0]],
         ...     [0, 1, 2])
-        >>> found.share, round(found.r, 3)
-        (1.0, 0.999)
+        >>> found.share, round(found.r, 4)
+        (1.0, 0.9996)
     """
     p, replies = np.asarray(probabilities, dtype=np.float64), np.asarray(counts, dtype=np.int64)
     if not len(p) or not replies.any(axis=1).all():

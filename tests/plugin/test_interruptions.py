@@ -28,6 +28,14 @@ HOOKS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """A shell starts what runs in its background deaf to Ctrl-C."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 def assert_interrupted(result):
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stderr.fnmatch_lines(["Exit: interrupted at the end of the run, *"])

@@ -100,7 +100,7 @@ def test_nothing_is_removed_where_nothing_can_be_read():
     x, y = rng.standard_normal((800, 3)), rng.integers(2, size=800)
     y[:500] = 0  # the majority is as good as it gets
     found = iterative_nullspace(x, y)
-    assert found.rank == 0 and found.projection.tolist() == np.eye(3).tolist()
+    assert found.rank == 0 and found.basis.shape == (3, 0)
 
 
 def test_features_that_are_used_up_end_the_rounds():
