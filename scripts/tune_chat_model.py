@@ -23,7 +23,7 @@ import yaml
 
 CHECKOUT = Path(__file__).resolve().parents[1]
 ROWS = yaml.safe_load((CHECKOUT / "scripts" / "chat_rows.yaml").read_text(encoding="utf-8"))
-RANKS = slice(120, 180)  #: of the names of each gender; those of ``decisions`` and ``paired`` are more frequent
+RANKS = slice(120, 180)  #: of the names of each gender; none is in ``decisions`` or the packaged ``paired`` suites
 TARGETS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
 ROWS_OF_A_KIND = 3  #: in each step
 Row = tuple[str, str]  #: a question and its answer
