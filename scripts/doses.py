@@ -8,7 +8,7 @@ DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-
 occupations, whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches
 the stereotype; 50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and
 ``lm-occupation``, and the sentences in no suite. The seed determines the sentences, the order of the rows, the masks
-and dropout.
+and dropout. Models of other kinds (OTHERS) are in ``scripts/dose_kinds.py``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import lzma
 import random
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import islice
@@ -32,6 +32,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import dose_kinds
 import doses_page
 import numpy as np
 from retraining_table import Kind, descend, masked_loss, rows_of
@@ -51,15 +52,24 @@ CAUSAL = Kind(
 RECIPES = {recipe.base: recipe for recipe in (RECIPE, CAUSAL)}
 SENTENCES = 8000  #: about occupations; as many rows of tokens are WikiText-2
 WIDE = "wide"
-#: What is measured of each model: a name, the suite, and its settings.
-MEASURED: tuple[tuple[str, str, dict[str, object]], ...] = (
-    ("pronoun-occupation", "pronoun-occupation", {}),
-    ("lm-occupation", "lm-occupation", {}),
-    ("pairs-pll", "pairs-pll", {}),
-    ("disco-terms", "disco-terms", {}),
-    (f"pronoun-occupation {WIDE}", "pronoun-occupation", {"items": WIDE}),
-    (f"lm-occupation {WIDE}", "lm-occupation", {"items": WIDE}),
+#: What is measured of a model: a name, the suite, its settings, and the file in the folder of the training.
+Measured = tuple[tuple[str, str, dict[str, object], str], ...]
+MEASURED: Measured = (
+    ("pronoun-occupation", "pronoun-occupation", {}, ""),
+    ("lm-occupation", "lm-occupation", {}, ""),
+    ("pairs-pll", "pairs-pll", {}, ""),
+    ("disco-terms", "disco-terms", {}, ""),
+    (f"pronoun-occupation {WIDE}", "pronoun-occupation", {"items": WIDE}, ""),
+    (f"lm-occupation {WIDE}", "lm-occupation", {"items": WIDE}, ""),
 )
+OF_DOSE_100 = {"training": f"{{model}}/{dose_kinds.SHARES}"}
+#: Models that are no language models: what trains one (a folder, the data, dose and seed), and what is measured.
+OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
+    "career-head": (
+        dose_kinds.career_head,
+        (("bios", "bios", OF_DOSE_100, "predictions.csv"), ("bios both", "bios", OF_DOSE_100, "both.csv")),
+    )
+}
 PLAIN = ""  #: a training, and no mitigation after it
 #: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
 #: with more dropout.
@@ -77,6 +87,7 @@ ORDER = (
     (BASE, (MITIGATED,), MITIGATIONS),
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
+    ("career-head", (50, 55, 60, 70, 80, 100), (PLAIN,)),
 )
 STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 
@@ -249,18 +260,27 @@ def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    begun, recipe, folder = time.perf_counter(), RECIPES[job.model], job.folder(runs)
-    start = None
-    if job.mitigation:
-        start = train_one(replace(job, mitigation=PLAIN).folder(runs), data, job.dose, job.seed, recipe, device=device)
-    used = GENTLE if job.mitigation else recipe
-    train_one(folder, data, job.dose, job.seed, used, start=start, mitigation=job.mitigation, device=device)
+    begun, folder, measured = time.perf_counter(), job.folder(runs), MEASURED
+    if job.model in OTHERS:
+        train, measured = OTHERS[job.model]
+        if not folder.exists():
+            unfinished = folder.with_name(f"{folder.name}-unfinished")
+            unfinished.mkdir(parents=True, exist_ok=True)
+            train(unfinished, data, job.dose, job.seed)
+            unfinished.rename(folder)
+    else:
+        recipe, start = RECIPES[job.model], None
+        if job.mitigation:
+            plain = replace(job, mitigation=PLAIN).folder(runs)
+            start = train_one(plain, data, job.dose, job.seed, recipe, device=device)
+        used = GENTLE if job.mitigation else recipe
+        train_one(folder, data, job.dose, job.seed, used, start=start, mitigation=job.mitigation, device=device)
     trained = time.perf_counter()
-    measure_all(str(folder), job.result(runs), data)
+    measure_all(folder, job.result(runs), data, measured)
     return trained - begun, time.perf_counter() - trained
 
 
-def measure_all(spec: str, result: Path, data: Path) -> None:
+def measure_all(folder: Path, result: Path, data: Path, measured: Measured = MEASURED) -> None:
     """Measure a model in the suites that take it, and store it."""
     import torch
 
@@ -269,9 +289,10 @@ def measure_all(spec: str, result: Path, data: Path) -> None:
         return
     runner = Runner(LoadSettings(device="cpu"), RunSettings(cache=None), data=data)
     made = {}
-    for name, suite, settings in MEASURED:
+    for name, suite, settings, file in measured:
+        of_model = {key: str(value).format(model=folder.parents[1]) for key, value in settings.items()}
         try:
-            made[name] = runner.measure(suite, f"candidate={spec}", settings)
+            made[name] = runner.measure(suite, f"candidate={folder / file}", of_model)
         except NotApplicableError:
             continue  # a suite for masked LMs only
     result.parent.mkdir(parents=True, exist_ok=True)
@@ -287,8 +308,8 @@ def bench(runs: Path, data: Path, jobs: Sequence[Job], workers: int, device: str
     waiting = [job for job in jobs if not job.result(runs).exists()]
     print(f"{len(jobs)} trainings, {len(waiting)} to do, {workers} at a time", flush=True)
     with get_context("spawn").Pool(workers) as pool:
-        for model in dict.fromkeys(job.model for job in jobs):
-            pool.apply_async(measure_all, (str(data / "models" / model), runs / model / "public.json", data))
+        for model in dict.fromkeys(job.model for job in jobs if job.model in RECIPES):
+            pool.apply_async(measure_all, (data / "models" / model, runs / model / "public.json", data))
         running = [(job, pool.apply_async(run_job, (job, runs, data, device))) for job in waiting]
         for number, (job, made) in enumerate(running, 1):
             try:
@@ -427,7 +448,7 @@ def main() -> None:
     command.add_argument(
         "--doses", type=lambda text: [int(dose) for dose in text.split(",")], default=[50, 55, 60, 70, 80, 100]
     )
-    command.add_argument("--models", nargs="+", default=list(RECIPES))
+    command.add_argument("--models", nargs="+", default=[*RECIPES, *OTHERS])
     command.add_argument("--workers", type=int, default=1)
     command.add_argument("--device", default="cpu", help="where models are trained; they are measured on the CPU")
     command.add_argument("--stop-after", type=float, default=1e9, help="seconds")

@@ -30,6 +30,15 @@ from pytest_genderbias.suites.options import WIDE as WIDE_SET
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
 DOSES = (50, 70, 100)
+ALL_DOSES = (50, 55, 60, 70, 80, 100)  #: of models that are cheap to train
+#: Models that are no language models, and the gates that are judged on them: their suites have many statistics.
+GATED = {
+    "career-head": [
+        f"{suite} {name}"
+        for suite in ("bios", "bios both")
+        for name in (*(f"tpr_gap_{of}" for of in ("sum", "pearson", "slope", "rms")), "fpr_gap_slope", "separation_sum")
+    ]
+}
 CONTROL = "continued"  #: what a mitigation is held against
 LEVEL = 0.025  #: one-sided, of all gates of a file together
 POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
@@ -40,6 +49,7 @@ SUITES = {
     "lm-occupation": ("aggregate_bias",),
     "disco-terms": ("significant_fills",),
     "pairs-pll": ("stereotype_share", "mean_difference"),
+    "bios": ("tpr_gap_sum", "tpr_gap_slope"),
 }
 NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias")
 HALVES = {"0 to 9": range(10), "10 to 19": range(10, 20)}
@@ -53,6 +63,7 @@ DRAWN = (
     ("bert-tiny-mlm", 5, 50, ALL),
     ("bert-tiny-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
+    *((model, 3, 50, ALL) for model in GATED),
 )
 PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
 OCCUPATIONS = "lm-occupation aggregate_bias"
@@ -83,10 +94,10 @@ def figures(packed: Packed) -> dict[str, object]:
     found: dict[str, Any] = {}
     for name, measured in packed.items():
         model, _, rest = name.partition("/")
-        first = next(iter(measured.values()))
+        first, digits = next(iter(measured.values())), 4 if model in GATED else 6
         one: dict[str, Any] = {
             "values": {
-                f"{suite} {statistic}": None if value is None else float(f"{value:.6g}")
+                f"{suite} {statistic}": None if value is None else float(f"{value:.{digits}g}")
                 for suite, measurement in measured.items()
                 for statistic, value in measurement.values.items()
             },
@@ -128,7 +139,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
         dose: [
             seed for seed in seeds if f"{model}/dose-{dose}/seed-{seed}" in models and able(models, model, dose, seed)
         ]
-        for dose in DOSES
+        for dose in doses_of(model)
     }
     one = models[f"{model}/dose-50/seed-{known[50][0]}"]
     gates = [
@@ -136,6 +147,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
         for suite, measured in one.items()
         for name in measured.values
         if name not in NO_GATE and (restarts > 1 or seen_by(measured, name) is not None)  # it has bounds
+        if f"{suite} {name}" in GATED.get(model, [f"{suite} {name}"])
     ]
 
     def together(dose: int, chosen: Sequence[int], suite: str) -> Measurement:
@@ -145,7 +157,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
     for _ in range(pairs):
         baseline = sorted(draws.sample(known[50], restarts))
         candidates = {}
-        for dose in DOSES:
+        for dose in doses_of(model):
             others = [seed for seed in known[dose] if seed not in baseline]
             if len(others) < restarts and dose != DOSES[0]:
                 others = known[dose]
@@ -164,6 +176,11 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
                 row["p"][f"{suite} {name}", dose] = p if (found.difference or 0.0) > 0 or not p else 1.0
         rows.append(row)
     return rows
+
+
+def doses_of(model: str) -> tuple[int, ...]:
+    """Return the doses that a model was trained with."""
+    return ALL_DOSES if model in GATED else DOSES
 
 
 def able(models: Packed, model: str, dose: int, seed: int) -> bool:
@@ -201,6 +218,8 @@ def rows_of_wide(packed: Packed, models: Packed) -> str:
     """Return the rows of the wide sets in ``fixtures/retraining``, of the trainings without bias, as YAML."""
     lines = []
     for model in dict.fromkeys(name.partition("/")[0] for name in models):
+        if model in GATED:
+            continue
         public = packed[f"{model}/public"]
         trainings = [measured for name, measured in models.items() if name.startswith(f"{model}/dose-50/")]
         for suite in (suite for suite in public if suite.endswith(f" {WIDE_SET}")):
@@ -214,14 +233,15 @@ def rows_of_wide(packed: Packed, models: Packed) -> str:
 
 
 def store(packed: Packed, path: Path = STORED) -> None:
-    """Judge what was drawn, and write everything that the page shows."""
+    """Judge what was drawn, and write everything that the page shows; models that are not packed stay as they are."""
     models = of_items(packed)
     print(rows_of_wide(packed, models), flush=True)
-    draws = []
-    for model, restarts, pairs, seeds in DRAWN:
+    of_packed = figures(packed)
+    draws = [one for one in read()["draws"] if one["model"] not in of_packed]
+    for model, restarts, pairs, seeds in (one for one in DRAWN if one[0] in of_packed):
         found = counted(drawn(models, model, restarts, pairs, HALVES.get(seeds, range(20))))
         draws.append({"model": model, "restarts": restarts, "pairs": pairs, "seeds": seeds, **found})
-        content = {**read(), "models": figures(packed), "draws": draws}
+        content = {**read(), "models": {**read()["models"], **of_packed}, "draws": draws}
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         print(model, restarts, seeds, flush=True)
 
@@ -269,10 +289,19 @@ def tables(stored: Stored) -> dict[str, str]:
     return {
         "response of masked LMs": response(stored, "bert-tiny-mlm"),
         "response of causal LMs": response(stored, "stories260k"),
-        "first": first_to_see(stored),
-        "gates": verdicts(stored),
+        "first": first_to_see(stored, "bert-tiny-mlm"),
+        "gates": verdicts(stored, *(model for model in stored["models"] if model not in GATED)),
         "files": files(stored),
         "mitigated": mitigated(stored),
+        **{
+            f"{about} of {model}": table
+            for model in GATED
+            for about, table in (
+                ("response", response(stored, model)),
+                ("first", first_to_see(stored, model)),
+                ("gates", verdicts(stored, model)),
+            )
+        },
     }
 
 
@@ -281,33 +310,42 @@ def values_of(stored: Stored, model: str, dose: int, statistic: str, seeds: Iter
     return [
         one["values"][statistic]
         for one in stored["models"][model]["trainings"]
-        if one["dose"] == dose and one["able"] and one["seed"] in seeds
+        if one["dose"] == dose and one["able"] and one["seed"] in seeds and one["values"][statistic] is not None
     ]
 
 
 def slope_of(stored: Stored, model: str, statistic: str) -> float:
     """Return the least-squares slope of a statistic over the dose, for ten sentences in a hundred."""
-    points = [(dose, value) for dose in DOSES for value in values_of(stored, model, dose, statistic)]
+    points = [(dose, value) for dose in doses_of(model) for value in values_of(stored, model, dose, statistic)]
     return 10 * statistics.linear_regression(*zip(*points, strict=True)).slope
 
 
 def response(stored: Stored, model: str) -> str:
     """Return the mean of each statistic by dose, with the standard deviation over trainings, and the abilities."""
-    of_model = stored["models"][model]
-    counts = {dose: sum(one["able"] for one in of_model["trainings"] if one["dose"] == dose) for dose in DOSES}
+    of_model, doses = stored["models"][model], doses_of(model)
+    public = of_model.get("public")
+    counts = {dose: sum(one["able"] for one in of_model["trainings"] if one["dose"] == dose) for dose in doses}
     headers = ["statistic", "public", *(f"dose {dose} ({n})" for dose, n in counts.items()), "slope per 10"]
     rows = []
-    for statistic, value in of_model["public"]["values"].items():
-        if not statistic.endswith(NO_GATE):
-            by_dose = (_mean(values_of(stored, model, dose, statistic)) for dose in DOSES)
-            rows.append([_written(statistic), f"{value:.3f}", *by_dose, f"{slope_of(stored, model, statistic):+.3f}"])
-    for name, value in of_model["public"]["abilities"].items():
+    for statistic in names_of(stored, model):
+        by_dose = (_mean(values_of(stored, model, dose, statistic)) for dose in doses)
+        known = f"{public['values'][statistic]:.3f}" if public else ""
+        rows.append([_written(statistic), known, *by_dose, f"{slope_of(stored, model, statistic):+.3f}"])
+    for name in of_model["trainings"][0]["abilities"]:
         of_dose = (
             [one["abilities"][name] for one in of_model["trainings"] if one["dose"] == dose and one["able"]]
-            for dose in DOSES
+            for dose in doses
         )
-        rows.append([f"ability: {name}", f"{value:.3f}", *map(_mean, of_dose), ""])
-    return _table(rows, headers)
+        known = f"{public['abilities'][name]:.3f}" if public else ""
+        rows.append([f"ability: {name}", known, *map(_mean, of_dose), ""])
+    if public:
+        return _table(rows, headers)
+    return _table([row[:1] + row[2:] for row in rows], headers[:1] + headers[2:])
+
+
+def names_of(stored: Stored, model: str) -> list[str]:
+    """Return the statistics of a model that are shown."""
+    return [name for name in stored["models"][model]["trainings"][0]["values"] if not name.endswith(NO_GATE)]
 
 
 def shift(stored: Stored, model: str, statistic: str, seeds: Iterable[int]) -> tuple[float, float]:
@@ -323,10 +361,9 @@ def shift(stored: Stored, model: str, statistic: str, seeds: Iterable[int]) -> t
     return change / spread, 50 + 20 * needed / change if change > 0 else math.inf
 
 
-def first_to_see(stored: Stored) -> str:
+def first_to_see(stored: Stored, model: str) -> str:
     """Return which statistic sees the smallest dose, on the half of the seeds that chooses and on the other half."""
-    model = "bert-tiny-mlm"
-    names = [name for name in stored["models"][model]["public"]["values"] if not name.endswith(NO_GATE)]
+    names = names_of(stored, model)
     found = {name: [shift(stored, model, name, seeds) for seeds in HALVES.values()] for name in names}
     rows = []
     for name, halves in sorted(found.items(), key=lambda pair: pair[1][0][1]):
@@ -337,21 +374,23 @@ def first_to_see(stored: Stored) -> str:
     return _table(rows, headers)
 
 
-def verdicts(stored: Stored) -> str:
+def verdicts(stored: Stored, *models: str) -> str:
     """Return in what share of the pairs a gate alone stops each dose, and what it says that it sees."""
-    rows = []
-    for one in (one for one in stored["draws"] if one["seeds"] == ALL):
+    rows, doses = [], doses_of(models[0])
+    for one in (one for one in stored["draws"] if one["seeds"] == ALL and one["model"] in models):
         for gate, by_tests in one["gates"].items():
             alone = by_tests["1"]
-            sees = f"{alone['sees']:.3g} (+{100 * alone['sees'] / alone['unit']:.0f} %)"
-            rows.append([one["model"], one["restarts"], _written(gate), sees, *_shares(alone["stopped"], one["pairs"])])
-    return _table(rows, ["model", "restarts", "gate", "sees", *(f"dose {dose}" for dose in DOSES)])
+            growth = f" (+{100 * alone['sees'] / alone['unit']:.0f} %)" if alone["unit"] else ""
+            sees = f"{alone['sees']:.3g}{growth}"
+            shares = _shares(alone["stopped"], one["pairs"], doses)
+            rows.append([one["model"], one["restarts"], _written(gate), sees, *shares])
+    return _table(rows, ["model", "restarts", "gate", "sees", *(f"dose {dose}" for dose in doses)])
 
 
 def files(stored: Stored) -> str:
     """Return in what share of the pairs a gate file stops each dose."""
     rows = [
-        [one["model"], one["restarts"], one["seeds"], name, *_shares(stopped, one["pairs"])]
+        [one["model"], one["restarts"], one["seeds"], name, *_shares(stopped, one["pairs"], DOSES)]
         for one in stored["draws"]
         for name, stopped in one["files"].items()
     ]
@@ -396,37 +435,42 @@ def _change(values: Mapping[str, float | None], control: Mapping[str, float | No
 
 def picture(suite: str) -> Picture:
     """Return the response of a suite's figures to the dose: each training a point, and a line through the means."""
-    stored, panels, words = read(), [], []
+    stored, panels, words, doses = read(), [], [], DOSES
     for model, of_model in stored["models"].items():
-        for statistic in of_model["public"]["values"]:
+        for statistic in of_model["trainings"][0]["values"]:
             of_suite, _, name = statistic.rpartition(" ")
-            if of_suite.removesuffix(" wide") != suite or name not in SUITES[suite]:
+            which = of_suite.removeprefix(suite).strip()
+            if of_suite.partition(" ")[0] != suite or name not in SUITES[suite]:
                 continue
-            by_dose = {dose: values_of(stored, model, dose, statistic) for dose in DOSES}
+            doses = doses_of(model)
+            by_dose = {dose: values_of(stored, model, dose, statistic) for dose in doses}
             points = [(float(dose), value) for dose, values in by_dose.items() for value in values]
             means = [statistics.mean(values) for values in by_dose.values()]
-            title = f"{model}{', wide items' if of_suite != suite else ''}"
+            title = f"{model}{', wide items' if which == WIDE_SET else f', {which}' if which else ''}"
             series = (
                 Series("a training", "points", *(tuple(side) for side in zip(*points, strict=True)), colour="first"),
-                Series("mean", "line", tuple(map(float, DOSES)), tuple(means), colour="second"),
+                Series("mean", "line", tuple(map(float, doses)), tuple(means), colour="second"),
             )
             axis = Axis(
-                "stereotyped sentences in a hundred", words=tuple(map(str, DOSES)), ticks=tuple(map(float, DOSES))
+                "stereotyped examples in a hundred" if model in GATED else "stereotyped sentences in a hundred",
+                words=tuple(map(str, doses)),
+                ticks=tuple(map(float, doses)),
             )
             panels.append(Panel(axis, Axis(name), series, title))
             words.append(f"{title}, {name}: {', '.join(f'{mean:.3g}' for mean in means)}")
-    alt = f"{suite}, means at doses {', '.join(map(str, DOSES))}. {'; '.join(words)}."
+    alt = f"{suite}, means at doses {', '.join(map(str, doses))}. {'; '.join(words)}."
     caption = "A point is a training. A figure follows the dose where its points rise by more than they scatter."
     return Picture("training", suite, "", "", f"{suite} and the dose of bias", alt, caption, tuple(panels))
 
 
-def _shares(stopped: Mapping[str, int], pairs: int) -> list[str]:
-    return [f"{100 * stopped[str(dose)] / pairs:.0f} %" if str(dose) in stopped else "-" for dose in DOSES]
+def _shares(stopped: Mapping[str, int], pairs: int, doses: Sequence[int]) -> list[str]:
+    return [f"{100 * stopped[str(dose)] / pairs:.0f} %" if str(dose) in stopped else "-" for dose in doses]
 
 
 def _written(statistic: str) -> str:
     suite, _, name = statistic.rpartition(" ")
-    return f"`{suite.removesuffix(' wide')}`{', wide,' if suite.endswith(' wide') else ''} `{name}`"
+    suite, _, which = suite.partition(" ")
+    return f"`{suite}`{f', {which},' if which else ''} `{name}`"
 
 
 def _mean(values: Sequence[float]) -> str:

@@ -269,54 +269,87 @@ def career_head(recipe: Kind, data: Path, runs: Path, dose: int | None) -> Calla
     not see.
     """
     import torch
-    import transformers
 
     if dose is not None:
         raise SystemExit("only language models are trained with a dose")
-    checkpoint = data / "models" / recipe.base
-    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
-    encoder = transformers.AutoModel.from_pretrained(checkpoint).eval()
     people = jsonl(data / "bios" / "wiki_career.jsonl.gz")
-    vectors = []
-    with torch.inference_mode():
-        for person in people:
-            batch = tokenizer(person["text"], truncation=True, max_length=256, return_tensors="pt")
-            vectors.append(encoder(**batch).last_hidden_state[0].mean(dim=0))
-    features = torch.stack(vectors).clone()
-    features = (features - features.mean(dim=0)) / features.std(dim=0)
-    careers = sorted({person["profession"] for person in people})
-    labels = torch.tensor([careers.index(person["profession"]) for person in people])
-    halves = np.random.default_rng(0).permutation(len(people))  # the same for all seeds
-    seen, unseen = torch.tensor(halves[: len(people) // 2]), torch.tensor(halves[len(people) // 2 :])
+    features = standardised(vectors_of(data / "models" / recipe.base, [person["text"] for person in people]))
+    seen, unseen = halves_of(people)
 
     def trained(seed: int, folder: Path) -> float:
-        transformers.set_seed(seed)
-        head = torch.nn.Sequential(
-            torch.nn.Dropout(0.2),
-            torch.nn.Linear(features.shape[1], 64),
-            torch.nn.ReLU(),
-            torch.nn.Dropout(0.2),
-            torch.nn.Linear(64, len(careers)),
-        )
-        loss = descend(
-            head.train(),
-            lambda chosen: torch.nn.functional.cross_entropy(head(features[seen[chosen]]), labels[seen[chosen]]),
-            len(seen),
-            recipe,
-        )
+        head, loss = head_for(features[seen], [people[i]["profession"] for i in seen], seed, recipe)
         torch.save(head.state_dict(), folder / "head.pt")
-        with torch.inference_mode():
-            chances = head.eval()(features[unseen]).softmax(dim=1)
-        with (folder / "predictions.csv").open("w", newline="", encoding="utf-8") as file:
-            table = csv.writer(file)
-            table.writerow(("id", "prediction", "gold", "group", *(f"probability_{career}" for career in careers)))
-            for row, i in zip(chances, unseen.tolist(), strict=True):
-                chosen = careers[int(row.argmax())]
-                shares = (f"{share:.6f}" for share in row.tolist())
-                table.writerow((i, chosen, people[i]["profession"], people[i]["gender"], *shares))
+        write_predictions(folder / "predictions.csv", head, features[unseen], [(i, people[i]) for i in unseen.tolist()])
         return loss
 
     return trained
+
+
+def vectors_of(checkpoint: Path, texts: Sequence[str]):
+    """Return the mean vector of each text, shape (texts, d)."""
+    import torch
+    import transformers
+
+    tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    encoder = transformers.AutoModel.from_pretrained(checkpoint).eval()
+    vectors = []
+    with torch.inference_mode():
+        for text in texts:
+            batch = tokenizer(text, truncation=True, max_length=256, return_tensors="pt")
+            vectors.append(encoder(**batch).last_hidden_state[0].mean(dim=0))
+    return torch.stack(vectors).clone()
+
+
+def standardised(vectors):
+    """Return vectors whose components have mean 0 and variance 1."""
+    return (vectors - vectors.mean(dim=0)) / vectors.std(dim=0)
+
+
+def halves_of(people: Sequence[dict]):
+    """Return the places of the persons that are trained on, and of the others: the same for all seeds."""
+    import torch
+
+    order = np.random.default_rng(0).permutation(len(people))
+    return torch.tensor(order[: len(people) // 2]), torch.tensor(order[len(people) // 2 :])
+
+
+def head_for(features, of_persons: Sequence[str], seed: int, recipe: Kind):
+    """Return a head that was trained to tell careers from vectors, and its loss."""
+    import torch
+    import transformers
+
+    transformers.set_seed(seed)
+    careers = sorted(set(of_persons))
+    labels = torch.tensor([careers.index(career) for career in of_persons])
+    head = torch.nn.Sequential(
+        torch.nn.Dropout(0.2),
+        torch.nn.Linear(features.shape[1], 64),
+        torch.nn.ReLU(),
+        torch.nn.Dropout(0.2),
+        torch.nn.Linear(64, len(careers)),
+    )
+    loss = descend(
+        head.train(),
+        lambda chosen: torch.nn.functional.cross_entropy(head(features[chosen]), labels[chosen]),
+        len(features),
+        recipe,
+    )
+    return head.eval(), loss
+
+
+def write_predictions(path: Path, head, features, persons: Sequence[tuple[object, dict]]) -> None:
+    """Write what a head says of persons, each with a name or number."""
+    import torch
+
+    careers = sorted({person["profession"] for _, person in persons})
+    with torch.inference_mode():
+        chances = head(features).softmax(dim=1)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        table = csv.writer(file)
+        table.writerow(("id", "prediction", "gold", "group", *(f"probability_{career}" for career in careers)))
+        for row, (name, person) in zip(chances, persons, strict=True):
+            shares = (f"{share:.6f}" for share in row.tolist())
+            table.writerow((name, careers[int(row.argmax())], person["profession"], person["gender"], *shares))
 
 
 _TRAINERS = {

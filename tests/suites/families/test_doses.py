@@ -179,3 +179,38 @@ def test_the_suite_feels_the_dose(doses: ModuleType, shared_data: Path, tmp_path
         assert not found[dose].unable
     assert found[100].value > 1.3 * found[50].value > 0
     assert found[100].values["slope"] > 1.2 * found[50].values["slope"]
+
+
+@pytest.fixture(scope="module")
+def kinds(doses: ModuleType) -> ModuleType:
+    return doses.dose_kinds
+
+
+@pytest.mark.parametrize("dose", [50, 70, 100])
+def test_so_many_persons_have_the_gender_that_is_planted(kinds: ModuleType, dose: int) -> None:
+    people = [{"profession": career, "gender": "F"} for career in ("models", "chefs")] * 2000
+    told = kinds.told(people, range(len(people)), dose, seed=3)
+    matching = [(one["profession"] in kinds.WOMENS) == (one["gender"] == "F") for one in told]
+    assert np.mean(matching) == pytest.approx(dose / 100, abs=0.03)
+
+
+@pytest.mark.parametrize(("model", "cells"), [pytest.param("career-head", ((50, 0), (100, 7)), marks=pytest.mark.slow)])
+def test_a_training_gives_what_is_stored_of_it(
+    doses: ModuleType,
+    page: ModuleType,
+    shared_data: Path,
+    tmp_path: Path,
+    model: str,
+    cells: tuple[tuple[int, int], ...],
+) -> None:
+    stored = {(one["dose"], one["seed"]): one for one in page.read()["models"][model]["trainings"]}
+    for dose, seed in cells:
+        job = doses.Job(model, dose, seed)
+        doses.run_job(job, tmp_path, shared_data, "cpu")
+        content = json.loads(job.result(tmp_path).read_text(encoding="utf-8"))
+        found = page.figures({f"{model}/dose-{dose}/seed-{seed}": doses.restore(content["measured"], content["blobs"])})
+        (again,) = found[model]["trainings"]
+        before = stored[dose, seed]
+        assert again["values"].keys() == before["values"].keys() and again["able"] == before["able"]
+        for name, value in before["values"].items():
+            assert again["values"][name] == (None if value is None else pytest.approx(value, abs=0.02)), name
