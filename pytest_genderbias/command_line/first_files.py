@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import cast
 
 from pytest_genderbias.command_line.arguments import Typed
+from pytest_genderbias.command_line.json_schemas import schema_text
 from pytest_genderbias.errors import SOURCE, SettingError, WriteError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
@@ -17,12 +18,15 @@ from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
 
-_GATES = "release.bias.yaml"
+_GATES, _SCHEMA = "release.bias.yaml", "bias.schema.json"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
 _RESTARTS, _OF_CAUSAL = "seeds: 3", "items: wide, seeds: 3"  #: settings of the gate on restarts of a language model
 
 _HEAD = """\
+# yaml-language-server: $schema={schema}
+# $schema: {schema}
+# The first line is for VS Code and others, the second for JetBrains: their editors complete and check this file.
 # Gates on a release: `pytest --bias-model={model}{data}` runs each of them as a test.
 # They compare with the baseline in bias_baselines/, which belongs into version control with this file.
 # To accept the model's current values:
@@ -57,30 +61,10 @@ jobs:
         with: {submodules: true}   # SOURCE is a clone of the package, which no index has
       - uses: actions/setup-python@v5
         with: {python-version: "3.12", cache: pip, cache-dependency-path: SOURCE/constraints.txt}
-      - run: INSTALL
-      - uses: actions/cache@v4   # scores of cases that did not change
+      - uses: SOURCE   # installs it, runs the gates, comments on the pull request, and keeps the reports
         with:
-          path: ~/.cache/pytest-genderbias
-          key: bias-${{ github.sha }}
-          restore-keys: bias-
-      - run: COMMAND --bias-strict -o bias_github=true --bias-summary=bias.md --bias-json=bias.json --bias-report=bias.html
-      - uses: actions/upload-artifact@v4
-        if: always()
-        with: {name: bias, path: "bias.*"}
-      - name: Comment on the pull request
-        if: always() && github.event.pull_request.head.repo.full_name == github.repository
-        env:
-          GH_TOKEN: ${{ github.token }}
-          COMMENTS: repos/${{ github.repository }}/issues/${{ github.event.number }}/comments
-        run: |
-          test -f bias.md || exit 0
-          id=$(gh api --paginate "$COMMENTS" --jq '.[] | select(.user.login == "github-actions[bot]" and (.body | startswith("<!-- pytest-genderbias -->"))) | .id' | sed -n 1p)
-          if [ -n "$id" ]; then
-            gh api --method PATCH "repos/$GITHUB_REPOSITORY/issues/comments/$id" -F body=@bias.md --silent
-          else
-            gh api --method POST "$COMMENTS" -F body=@bias.md --silent
-          fi
-"""  # noqa: E501 - commands of a workflow, each on one line
+          arguments: ARGUMENTS
+"""
 _GITLAB = """\
 # Include it in .gitlab-ci.yml:
 #   include: {local: .gitlab/bias.yml}
@@ -93,7 +77,7 @@ bias:
   cache: {key: bias, paths: [.cache/pytest-genderbias]}   # scores of cases that did not change
   script:
     - INSTALL
-    - COMMAND --bias-strict --junitxml=bias.xml --bias-json=bias.json --bias-report=bias.html
+    - pytest ARGUMENTS --bias-strict --junitxml=bias.xml --bias-json=bias.json --bias-report=bias.html
   artifacts:
     when: always
     paths: [bias.html, bias.json]
@@ -109,6 +93,8 @@ def carry_out(typed: Typed) -> int:
     folder, data = Path(typed.values["folder"]), cast("str | None", typed.flags.get("data"))
     spec = _named(typed.values["model"])
     files = {_GATES: gate_file(_first_gates(spec, data), spec, data)}
+    if not (folder / _SCHEMA).exists():
+        files[_SCHEMA] = schema_text("gates")
     if typed.values["ci"] in _WORKFLOWS:
         name, template = _WORKFLOWS[typed.values["ci"]]
         files[name] = workflow(template, spec, data)
@@ -119,7 +105,7 @@ def carry_out(typed: Typed) -> int:
 
 def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> str:
     """Return the text of a gate file with a gate on each suite."""
-    text = _HEAD.format(model=shlex.quote(_model(spec)), data=_data(data))
+    text = _HEAD.format(model=shlex.quote(_model(spec)), data=_data(data), schema=_SCHEMA)
     for fit in fits:
         suite = fit.suite
         question = suite.about.question.partition("?")[0] + "?"
@@ -140,18 +126,19 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
 
 def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:
     """Return the text of a workflow that judges the gates of a model."""
-    command = f"pytest {_GATES} {shlex.quote(f'--bias-model={_model(spec)}')}{_data(data)}"
+    arguments = f"{_GATES} {shlex.quote(f'--bias-model={_model(spec)}')}{_data(data)}"
     text = template.replace("SOURCE", SOURCE).replace("INSTALL", _INSTALL)
-    return "\n".join(_with_command(line, command) for line in text.split("\n"))
+    return "\n".join(_with_arguments(line, arguments) for line in text.split("\n"))
 
 
-def _with_command(line: str, command: str) -> str:
-    """Return a line of a workflow with the command, in quotes where YAML would read it as something else."""
-    before, here, behind = line.partition("COMMAND")
+def _with_arguments(line: str, arguments: str) -> str:
+    """Return a line of a workflow with pytest's arguments, in quotes where YAML would read it as something else."""
+    before, here, behind = line.partition("ARGUMENTS")
     if not here:
         return line
-    whole = command + behind
-    return before + (json.dumps(whole, ensure_ascii=False) if ": " in whole or " #" in whole else whole)
+    key, pytest, _ = before.partition("pytest ")
+    whole = pytest + arguments + behind
+    return key + (json.dumps(whole, ensure_ascii=False) if ": " in whole or " #" in whole else whole)
 
 
 def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
@@ -222,7 +209,7 @@ def _next_steps(folder: Path, names: Sequence[str], spec: ModelSpec | None, data
     yield "1. accept what the model has now:"
     yield f"     pytest {_GATES} {model}{_data(data)} --bias-update-new"
     yield f"2. commit {', '.join(names)} and bias_baselines/"
-    if len(names) > 1:
+    if any(name in names for name, _ in _WORKFLOWS.values()):
         yield f"   CI installs from {SOURCE}, a clone, since no package index has the package; make it a submodule:"
         yield f"     git submodule add URL {SOURCE}"
     yield "3. judge every later release by its name:"

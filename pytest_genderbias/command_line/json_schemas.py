@@ -9,7 +9,12 @@ from pytest_genderbias.text.printable import json_text
 
 def carry_out(typed: Typed) -> int:
     """Print the schema."""
-    of_report = typed.values["of"] == "report"
-    schema = door("schema of a report")() if of_report else door("schema of gates")(door("schema of mitigations"))
-    print(json_text(schema))
+    print(schema_text(typed.values["of"]))
     return 0
+
+
+def schema_text(of: str) -> str:
+    """Return the schema of ``gates`` or of a ``report``."""
+    return json_text(
+        door("schema of a report")() if of == "report" else door("schema of gates")(door("schema of mitigations"))
+    )

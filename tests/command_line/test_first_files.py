@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import jsonschema
 import pytest
 import yaml
 from support.chat_models import bbq_rows, write_bbq
@@ -15,6 +17,7 @@ from support.command_lines import type_command
 from support.small_projects import MODELS
 
 from pytest_genderbias.command_line import first_files
+from pytest_genderbias.errors import SOURCE
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.gates.policy import Margin
 from pytest_genderbias.models.spec import ModelSpec
@@ -169,24 +172,41 @@ def test_the_workflow_runs_the_gates(
     typed = ("init", "own=first_models:writer", f"--ci={ci}", "--data=data sets", "--folder=project")
     assert type_command(empty, monkeypatch, *typed).status == 0
     text = (empty.path / "project" / file).read_text()
-    content = yaml.safe_load(text)
-    steps = content["jobs"]["bias"]["steps"] if ci == "github" else content["bias"]["script"]
-    lines = [step["run"] if isinstance(step, dict) and "run" in step else step for step in steps]
-    (command,) = (shlex.split(line) for line in lines if isinstance(line, str) and line.startswith("pytest "))
-    assert command[:4] == [
-        "pytest",
-        "release.bias.yaml",
-        "--bias-model=own=first_models:writer",
-        "--bias-data=data sets",
-    ]
-    assert "--bias-strict" in command
+    arguments = shlex.split(arguments_of(text))
+    assert arguments[:3] == ["release.bias.yaml", "--bias-model=own=first_models:writer", "--bias-data=data sets"]
+    assert ("--bias-strict" in arguments) == (ci == "gitlab"), "the action adds it"
     assert flags_of(text) <= {flag.name for flag in FLAGS.values()}
-    if ci == "gitlab":
-        return
     monkeypatch.chdir(empty.path / "project")
-    words = [word.replace("data sets", "../data sets") for word in command[1:] if "--bias-report" not in word]
+    words = [word.replace("data sets", "../data sets") for word in arguments if "--bias-report" not in word]
     assert empty.runpytest(*words).ret == 1  # there is no baseline yet
-    assert Path("bias.md").exists() and Path("bias.json").exists()
+
+
+def arguments_of(workflow: str) -> str:
+    """Return what a workflow gives to pytest."""
+    bias = yaml.safe_load(workflow).get("jobs", {"bias": yaml.safe_load(workflow).get("bias")})["bias"]
+    if "script" in bias:
+        (line,) = (line.removeprefix("pytest ") for line in bias["script"] if line.startswith("pytest "))
+    else:
+        (line,) = (step["with"]["arguments"] for step in bias["steps"] if step.get("uses") == SOURCE)
+    return str(line)
+
+
+def test_an_editor_finds_the_schema_beside_the_gates(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("bias.schema.json").write_text("an older one")
+    assert type_command(empty, monkeypatch, "init", "--ci=none").status == 0
+    assert Path("bias.schema.json").read_text() == "an older one"
+    Path("release.bias.yaml").rename("old.bias.yaml")
+    Path("bias.schema.json").unlink()
+    assert type_command(empty, monkeypatch, "init", "--ci=none").status == 0
+    text = Path("release.bias.yaml").read_text()
+    for line, form in zip(
+        text.splitlines(), (r"# yaml-language-server: \$schema=(.+)", r"# \$schema: (.+)"), strict=False
+    ):
+        (path,) = re.fullmatch(form, line).groups()
+        schema = json.loads(Path(path).read_text())
+        jsonschema.validate(yaml.safe_load(text), schema)
+        with pytest.raises(jsonschema.ValidationError):
+            jsonschema.validate({"gates": [{"suit": "lm-occupation"}]}, schema)
 
 
 def test_without_a_model_there_is_one_gate_to_begin_with(
@@ -196,7 +216,7 @@ def test_without_a_model_there_is_one_gate_to_begin_with(
     assert printed.status == 0
     assert "candidate=./checkpoint" in printed.out
     assert [gate.suite.name for gate in read_gates(read_yaml(Path("release.bias.yaml")))] == ["lm-occupation"]
-    assert {path.name for path in Path().iterdir()} == {"release.bias.yaml", "modules"}
+    assert {path.name for path in Path().iterdir()} == {"release.bias.yaml", "bias.schema.json", "modules"}
 
 
 def test_nothing_is_overwritten(empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +252,8 @@ def test_a_hostile_spec_stays_one_word(empty: pytest.Pytester, monkeypatch: pyte
     spec = f"own=text:{hostile.name}/corpus.txt"
     printed = type_command(empty, monkeypatch, "init", spec)
     if printed.status == 0:
-        content = yaml.safe_load(Path(".github/workflows/bias.yaml").read_text())
-        (line,) = (s["run"] for s in content["jobs"]["bias"]["steps"] if s.get("run", "").startswith("pytest"))
-        assert shlex.split(line)[2] == f"--bias-model={spec}"
+        line = arguments_of(Path(".github/workflows/bias.yaml").read_text())
+        assert shlex.split(line)[1] == f"--bias-model={spec}"
     else:
         assert "no suite fits" in printed.err
 
@@ -243,12 +262,7 @@ def test_a_hostile_spec_stays_one_word(empty: pytest.Pytester, monkeypatch: pyte
 @pytest.mark.parametrize("path", ["./plain", "./a #b", "./a: b", './it\'s "a: b"'])
 def test_a_path_that_yaml_would_split_stays_in_the_command(name: str, path: str) -> None:
     template = first_files._WORKFLOWS[name][1]
-    content = yaml.safe_load(first_files.workflow(template, ModelSpec("candidate", path, "checkpoint", path), None))
-    lines = (
-        [step.get("run", "") for step in content["jobs"]["bias"]["steps"]]
-        if name == "github"
-        else content["bias"]["script"]
-    )
-    (line,) = [line for line in lines if line.startswith("pytest release.bias.yaml")]
-    assert f"--bias-model=candidate={path}" in shlex.split(line)
-    assert "--bias-report=bias.html" in shlex.split(line)
+    text = first_files.workflow(template, ModelSpec("candidate", path, "checkpoint", path), None)
+    arguments = shlex.split(arguments_of(text))
+    assert arguments[:2] == ["release.bias.yaml", f"--bias-model=candidate={path}"]
+    assert len(arguments) == 2 or arguments[-1] == "--bias-report=bias.html"

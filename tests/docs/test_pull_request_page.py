@@ -1,22 +1,26 @@
-"""The step of ``docs/guides/pull-requests.md`` that comments, run with a ``gh`` that keeps the comments in a file."""
+"""The steps of ``action.yml``, run as GitHub would: the gates, and the comment with a ``gh`` that keeps the comments in
+a file.
+"""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
+from support.small_projects import MODELS
 from support.snippets import check_flags
 
 from pytest_genderbias.reports.markdown import MARKER
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "ci.md"
+ROOT = Path(__file__).resolve().parents[2]
+BASH = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c"]  # as GitHub runs a step
 #: GitHub's own command line, as far as the step needs it. ``--jq`` is answered by jq, which it has built in.
 GH = """#!{python}
 import json, os, subprocess, sys
@@ -49,19 +53,40 @@ json.dump(comments, open("comments.json", "w"))
 """
 
 
+def step_of(variable: str) -> dict[str, Any]:
+    """Return the step of the action that gets an environment variable of this name."""
+    steps = yaml.safe_load((ROOT / "action.yml").read_text())["runs"]["steps"]
+    [step] = [step for step in steps if variable in step.get("env", {})]
+    return dict(step)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="the step needs bash")
+def test_the_action_runs_the_gates_and_ends_as_pytest_does(tmp_path: Path) -> None:
+    step = step_of("ARGUMENTS")
+    check_flags(step["run"].split())
+    (tmp_path / "my_models.py").write_text(MODELS)
+    (tmp_path / "my.bias.yaml").write_text("gates:\n  - {suite: lm-occupation, at_most: 0.01}\n")
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    environment = {
+        **os.environ,
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "GITHUB_ACTIONS": "true",
+        "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
+        "ARGUMENTS": "my.bias.yaml --bias-model=mine=my_models:writer '--basetemp=$(touch hacked); touch hacked'",
+    }
+    done = subprocess.run([*BASH, step["run"]], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == pytest.ExitCode.TESTS_FAILED, done.stdout + done.stderr
+    assert "::error file=my.bias.yaml,line=2" in done.stdout
+    names = {path.name for path in tmp_path.iterdir()}
+    assert {"bias.md", "bias.json", "bias.html", "summary.md"} <= names and "hacked" not in names
+    assert (tmp_path / "bias.md").read_text().startswith(MARKER)
+
+
 @pytest.mark.skipif(
     shutil.which("jq") is None or shutil.which("bash") is None, reason="the step needs bash, and jq for gh"
 )
 def test_one_comment_is_made_and_then_replaced(tmp_path: Path) -> None:
-    block = re.search(
-        r'^```yaml title="\.github/workflows/bias\.yaml"\n(.*?)^```', PAGE.read_text(), re.DOTALL | re.MULTILINE
-    )
-    assert block is not None
-    workflow = yaml.safe_load(block[1])
-    for command in (step["run"] for step in workflow["jobs"]["bias"]["steps"] if "run" in step):
-        check_flags(command.split())
-    [step] = [step for step in workflow["jobs"]["bias"]["steps"] if "GH_TOKEN" in step.get("env", {})]
-    assert workflow["permissions"] == {"contents": "read", "pull-requests": "write"}
+    step = step_of("GH_TOKEN")
     assert MARKER in step["run"]
     comments_of = (
         step["env"]["COMMENTS"].replace("${{ github.repository }}", "o/r").replace("${{ github.event.number }}", "7")
@@ -80,8 +105,9 @@ def test_one_comment_is_made_and_then_replaced(tmp_path: Path) -> None:
     }
 
     def run_step() -> list[dict[str, object]]:
-        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]]  # as GitHub runs it
-        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [*BASH, step["run"]], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+        )
         assert done.returncode == 0, done.stderr
         comments: list[dict[str, object]] = json.loads((tmp_path / "comments.json").read_text())
         return comments

@@ -103,7 +103,7 @@ def test_the_guide_shows_the_workflow_that_init_writes(ci: str) -> None:
         for page in pages
         if page.is_file()
         for snippet in snippets(page.read_text(encoding="utf-8"))
-        if snippet.language == "yaml" and "pip install" in snippet.text
+        if snippet.language == "yaml" and ("pip install" in snippet.text or f"uses: {SOURCE}" in snippet.text)
     ]
     assert [snippet.text for snippet in shown if snippet.title == name] == [written]
     assert {snippet.title for snippet in shown} == {known for known, _ in first_files._WORKFLOWS.values()}
