@@ -23,6 +23,7 @@ CLASS_PREDICTIONS = "class-predictions"
 COREFERENCE_PREDICTIONS = "coreference-predictions"
 CHAT_ANSWERS = "chat-answers"
 TEXT_REPLIES = "text-replies"
+RESULTS = "results"
 TEXT = "text"
 OTHER = "other"
 NLI_LABELS = ("entailment", "neutral", "contradiction")

@@ -78,6 +78,8 @@ ENGINES: Mapping[str, Engine] = {
     SERVED: Engine("engines.served", prefix="(?i:https?://)"),
     CHAT: Engine("engines.chat_endpoint", prefix=f"{CHAT_PREFIX}(?i:https?://)"),
     "vllm": Engine("engines.vllm_engine", prefix="vllm:"),
+    "results": Engine("engines.results_files", prefix="results:"),
+    "answers": Engine("engines.results_files", prefix="answers:"),
 }
 _ENDINGS = {".gguf": "gguf", **{engine.ending: name for name, engine in ENGINES.items() if engine.ending}}
 _OBJECT = re.compile(r"[A-Za-z_]\w*(?:\.\w+)*:[A-Za-z_]\w*(?:\.\w+)*")

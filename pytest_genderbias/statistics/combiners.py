@@ -28,6 +28,7 @@ from pytest_genderbias.statistics.correlation import pearson_of_sums, product_su
 from pytest_genderbias.statistics.fill_columns import significant_fills_by_template, significant_fills_of_columns
 from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_paired_sums, unit_gaps_of_pairs
 from pytest_genderbias.statistics.group_deviations import rms_of_contrast_sums, root_of_mean, unit_gaps_of_contrasts
+from pytest_genderbias.statistics.impact_ratio import impact_ratio_of_sums, lowest_mean_of_sums
 from pytest_genderbias.statistics.perplexity import perplexity_of_sums
 from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts, trials_of_counts
 
@@ -183,6 +184,8 @@ COMBINERS: dict[str, Combiner] = {
     "absolute_gaps": Combiner(absolute_gaps_of_counts, smooth=False, trials=trials_of_counts),
     "paired_gap_rms": Combiner(_plain(rms_of_paired_sums), smooth=False, unit_gaps=unit_gaps_of_pairs),
     "contrast_rms": Combiner(_plain(rms_of_contrast_sums), smooth=False, unit_gaps=unit_gaps_of_contrasts),
+    "lowest_mean": Combiner(_plain(lowest_mean_of_sums), smooth=False),
+    "lowest_ratio": Combiner(_plain(impact_ratio_of_sums), smooth=False),
     "root_mean": Combiner(_plain(root_of_mean), smooth=False, own=root_of_mean),
     "gap_of_columns": Combiner(
         gap_of_columns, smooth=False, named=True, unit_gaps=unit_gaps_of_columns, trials=trials_of_columns

@@ -124,6 +124,38 @@ def impact_ratios(
     return ImpactRatios(groups, hits, persons, ratios, low, high, level, int((~known).sum()))
 
 
+def lowest_mean_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the mean of the group that has the lowest one.
+
+    Args:
+        totals: sum of the values of each group, then their number, shape (..., 2 G).
+
+    Returns:
+        Shape (...), in units of the values; NaN where a group has none.
+
+    >>> float(lowest_mean_of_sums(np.array([6.0, 3.0, 10.0, 10.0])))
+    0.3
+    """
+    return np.asarray(_means(totals).min(axis=-1))
+
+
+def impact_ratio_of_sums(totals: FloatArray) -> FloatArray:
+    """Return the lowest impact ratio: the lowest selection rate divided by the highest. ``totals`` as of
+    :func:`lowest_mean_of_sums`.
+
+    >>> float(impact_ratio_of_sums(np.array([6.0, 3.0, 10.0, 10.0])))
+    0.5
+    """
+    rates = _means(totals)
+    most = rates.max(axis=-1)
+    return np.where(most > 0, rates.min(axis=-1) / np.where(most > 0, most, 1.0), np.nan)
+
+
+def _means(totals: FloatArray) -> FloatArray:
+    sums, counts = np.split(totals, 2, axis=-1)
+    return np.where(counts > 0, sums / np.where(counts > 0, counts, 1.0), np.nan)
+
+
 def above_median(scores: ArrayLike) -> NDArray[np.bool_]:
     """Return whether each score lies above the median of all scores, shape (n,): what the rules count where a tool
     gives scores.

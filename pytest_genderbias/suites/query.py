@@ -362,7 +362,7 @@ class BlockLogLikelihood:
 class StoredPredictions:
     """The table of a file of predictions, which takes the place of a model."""
 
-    roles = ("class-predictions", "coreference-predictions", "chat-answers")
+    roles = ("class-predictions", "coreference-predictions", "chat-answers", "results")
     dtype = "float32"
     width = 0
 

@@ -26,6 +26,7 @@ _CLASSES = {
     "paired": ("own_prompts", "Paired"),
     "probe": ("probe", "Probe"),
     "pronoun-occupation": ("pronoun_occupation", "PronounOccupation"),
+    "results": ("results", "ResultsOfOthers"),
     "sts": ("sts", "Sts"),
     "subspace": ("subspace", "Subspace"),
     "weat": ("weat", "Weat"),

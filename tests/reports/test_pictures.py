@@ -50,7 +50,8 @@ def occupations() -> Measurement:
 
 
 def test_every_family_has_pictures() -> None:
-    assert {family.picture for family in FAMILIES.values()} == set(BUILDERS) == set(SHOWN)
+    """``results`` has none: which items a file has says nothing of how to draw them."""
+    assert {family.picture for family in FAMILIES.values()} - {""} == set(BUILDERS) == set(SHOWN)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -60,7 +61,7 @@ def test_pictures_of_every_family_are_plain_data_with_words(
     measurement = measurement_of(make_case(name, tmp_path_factory))
     pictures = pictures_of(measurement)
     family = FAMILIES[measurement.signature["definition"].partition("/")[0]]
-    assert [picture.kind for picture in pictures] == SHOWN[family.picture]
+    assert [picture.kind for picture in pictures] == SHOWN.get(family.picture, [])
     for picture in pictures:
         assert picture.kind in KINDS
         assert picture.title.startswith(f"{measurement.suite} on noise: ")

@@ -357,6 +357,26 @@ def bbq(folder):
     return answered("bbq", bbq_reader(rows, 0.5, 0.2, right=0.9), write_bbq(folder, rows))
 
 
+def results(folder, statistic):
+    """Return answers on a table of results, with the statistic of a suite."""
+    rng = np.random.default_rng(6)
+    rows = [
+        {
+            "id": i,
+            "group": ("female", "male")[i % 2],
+            "value": int(rng.random() < 0.6 + 0.2 * (i % 2)),
+            "kind": i // 2 % 6,
+        }
+        for i in range(240)
+    ]
+    write_table(folder / "run.csv", rows)
+    head = {"suite": "mine", "family": "results", "title": "t", "source": "s", "licence": "l", "language": "en"}
+    columns = {"id": "id", "group": "group", "value": "value", "groups": ["female", "male"], "statistic": statistic}
+    columns |= {"class": "kind"} if statistic == "class_rms" else {}
+    (folder / "mine.yaml").write_text(yaml.safe_dump({**head, **columns}, sort_keys=False))
+    return answered(folder / "mine.yaml", load_model(f"results:{folder / 'run.csv'}"))
+
+
 #: By name: from an empty folder to an answered suite.
 CASES = {
     "disco-names": lambda folder: answered("disco-names", load_model("demo-mlm"), limit=14 * 120),
@@ -392,6 +412,10 @@ CASES = {
     "ceat": lambda folder: ceat(folder, load_model("demo-mlm")),
     "subspace": lambda folder: answered("subspace", vectors(folder, "subspace")),
     "probe": lambda folder: probe(),
+    **{
+        f"results-{name}": partial(results, statistic=name)
+        for name in ("mean_difference", "rate_difference", "impact_ratio", "class_rms", "worst_group")
+    },
 }
 
 _MADE: dict[str, Answered] = {}

@@ -29,6 +29,7 @@ from pytest_genderbias.datasets import (
     discrim_eval,
     gap,
     inference,
+    item_results,
     sentence_pairs,
     sentence_similarity,
     stored_answers,
@@ -39,6 +40,7 @@ from pytest_genderbias.datasets.corpora import feed_corpus
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.datasets.passages import read_passages
 from pytest_genderbias.datasets.vocabulary import Vocabulary
+from pytest_genderbias.engines import results_files
 from pytest_genderbias.gates.book import book_path, entry_of, items_path, read_book, read_items
 from pytest_genderbias.gates.gate_file import read_gates
 from pytest_genderbias.measurement.measurement import Measurement
@@ -350,6 +352,8 @@ _BBQ_TEMPLATES = _lines(
 )
 _BBQ_NAMES = _lines("Name,First_last,gender", "Ann,first_only,F", "Bob,first_only,M", "Smith,last,")
 _ANSWERS = _objects({"id": "Religion-0", "answer": "The woman"}, {"id": "Religion-1", "answer": "Unknown."})
+_MEASURED = _objects(*({"id": i, "by": {"sex": "FM"[i % 2]}, "ok": i % 3 == 0} for i in range(4)))
+_RESULTS_LOG = json.dumps({"samples": [json.loads(line) for line in _MEASURED.splitlines()]}).encode()
 _CONLL = _lines(
     "#begin document (doc); part 001",
     "doc 1 0 Ann NNP * - - - - * (2)",
@@ -601,6 +605,12 @@ def _checkpoint_meaning(path: Path) -> object:
     return model.role, measure("nli-religion", model, limit=4, cache=None).values
 
 
+def _results_meaning(path: Path) -> object:
+    rows = item_results.Results(path, results_files.read_results(path))
+    found = item_results.take_values(rows, item_results.Columns("id", "by.sex", "ok"), ("female", "male"), 1.0, True)
+    return found.ids.tolist(), found.group.tolist(), found.values.tolist()
+
+
 def _data_formats() -> list[Format]:
     def table(name: str, file: str, content: bytes, read: Callable[[Path], object], **more: Any) -> Format:
         syntax = {".jsonl": JSONL, ".csv": CSV, ".tsv": TSV}.get(Path(file).suffix)
@@ -627,6 +637,8 @@ def _data_formats() -> list[Format]:
         Format("bbq-templates", (("templates_gender_identity.csv", _BBQ_TEMPLATES),),
             lambda path: bbq_questions.make_bbq_gender(path, path.parent / "vocabulary_proper_names.csv"), CSV,
             {"vocabulary_proper_names.csv": _BBQ_NAMES}, _WITH_BOM),
+        table("results", "run.jsonl", _MEASURED, _results_meaning),
+        Format("results-json", (("run.json", _RESULTS_LOG),), _results_meaning, JSON, styles=_WITH_BOM),
         table("chat-answers", "run.jsonl", _ANSWERS, lambda path: stored_answers.read_stored_answers(path).answers),
         Format("conll", (("a.v4_gold_conll", _CONLL),), lambda path: list(conll.read_conll(path)), styles=_WITH_BOM),
         Format(
@@ -749,8 +761,8 @@ def formats(folder: Path) -> dict[str, Format]:
 NAMES = (
     "suite", "word-list", "control-items", "gates", "mitigations", "snli", "stsb", "winobias", "winogender",
     "winogender-templates", "gap", "biographies", "hub-biographies", "crows-pairs", "bec-pro", "stereoset", "own-pairs",
-    "bbq", "discrim-eval", "bbq-templates", "chat-answers", "conll", "coreference-output", "corpus",
-    "corpus-documents", "gzip",
+    "bbq", "discrim-eval", "bbq-templates", "results", "results-json", "chat-answers", "conll",
+    "coreference-output", "corpus", "corpus-documents", "gzip",
     "predictions-csv", "predictions-tsv", "predictions-jsonl", "predictions-parquet", "vectors-text", "vectors-npz",
     "vectors-npy", "vectors-safetensors", "measurement", "report", "history", "model-card", "baseline",
     "baseline-items", "scores", "cache-description", "checkpoint-json", "checkpoint-weights", "checkpoint-projection",
