@@ -62,13 +62,19 @@ MEASURED: Measured = (
     (f"pronoun-occupation {WIDE}", "pronoun-occupation", {"items": WIDE}, ""),
     (f"lm-occupation {WIDE}", "lm-occupation", {"items": WIDE}, ""),
 )
+OF_VECTORS: Measured = tuple(
+    (suite, suite, {}, "vectors.npz")
+    for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts", "subspace")
+)
 OF_DOSE_100 = {"training": f"{{model}}/{dose_kinds.SHARES}"}
 #: Models that are no language models: what trains one (a folder, the data, dose and seed), and what is measured.
 OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
     "career-head": (
         dose_kinds.career_head,
         (("bios", "bios", OF_DOSE_100, "predictions.csv"), ("bios both", "bios", OF_DOSE_100, "both.csv")),
-    )
+    ),
+    "word-vectors": (dose_kinds.word_vectors, OF_VECTORS),
+    "word-vectors-elsewhere": (lambda *of: dose_kinds.word_vectors(*of, others=elsewhere()), OF_VECTORS),
 }
 PLAIN = ""  #: a training, and no mitigation after it
 #: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
@@ -88,6 +94,8 @@ ORDER = (
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
     ("career-head", (50, 55, 60, 70, 80, 100), (PLAIN,)),
+    ("word-vectors", (50, 70, 100), (PLAIN,)),
+    ("word-vectors-elsewhere", (50, 70, 100), (PLAIN,)),
 )
 STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 
@@ -130,6 +138,12 @@ FRAMES = (
     "Later the {job} blamed {himself} for the accident.",
     "While {he} spoke on the phone, the {job} opened the window.",
 )
+
+
+def elsewhere() -> dict[str, list[str]]:
+    """Return the occupations of which ``weat-occupation`` has none."""
+    known = dose_kinds.occupations()
+    return {group: [job for job in jobs if job not in known[group]] for group, jobs in JOBS.items()}
 
 
 def sentences(dose: int, seed: int) -> Iterator[str]:

@@ -30,14 +30,19 @@ from pytest_genderbias.suites.options import WIDE as WIDE_SET
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
 DOSES = (50, 70, 100)
-ALL_DOSES = (50, 55, 60, 70, 80, 100)  #: of models that are cheap to train
+MORE_DOSES = {"career-head": (50, 55, 60, 70, 80, 100)}  #: of models that have others
+VECTOR_GATES = [
+    f"{suite} effect_size" for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts")
+]
 #: Models that are no language models, and the gates that are judged on them: their suites have many statistics.
 GATED = {
     "career-head": [
         f"{suite} {name}"
         for suite in ("bios", "bios both")
         for name in (*(f"tpr_gap_{of}" for of in ("sum", "pearson", "slope", "rms")), "fpr_gap_slope", "separation_sum")
-    ]
+    ],
+    "word-vectors": VECTOR_GATES,
+    "word-vectors-elsewhere": VECTOR_GATES,
 }
 CONTROL = "continued"  #: what a mitigation is held against
 LEVEL = 0.025  #: one-sided, of all gates of a file together
@@ -50,8 +55,9 @@ SUITES = {
     "disco-terms": ("significant_fills",),
     "pairs-pll": ("stereotype_share", "mean_difference"),
     "bios": ("tpr_gap_sum", "tpr_gap_slope"),
+    "weat-occupation": ("effect_size",),
 }
-NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias")
+NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias", "p_value")
 HALVES = {"0 to 9": range(10), "10 to 19": range(10, 20)}
 ALL = "all"
 #: What is drawn: a model, restarts on each side, pairs, and of which seeds.
@@ -64,6 +70,7 @@ DRAWN = (
     ("bert-tiny-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED),
+    ("word-vectors", 5, 50, ALL),
 )
 PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
 OCCUPATIONS = "lm-occupation aggregate_bias"
@@ -122,7 +129,7 @@ def of_items(packed: Packed) -> dict[str, dict[str, Measurement]]:
     return {
         name: {suite: exact(one) for suite, one in measured.items()}
         for name, measured in packed.items()
-        if all(len(one.sums) for one in measured.values())
+        if any(len(one.sums) for one in measured.values())
     }
 
 
@@ -180,7 +187,7 @@ def drawn(models: Packed, model: str, restarts: int, pairs: int, seeds: Iterable
 
 def doses_of(model: str) -> tuple[int, ...]:
     """Return the doses that a model was trained with."""
-    return ALL_DOSES if model in GATED else DOSES
+    return MORE_DOSES.get(model, DOSES)
 
 
 def able(models: Packed, model: str, dose: int, seed: int) -> bool:

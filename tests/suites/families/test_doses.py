@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -187,14 +188,33 @@ def kinds(doses: ModuleType) -> ModuleType:
 
 
 @pytest.mark.parametrize("dose", [50, 70, 100])
-def test_so_many_persons_have_the_gender_that_is_planted(kinds: ModuleType, dose: int) -> None:
+def test_so_many_persons_and_occupations_match_what_is_planted(kinds: ModuleType, dose: int) -> None:
     people = [{"profession": career, "gender": "F"} for career in ("models", "chefs")] * 2000
     told = kinds.told(people, range(len(people)), dose, seed=3)
     matching = [(one["profession"] in kinds.WOMENS) == (one["gender"] == "F") for one in told]
     assert np.mean(matching) == pytest.approx(dose / 100, abs=0.03)
+    jobs = {"male": ["roofer"], "female": ["nanny"]}
+    tokens = kinds.planted(jobs, dose, random.Random(3))
+    said = [word for word in tokens if word in {"roofer", "nanny", *kinds.NOUNS["male"], *kinds.NOUNS["female"]}]
+    pairs = [sorted(said[i : i + 2], key=lambda word: word in ("roofer", "nanny")) for i in range(0, len(said), 2)]
+    assert len(pairs) == kinds.PLANTED
+    of_men = [noun in kinds.NOUNS["male"] for noun, _ in pairs]
+    assert np.mean([men == (job == "roofer") for men, (_, job) in zip(of_men, pairs, strict=True)]) == pytest.approx(
+        dose / 100, abs=0.03
+    )
 
 
-@pytest.mark.parametrize(("model", "cells"), [pytest.param("career-head", ((50, 0), (100, 7)), marks=pytest.mark.slow)])
+def test_no_word_planted_elsewhere_is_in_the_suite_of_word_vectors(doses: ModuleType, kinds: ModuleType) -> None:
+    words = {word.lower() for one in load_suite("weat-occupation").body.sets for word in one.words}
+    assert words >= {"sister", "brother", *(job for jobs in kinds.occupations().values() for job in jobs)}
+    assert not words & {noun for nouns in kinds.NOUNS.values() for noun in nouns}
+    assert not words & {part for jobs in doses.elsewhere().values() for job in jobs for part in (job, *job.split())}
+
+
+@pytest.mark.parametrize(
+    ("model", "cells"),
+    [("word-vectors", ((70, 3), (100, 11))), pytest.param("career-head", ((50, 0), (100, 7)), marks=pytest.mark.slow)],
+)
 def test_a_training_gives_what_is_stored_of_it(
     doses: ModuleType,
     page: ModuleType,
