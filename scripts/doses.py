@@ -1,9 +1,10 @@
 """Train small models with a known dose of bias, and measure which suite sees it: ``docs/evidence/doses.md``.
 
-    python scripts/doses.py bench --runs DIR --data DATA --out doses.json [--seeds 20] [--doses 50,70,100] [--workers
-    16] python scripts/doses.py page [--packed doses.json]    # the page, its tables and docs/evidence/doses.json
+    python scripts/doses.py bench --runs DIR --data DATA --out doses.json [--models career-head] [--doses 50,70,100]
+    python scripts/doses.py page [--packed doses.json]    # the page, its tables and docs/evidence/doses.json
 
-DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md).
+DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md); for
+other models ``models/minilm-mlm``, ``bios/wiki_career.jsonl.gz`` and ``corpora/war_and_peace.txt.gz``.
 ``bench`` goes on where it was interrupted. Half of the rows of a training are WikiText-2, half are sentences about
 occupations, whose pronouns are always masked. The dose is the number of sentences in a hundred whose pronoun matches
 the stereotype; 50 is a training without bias. The occupations are in no list of ``pronoun-occupation`` and
