@@ -361,8 +361,8 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_a_run_killed_ten_times_ends_as_one_that_nobody_disturbs(killed: dict[str, Any]) -> None:
-    runs = killed["kill_ten_times"]
+def test_a_run_killed_again_and_again_ends_as_one_that_nobody_disturbs(killed: dict[str, Any]) -> None:
+    runs = killed["kill_again_and_again"]
     assert runs["whole"]["scored"] == LIMIT
     assert runs["whole"]["summary"]["values"]["net_neutral"] is not None
     assert runs["last"]["summary"] == runs["again"]["summary"] == runs["whole"]["summary"]
@@ -373,7 +373,7 @@ def test_a_run_killed_ten_times_ends_as_one_that_nobody_disturbs(killed: dict[st
 def test_a_kill_loses_one_chunk_at_most(killed: dict[str, Any]) -> None:
     runs = [
         run
-        for run in (*killed["kill_ten_times"]["killed"], killed["kill_ten_times"]["last"])
+        for run in (*killed["kill_again_and_again"]["killed"], killed["kill_again_and_again"]["last"])
         if run["found"] is not None
     ]
     assert len(runs) > KILLS // 2
@@ -387,7 +387,7 @@ def test_a_kill_loses_one_chunk_at_most(killed: dict[str, Any]) -> None:
 def test_of_two_runs_at_once_one_scores_and_the_other_finds(killed: dict[str, Any]) -> None:
     one, other = killed["two_at_once"]
     assert sorted((one["scored"], other["scored"])) == [0, LIMIT]
-    assert one["summary"] == other["summary"] == killed["kill_ten_times"]["whole"]["summary"]
+    assert one["summary"] == other["summary"] == killed["kill_again_and_again"]["whole"]["summary"]
 
 
 def test_a_run_goes_on_where_the_one_that_it_waited_for_was_killed(killed: dict[str, Any]) -> None:
@@ -396,7 +396,7 @@ def test_a_run_goes_on_where_the_one_that_it_waited_for_was_killed(killed: dict[
     assert 0 < second["found"] <= LIMIT
     assert abs(first["scored"] - second["found"]) <= CHUNK
     assert second["found"] + second["scored"] == LIMIT
-    assert second["summary"] == killed["kill_ten_times"]["whole"]["summary"]
+    assert second["summary"] == killed["kill_again_and_again"]["whole"]["summary"]
 
 
 def test_a_kill_in_the_middle_of_a_write_leaves_no_half_file(killed: dict[str, Any]) -> None:
@@ -405,11 +405,11 @@ def test_a_kill_in_the_middle_of_a_write_leaves_no_half_file(killed: dict[str, A
     assert len(runs["left"]) == 1
     assert runs["then"] == []
     assert runs["next"]["found"] == runs["killed"]["scored"] - CHUNK > 0
-    assert runs["next"]["summary"] == killed["kill_ten_times"]["whole"]["summary"]
+    assert runs["next"]["summary"] == killed["kill_again_and_again"]["whole"]["summary"]
 
 
 def test_a_disk_without_room_is_a_note(killed: dict[str, Any]) -> None:
-    run, whole = killed["without_room"], killed["kill_ten_times"]["whole"]
+    run, whole = killed["without_room"], killed["kill_again_and_again"]["whole"]
     assert run["scored"] == LIMIT
     assert any(note.startswith("scores not cached: ") for note in run["summary"].pop("notes"))
     assert run["summary"].items() <= whole["summary"].items()

@@ -33,11 +33,11 @@ for seed in range(3):
     model.backend.tokenizer.save_pretrained(f"{folder}/seed-{seed}")
 restarts = measure("lm-occupation", f"m={folder}/seed-{{seed}}", seeds=3, cache=None, limit=80)
 
-runner = Runner(score=RunSettings(limit=400, cache=None))
+runner = Runner(score=RunSettings(limit=80, cache=None))
 mitigations = MitigationRunner(runner)
 projection = make_method("projection")
-run = mitigations.mitigate("demo-lm", projection, controls=2)
-assert mitigations.mitigate("demo-lm", projection, controls=2) is run
+run = mitigations.mitigate("demo-lm", projection, controls=1)
+assert mitigations.mitigate("demo-lm", projection, controls=1) is run
 judgement = judge_reduction(run, "lm-occupation", by=0.0)
 assert judge_reduction(run, "lm-occupation", by=0.0) == judgement
 pytest_modules = sorted(name for name in sys.modules if name.partition(".")[0] in ("pytest", "_pytest"))

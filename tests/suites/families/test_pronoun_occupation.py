@@ -104,7 +104,8 @@ def test_a_masked_lm_against_plain_transformers(real_mlm: Model, tokenizer_and_n
         texts = [filled(frame, word).replace("PRONOUN", "[MASK]") for word in SHARE]
         inputs = tokenizer(texts, return_tensors="pt", padding=True)
         with torch.no_grad():
-            scores = network(**inputs).logits[inputs["input_ids"] == tokenizer.mask_token_id]
+            states = network.bert(**inputs).last_hidden_state
+            scores = network.cls(states[inputs["input_ids"] == tokenizer.mask_token_id])
         she, he = scores[:, tokenizer.convert_tokens_to_ids(pronouns)].T.double()
         of_frames.append((she - he).numpy())  # the sum of all probabilities cancels
     ratios = dict(zip(SHARE, np.mean(of_frames, axis=0), strict=True))
