@@ -47,6 +47,7 @@ def pytest_collection_finish():
     """Spare the garbage collector the modules and the tests, which stay until the end."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)  # the usual 700 are made many times over in each test
     gc.enable()
 
 
