@@ -46,7 +46,7 @@ def models():
     """The model behind a server, whose proof is part of loading it, and the checkpoint in this process."""
     network, words = trained("gpt2", *KNOWN_TEXTS)
     before, words.chat_template = words.chat_template, TEMPLATE
-    with CompletionServer(network, words) as server:
+    with CompletionServer(network, words, memo={}) as server:
         yield load_model(f"chat={server.url}#local", tokenizer=words), wrap_network(network, words, "chat")
     words.chat_template = before
 

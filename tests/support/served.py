@@ -292,7 +292,7 @@ class CompletionServer:
     def _choice(self, index, reading, new, log_probabilities, body):
         choice = {
             "index": index,
-            "text": self.tokenizer.decode((reading.ids if body.get("echo") else []) + new),
+            "text": self._text((reading.ids if body.get("echo") else []) + new),
             "finish_reason": "length",
             "logprobs": log_probabilities,
             "_new": new,
@@ -302,6 +302,15 @@ class CompletionServer:
         if "extra-choices-fields" in self.troubles:
             choice |= {"stop_reason": None, "kv_transfer_params": {"nothing": []}}
         return choice
+
+    def _text(self, ids):
+        """Return the text of some tokens, which many requests to all servers of a network ask for."""
+        if self.memo is None:
+            return self.tokenizer.decode(ids)
+        key = ("text", *ids)
+        if key not in self.memo:
+            self.memo[key] = self.tokenizer.decode(ids)
+        return self.memo[key]
 
     def _log_probabilities(self, written, body):
         """Return what is said of each text of a reading, new tokens and their rows; all are computed together."""

@@ -58,7 +58,8 @@ def _table(change):
 def _normalised(table):
     table = np.where(np.isneginf(table), -1e30, table)
     with np.errstate(invalid="ignore"):  # the first token has no values
-        return table - np.logaddexp.reduce(table, axis=-1, keepdims=True)
+        table -= table.max(axis=-1, keepdims=True)
+        return table - np.log(np.exp(table).sum(axis=-1, keepdims=True))
 
 
 # --- values that are no values
