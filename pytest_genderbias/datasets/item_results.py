@@ -25,8 +25,8 @@ _TRUTHS = {"true": 1.0, "false": 0.0}
 class Results:
     """The rows of a file of results.
 
-    ``rows``: as the tool wrote them, mappings inside mappings. ``restart``: the restart whose rows are meant; empty for
-    all of them.
+    ``rows``: as the tool wrote them, mappings inside mappings. ``restart``: the number of the restart whose rows are
+    meant, from 0; empty for all of them.
     """
 
     path: Path
@@ -162,17 +162,21 @@ def _rows_of_restart(results: Results, columns: Columns) -> list[tuple[int, Mapp
             f"{results.path}: restart {results.restart!r} is asked for, and the suite does not say which column has the"
             " restarts; name it under 'restart'"
         )
-    chosen = [(number, row) for number, row in numbered if _is_of(row, columns.restart, results.restart)]
-    if not chosen:
-        raise DataFileError(f"{results.path}: none of {len(numbered):,} rows has {columns.restart} {results.restart!r}")
-    return chosen
+    names = [_restart_of(row, columns.restart) for _, row in numbered]
+    known = sorted({name for name in names if name}, key=lambda name: (len(name), name))  # 2 before 10
+    if not results.restart.isdecimal() or int(results.restart) >= len(known):
+        raise DataFileError(
+            f"{results.path}: no restart {results.restart}; its {len(known)} restarts are counted from 0, in the order"
+            f" of {columns.restart!r}: {brief_list(known)}"
+        )
+    return [one for one, name in zip(numbered, names, strict=True) if name == known[int(results.restart)]]
 
 
-def _is_of(row: Mapping[str, Any], key: str, restart: str) -> bool:
+def _restart_of(row: Mapping[str, Any], key: str) -> str:
     try:
-        return _name(cell(row, key)) == restart
+        return _name(cell(row, key))
     except (KeyError, ValueError):
-        return False
+        return ""
 
 
 def _name(raw: object) -> str:

@@ -1,8 +1,8 @@
 """Results of other tools as a model, ``results:FILE``, and their answers to questions with options, ``answers:FILE``.
 
 A file is a table (CSV, TSV, JSON lines, Parquet), as the samples that lm-evaluation-harness logs, or JSON: a list of
-rows, a log of Inspect (also ``.eval``), or the output of promptfoo or deepeval. ``FILE#RESTART`` takes the rows of one
-restart.
+rows, a log of Inspect (also ``.eval``), or the output of promptfoo or deepeval. ``FILE#NUMBER`` takes the rows of one
+restart, counted from 0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0}  #: of Inspect's scorers, wit
 
 
 def parse(name: str, spec: str) -> ModelSpec:
-    """Parse ``results:FILE[#RESTART]`` or ``answers:FILE``. ``name``: that of the user, or empty.
+    """Parse ``results:FILE[#NUMBER]`` or ``answers:FILE``. ``name``: that of the user, or empty.
 
     Raises:
         ModelError: there is no such file.

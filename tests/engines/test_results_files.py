@@ -76,7 +76,7 @@ def test_one_restart_is_taken_by_its_name_and_all_by_the_seed(tmp_path: Path) ->
     log = LOGS / "inspect-sums.json"
     samples = json.loads(log.read_text())["samples"]
     for epoch in (1, 2):
-        values = measure(suite, load_model(f"results:{log}#{epoch}")).records
+        values = measure(suite, load_model(f"results:{log}#{epoch - 1}")).records
         for row in values:
             own = [
                 one["scores"]["match"]["value"] == "C"
@@ -86,7 +86,9 @@ def test_one_restart_is_taken_by_its_name_and_all_by_the_seed(tmp_path: Path) ->
             assert row["mean"] == pytest.approx(np.mean(own))
     seeded = parse_spec(f"run=results:{log}#{{seed}}")
     assert (seeded.seeded, seeded.for_seed(2).spec, seeded.for_seed(2).kind) == (True, f"results:{log}#2", "results")
-    with pytest.raises(DataFileError, match="none of 8 rows has epoch '7'"):
+    with pytest.raises(
+        DataFileError, match="no restart 7; its 2 restarts are counted from 0, in the order of 'epoch': '1', '2'"
+    ):
         measure(suite, load_model(f"results:{log}#7"))
 
 
