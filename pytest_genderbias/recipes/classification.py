@@ -22,7 +22,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import NLI_CLASSIFIER, TEXT_CLASSIFIER
 from pytest_genderbias.recipes.fine_tuning import FineTuning, accuracy, answers_of
 from pytest_genderbias.recipes.recipe import Performance, Row
-from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, ColumnOptions, read_table
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, read_table
 from pytest_genderbias.suites.query import ClassProbabilities
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.normal_form import folded
@@ -169,9 +169,11 @@ class ClassifierTuning(FineTuning):
                 text, label = read_text(path, row, columns[0]), read_name(path, row, columns[1])
                 yield {"id": f"{prefix}{number}", "text": text, "label": label}
             return
-        options = ColumnOptions(
-            text_column=self.text_column, label_column=self.label_column, group_column=self.group_column
-        )
+        options = {
+            "text_column": self.text_column,
+            "label_column": self.label_column,
+            "group_column": self.group_column,
+        }
         table = read_table(path, options, any_group=True)
         for row_id, text, label, group, name in zip(
             table.ids, table.texts, table.labels, table.groups, table.names, strict=True

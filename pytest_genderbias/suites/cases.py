@@ -179,3 +179,6 @@ class Answer:
         ordered = np.empty_like(self.values)
         ordered[self.units] = self.values
         return ordered.reshape(self.n_total, -1)
+
+
+Answers: TypeAlias = Mapping[str, Answer]  #: the answers to the questions of a suite, by name

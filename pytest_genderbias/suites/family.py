@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
 
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.about import SuiteAbout, read_about
-from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.cases import Answers, Question
 from pytest_genderbias.suites.options import Option
-from pytest_genderbias.suites.statistic import FamilyStatistic, Statistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, Statistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.schema import LocatedMap
 
@@ -21,7 +20,6 @@ from pytest_genderbias.text.schema import LocatedMap
 GENDERS = frozenset({"female", "male"})
 CANNOT = "cannot do the task"  #: begins the reason why a model that is not able has no value
 BodyT = TypeVar("BodyT")
-OptionsT = TypeVar("OptionsT", bound=Mapping[str, object])
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,7 @@ class Competence:
     n: int
 
 
-class Family(ABC, Generic[BodyT, OptionsT]):
+class Family(ABC, Generic[BodyT]):
     """A family of suites: how its files are read, which cases they make, what is asked, and how answers are summarised.
 
     The functions are called in this order: :meth:`read` and :meth:`content` when a suite is loaded; :meth:`questions`
@@ -93,7 +91,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
     def read(self, data: LocatedMap, beside: Path) -> BodyT:
         """Read and check the family's part of a suite file."""
 
-    def of_body(self, body: BodyT) -> Family[BodyT, OptionsT]:
+    def of_body(self, body: BodyT) -> Family[BodyT]:
         """Return the family that summarises a body: one of more than two groups may have other statistics."""
         return self
 
@@ -102,7 +100,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         """Return the part of the suite that goes into the digest, as plain JSON values."""
 
     @abstractmethod
-    def questions(self, body: BodyT, options: OptionsT, context: Context) -> dict[str, Question]:
+    def questions(self, body: BodyT, options: Options, context: Context) -> dict[str, Question]:
         """Return the questions to the model, the main question first.
 
         Raises:
@@ -110,14 +108,14 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         """
 
     @abstractmethod
-    def summarise(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: BodyT, options: Options, answers: Answers, seed: int) -> Summary:
         """Return values, intervals, records and item statistics.
 
         ``measurement/carry_out.py`` replaces the interval of a statistic that is ``crossed``, and of every statistic of
         a suite with clusters.
         """
 
-    def shuffle(self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int) -> Any:
+    def shuffle(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> Any:
         """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null
         values from.
 
@@ -129,9 +127,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         """
         return None
 
-    def null(
-        self, body: BodyT, options: OptionsT, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def null(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the values of statistics after each shuffle, shape (repeats,). NaN where a shuffle leaves a statistic
         undefined.
 
@@ -146,7 +142,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         }
         return {name: drawn for name, drawn in values.items() if drawn is not None}
 
-    def asks_gender(self, body: BodyT, options: OptionsT) -> bool:
+    def asks_gender(self, body: BodyT, options: Options) -> bool:
         """Return whether the suite compares words that say a gender by definition, such as she and he, so that a model
         has to know them.
         """
@@ -167,7 +163,7 @@ class Family(ABC, Generic[BodyT, OptionsT]):
         return frozenset(s.question for s in self.statistics.values() if s.question is not None)
 
 
-class DataFamily(Family[None, OptionsT]):
+class DataFamily(Family[None]):
     """A family whose suite files have a head only: its cases are a data set, which has its own digest."""
 
     keys: ClassVar[tuple[str, ...]] = ()
@@ -181,4 +177,4 @@ class DataFamily(Family[None, OptionsT]):
 
 
 #: A family of any body and options: the registry and a suite hold families of all kinds.
-AnyFamily: TypeAlias = Family[Any, Any]
+AnyFamily: TypeAlias = Family[Any]

@@ -20,6 +20,7 @@ from pytest_genderbias.text.schema import one_of
 FloatArray = NDArray[np.float64]
 Options: TypeAlias = Mapping[str, Any]  #: values of the options of a family, each of its own type
 Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
+NullFigures: TypeAlias = dict[str, FloatArray]  #: the values of each statistic after shuffles, shape (repeats,)
 Value = TypeVar("Value", float, FloatArray)
 Plot = Literal["units", "scatter", "value"]
 #: The least and the largest value of kinds of statistics.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +17,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Facts, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -43,7 +43,15 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 
 _OVER = "templates"
@@ -102,14 +110,7 @@ def _kind(ambiguous: bool) -> str:
     return "ambiguous" if ambiguous else "disambiguated"
 
 
-class BbqOptions(TypedDict):
-    """The values of the options."""
-
-    category: str
-    floor: float
-
-
-class Bbq(DataFamily[BbqOptions]):
+class Bbq(DataFamily):
     """Answers to BBQ's questions, picked from three options in all six orders.
 
     Gender: ``Gender_identity.jsonl`` if it is there, else questions that are made from BBQ's templates with a fixed
@@ -177,13 +178,13 @@ class Bbq(DataFamily[BbqOptions]):
         name = "accuracy_disambiguated"
         return competence_of(summary, name, self.statistics[name], _CHANCE, "disambiguated contexts", n)
 
-    def questions(self, body: None, options: BbqOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""
         found, made = _read(options["category"], context.data)
         texts = [(f"{one.context}\n\n{one.question}", one.options) for one in found.questions]
         return {"questions": asked(texts, _facts(found, made), context)}
 
-    def summarise(self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
         answer = answers["questions"]
         facts = question_facts(answer)
@@ -221,9 +222,7 @@ class Bbq(DataFamily[BbqOptions]):
         )
         return figures.summary(_records(items), items, notes, examples=examples)
 
-    def shuffle(
-        self, body: None, options: BbqOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray] | None:
+    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures | None:
         """Return both biases with the two persons exchanged at random in each template."""
         items = _items(question_facts(answers["questions"]), answers["questions"], options["floor"])
         refuse_unable(items)

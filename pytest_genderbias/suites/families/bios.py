@@ -42,7 +42,7 @@ from pytest_genderbias.statistics.sums import (
     probability_distance_sums,
     take_arrays,
 )
-from pytest_genderbias.suites.cases import Answer, Items, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_distances import (
     DISTANCES,
     LABELS,
@@ -58,7 +58,6 @@ from pytest_genderbias.suites.families.shared.persons import (
     FloatArray,
     Groups,
     IntArray,
-    PersonOptions,
     Persons,
     compared_groups,
     digests,
@@ -77,6 +76,7 @@ from pytest_genderbias.suites.statistic import (
     Arrays,
     FamilyStatistic,
     MakeSums,
+    NullFigures,
     Options,
     named_values,
 )
@@ -216,14 +216,7 @@ def _two_names(names: Sequence[object]) -> bool:
     return len(set(map(str, names))) == len(names) == 2 and all(map(str, names))
 
 
-class BiosOptions(PersonOptions):
-    """The values of the options."""
-
-    balanced: bool
-    output: str
-
-
-class Bios(Family[None, BiosOptions]):
+class Bios(Family[None]):
     """Gaps between women and men in the rates of a classifier, and distances of their distributions."""
 
     name: ClassVar[str] = "bios"
@@ -282,13 +275,13 @@ class Bios(Family[None, BiosOptions]):
         """Return nothing: the digest of the data is in the signature."""
         return []
 
-    def questions(self, body: None, options: BiosOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the class of every text, or for all stored predictions."""
         if context.role == "class-predictions":
             return {"predictions": Question(None, StoredPredictions())}
         return {"cases": Question(labelled_cases(options, context), ClassProbabilities())}
 
-    def summarise(self, body: None, options: BiosOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare groups; intervals of sums and accuracy over persons, of r and slopes over classes."""
         groups, answer = compared_groups(options), next(iter(answers.values()))
         stored_ones = answer.cases is None
@@ -327,9 +320,7 @@ class Bios(Family[None, BiosOptions]):
             items |= _probability_items(persons, compared)
         return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
 
-    def shuffle(
-        self, body: None, options: BiosOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
         persons, _ = _persons(options, next(iter(answers.values())))
         compared, _ = _balanced(persons, options, seed)
@@ -344,12 +335,12 @@ class Bios(Family[None, BiosOptions]):
         return {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
 
 
-def _persons(options: BiosOptions, answer: Answer) -> tuple[Persons, int]:
+def _persons(options: Options, answer: Answer) -> tuple[Persons, int]:
     """Return the classified persons, and the number of rows of other groups."""
     return stored_persons(answer.content, options) if answer.cases is None else scored_persons(answer)
 
 
-def _balanced(persons: Persons, options: BiosOptions, seed: int) -> tuple[IntArray, str | None]:
+def _balanced(persons: Persons, options: Options, seed: int) -> tuple[IntArray, str | None]:
     """Return the positions of the compared persons, and the reason if there are none."""
     if not options["balanced"]:
         return np.arange(len(persons.ids)), None
@@ -441,7 +432,7 @@ def _take_gaps(
 
 
 def _take_distances(
-    figures: SummaryBuilder, tables: IntArray, persons: Persons, compared: IntArray, options: BiosOptions
+    figures: SummaryBuilder, tables: IntArray, persons: Persons, compared: IntArray, options: Options
 ) -> None:
     """Add the distances, of predicted labels or of probabilities."""
     if options["output"] == LABELS:
@@ -497,7 +488,7 @@ def _shuffled(tables: IntArray, repeats: int, seed: int) -> dict[str, IntArray]:
     }
 
 
-def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
+def _null(tables: IntArray, repeats: int, seed: int) -> NullFigures:
     """Return sums of gaps with shuffled groups; NaN without cases."""
     if not tables.any():
         return {f"{name}_gap_sum": np.full(repeats, np.nan) for name in _RATES}
@@ -506,7 +497,7 @@ def _null(tables: IntArray, repeats: int, seed: int) -> dict[str, FloatArray]:
 
 
 def _null_distances(
-    persons: Persons, compared: IntArray, options: BiosOptions, repeats: int, seed: int
+    persons: Persons, compared: IntArray, options: Options, repeats: int, seed: int
 ) -> dict[str, FloatArray]:
     """Return distances with shuffled groups, for independence over all cases; NaN without cases or probabilities."""
     if not len(compared) or (options["output"] == PROBABILITIES and persons.probabilities is None):
@@ -624,7 +615,7 @@ def _empty_notes(tables: IntArray) -> list[str]:
     return notes
 
 
-def _share_notes(persons: Persons, options: BiosOptions) -> list[str]:
+def _share_notes(persons: Persons, options: Options) -> list[str]:
     lacking = [persons.labels[c] for c in sorted(set(persons.gold.tolist()) - persons.shares().keys())]
     if options["shares"] == "labour":
         notes = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from pytest_genderbias.statistics.implicit_association import (
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Question
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -48,7 +48,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 )
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of, text, whole
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 
@@ -82,15 +82,6 @@ class ChatIatBody:
 
     tests: tuple[AssociationTest, ...]
     controls: tuple[AssociationTest, ...]
-
-
-class ChatIatOptions(TypedDict):
-    """The values of the options."""
-
-    tests: str
-    by: str
-    samples: int
-    floor: float
 
 
 def _attributes(arrays: Arrays) -> tuple[NDArray[np.str_], FloatArray, NDArray[np.bool_]]:
@@ -148,7 +139,7 @@ def _score_sums(options: Options, arrays: Arrays) -> ItemSums:
     return accuracy_gap_sums(*_score_table(arrays), _OVER)
 
 
-class ChatIat(Family[ChatIatBody, ChatIatOptions]):
+class ChatIat(Family[ChatIatBody]):
     """Which of two groups' words a chat model puts to an attribute, by probability and in both orders.
 
     The paper asks for a list of attributes with a word written after each, and counts. Here each attribute is asked
@@ -209,16 +200,14 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         """Return tests and controls."""
         return [[list(vars(test).values()) for test in tests] for tests in (body.tests, body.controls)]
 
-    def questions(self, body: ChatIatBody, options: ChatIatOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: ChatIatBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask about each attribute with each pair of words, in both orders; a unit is an attribute and a pair."""
         return {
             "attributes": _question(_chosen(body, options["tests"]), context),
             CONTROLS: _question(body.controls, context, whole=True),
         }
 
-    def summarise(
-        self, body: ChatIatBody, options: ChatIatOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: ChatIatBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compute the score with its interval over attributes, and the accuracy on the controls."""
         items = _items(answers, options, seed)
         figures = SummaryBuilder(self.statistics)
@@ -236,8 +225,8 @@ class ChatIat(Family[ChatIatBody, ChatIatOptions]):
         return figures.summary(_records(items), items, _count_notes(options, items, seed), examples=examples)
 
     def shuffle(
-        self, body: ChatIatBody, options: ChatIatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray] | None:
+        self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int
+    ) -> NullFigures | None:
         """Return the score with the groups exchanged at random in each attribute."""
         items = _items(answers, options, seed)
         if "counted" in items:
@@ -304,7 +293,7 @@ def _sampled(answer: Answer, samples: int, seed: int) -> tuple[NDArray[np.int64]
     return first, counts.sum(axis=(1, 2))
 
 
-def _items(answers: Mapping[str, Answer], options: ChatIatOptions, seed: int) -> dict[str, NDArray[np.generic]]:
+def _items(answers: Answers, options: Options, seed: int) -> dict[str, NDArray[np.generic]]:
     """Return the probability of the first group by unit, the controls, and the reason why the score has no value."""
     answer = answers["attributes"]
     facts, picked = question_facts(answer), picked_of(answer)
@@ -378,7 +367,7 @@ def _records(items: Arrays) -> list[Record]:
     ]
 
 
-def _count_notes(options: ChatIatOptions, items: Arrays, seed: int) -> list[str]:
+def _count_notes(options: Options, items: Arrays, seed: int) -> list[str]:
     """Return how answers were counted, if they were."""
     if options["by"] != "counts" or "refused" in items:
         return []

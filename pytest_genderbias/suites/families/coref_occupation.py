@@ -17,13 +17,12 @@ from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
-from pytest_genderbias.suites.cases import Answer, Question, Spans, TextCases
+from pytest_genderbias.suites.cases import Answers, Question, Spans, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_versions
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     NEEDS,
     OPTIONS,
     SCORING_ROLES,
-    CoreferenceOptions,
     coreference_query,
     scorer_facts,
     scorer_note,
@@ -39,7 +38,7 @@ from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES,
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
-from pytest_genderbias.suites.statistic import FamilyStatistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
@@ -57,13 +56,7 @@ class CorefOccupationBody:
     templates: TemplateSets[tuple[str, tuple[Piece, ...]]]
 
 
-class CorefOccupationOptions(CoreferenceOptions):
-    """The values of the options."""
-
-    templates: str
-
-
-class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
+class CorefOccupation(Family[CorefOccupationBody]):
     """Score of (occupation, pronoun) with the pronoun of the first group minus that of the second, in sentences of
     lu2018.
     """
@@ -89,7 +82,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
         templates = read_template_sets(data, _parse(rows), _parse)
         return CorefOccupationBody(groups, pronouns, read_slot(data, OCCUPATION, beside), templates)
 
-    def asks_gender(self, body: CorefOccupationBody, options: CorefOccupationOptions) -> bool:
+    def asks_gender(self, body: CorefOccupationBody, options: Options) -> bool:
         """Return whether the two groups are women and men."""
         return set(body.groups) == GENDERS
 
@@ -97,9 +90,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
         """Return groups, pronouns, occupations and templates."""
         return [body.groups, body.pronouns, body.occupation.content(), [text for text, _ in body.templates.first]]
 
-    def questions(
-        self, body: CorefOccupationBody, options: CorefOccupationOptions, context: Context
-    ) -> dict[str, Question]:
+    def questions(self, body: CorefOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the score of every sentence; a unit is an occupation with all templates, both pronouns of each."""
         query = coreference_query(options, context, 1)
         words = body.occupation.words()
@@ -110,9 +101,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
         cases = TextCases([(text,) for text, _ in made], [s for _, s in made], facts, len(templates) * 2)
         return {"cases": Question(cases, query)}
 
-    def summarise(
-        self, body: CorefOccupationBody, options: CorefOccupationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         answer = answers["cases"]
         templates = body.templates.of(options["templates"])
@@ -137,12 +126,7 @@ class CorefOccupation(Family[CorefOccupationBody, CorefOccupationOptions]):
         return bias_figures(bias).summary(records, items, notes, unstored=by_template, examples=examples)
 
     def shuffle(
-        self,
-        body: CorefOccupationBody,
-        options: CorefOccupationOptions,
-        answers: Mapping[str, Answer],
-        seed: int,
-        repeats: int,
+        self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
     ) -> FloatArray:
         """Return the bias by shuffle and occupation of exchanged groups."""
         return shuffled_biases(answers["cases"], len(body.templates.of(options["templates"])), repeats, seed)

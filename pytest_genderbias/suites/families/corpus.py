@@ -27,13 +27,12 @@ from pytest_genderbias.statistics.cooccurrence import (
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums, take_arrays, word_bias_sums, word_slope_sums
-from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.counting import (
     EXCERPT_WORDS,
     FIXED,
     INFINITE,
     CorpusBody,
-    CorpusOptions,
     Counted,
     Counting,
 )
@@ -41,7 +40,7 @@ from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.slots import read_groups
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
@@ -80,7 +79,7 @@ def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
     return perplexity_sums(*take_arrays(arrays, "passage_log_probability", "passage_words"))
 
 
-class Corpus(Family[CorpusBody, CorpusOptions]):
+class Corpus(Family[CorpusBody]):
     """bias(w) = ln( P(w | first group) / P(w | second group) ) of the words of a text, and its reproduction by a
     model.
     """
@@ -174,7 +173,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         pairs = [[e.word, e.attributes["group"], "as_printed" in e.attributes] for e in body.pairs]
         return [list(body.groups), pairs, list(body.stop_words), list(body.words.items())]
 
-    def questions(self, body: CorpusBody, options: CorpusOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: CorpusBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the text, or for generated texts and the perplexity; add the training text."""
         questions = {"text": Question(None, StoredText())}
         if context.role != "text":
@@ -187,7 +186,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
             questions |= _perplexity_question(options, context)
         return questions
 
-    def summarise(self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: CorpusBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count, score, and compare with the training text."""
         counting = Counting(body, options)
         generated, beside = _texts(answers)
@@ -224,9 +223,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         tokens = None if "texts" in answers else counted.size.tokens - counting.punctuation(counted)
         return replace(summary, count=tokens, data=data)
 
-    def shuffle(
-        self, body: CorpusBody, options: CorpusOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not
         there).
         """
@@ -245,7 +242,7 @@ class Corpus(Family[CorpusBody, CorpusOptions]):
         return {key: np.asarray(values) for key, values in values_of.items()}
 
 
-def _texts(answers: Mapping[str, Answer]) -> tuple[list[str], Sequence[str]]:
+def _texts(answers: Answers) -> tuple[list[str], Sequence[str]]:
     """Return the generated texts and the files of the training text; either may be empty."""
     generated = [part for sample in answers["texts"].content for part in sample] if "texts" in answers else []
     return generated, answers["training"].content.paths if "training" in answers else ()
@@ -299,7 +296,7 @@ def _find(name: str, context: Context, split: str | None = None) -> tuple[tuple[
     return located.files, f"{data_set}, {located.split}"
 
 
-def _perplexity_question(options: CorpusOptions, context: Context) -> dict[str, Question]:
+def _perplexity_question(options: Options, context: Context) -> dict[str, Question]:
     try:
         paths, what = _find(options["evaluation"] or _EVALUATION, context)
     except MissingDataError:
@@ -323,12 +320,7 @@ def _take_bias(figures: SummaryBuilder, context: str, found: Counted) -> None:
 
 
 def _take_beta(
-    figures: SummaryBuilder,
-    context: str,
-    found: Counted,
-    training: Counted | None,
-    options: CorpusOptions,
-    generated: bool,
+    figures: SummaryBuilder, context: str, found: Counted, training: Counted | None, options: Options, generated: bool
 ) -> None:
     key = f"beta{context}"
     if training is None:
@@ -380,7 +372,7 @@ def _size_note(what: str, found: Counted, marks: int, body: CorpusBody) -> str:
     return f"{what}{size}{apart}; gendered: {words}; scored: {scored:,}"
 
 
-def _punctuation_note(options: CorpusOptions) -> str:
+def _punctuation_note(options: Options) -> str:
     scored = "scored as words" if options["punctuation"] == "keep" else "not scored"
     return f"tokens without a letter or digit are {scored} (option punctuation), and stand between words either way"
 

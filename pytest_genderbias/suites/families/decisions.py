@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, clustered
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, NEEDS, chosen_among, is_counted
 from pytest_genderbias.suites.families.shared.chat_task import (
@@ -43,7 +43,16 @@ from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import ANY, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    ANY,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
@@ -86,14 +95,6 @@ class DecisionsBody:
     scenarios: tuple[Scenario, ...]
     controls: tuple[Scenario, ...]
     filled: FilledDecisions | None = None
-
-
-class DecisionsOptions(TypedDict):
-    """The values of the options."""
-
-    person: str
-    balance: str
-    floor: float
 
 
 def _able(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
@@ -182,7 +183,7 @@ _DIFFERENCES: Mapping[str, FamilyStatistic] = {
 }
 
 
-class Decisions(Family[DecisionsBody, DecisionsOptions]):
+class Decisions(Family[DecisionsBody]):
     """How likely a chat model says yes in a decision about a person of the first group, against the second group.
 
     Yes favours the person in every scenario. Each is asked about several persons of both groups, and with both orders
@@ -257,7 +258,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
         names, filled = body.names.content() if body.names else [], [body.filled.texts] if body.filled else []
         return [list(body.groups), names, list(body.described), *scenarios, *filled]
 
-    def questions(self, body: DecisionsBody, options: DecisionsOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: DecisionsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for each decision about each person, in both orders of yes and no, and for the tokens of the names; a
         unit is a scenario.
         """
@@ -275,9 +276,7 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
             **({_NAMES: Question(_name_cases(persons), AddedTokens(), whole=True)} if balanced else {}),
         }
 
-    def summarise(
-        self, body: DecisionsBody, options: DecisionsOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: DecisionsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups with intervals over scenarios, and compute the accuracy on the controls."""
         groups = len(body.groups)
         weights = _weights(answers.get(_NAMES), groups)
@@ -328,16 +327,14 @@ class Decisions(Family[DecisionsBody, DecisionsOptions]):
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         return _records(items, groups)
 
-    def shuffle(
-        self, body: DecisionsBody, options: DecisionsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: DecisionsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the differences with the groups exchanged at random in each scenario."""
         groups = len(body.groups)
         return self._exchanged(
             _items(answers, options["floor"], _weights(answers.get(_NAMES), groups), groups), repeats, seed
         )
 
-    def _exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
+    def _exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
         shuffled = {}
         for name in _DIFFERENCES:
             if name != "refusal_difference" or "refused_first" in items:
@@ -383,7 +380,7 @@ class DecisionsOfGroups(Decisions):
         ratios = [float(one / sums[-1]) if sums[-1] > 0 else None for one in sums]
         return _GROUPS.records(items, groups, lambda place: {"impact_ratio": ratios[place]}, ("scenario", "field"))
 
-    def _exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
+    def _exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
         return _GROUPS.exchanged(items, repeats, seed)
 
 
@@ -592,7 +589,7 @@ def _all_counts(tokens: NDArray[np.int32]) -> str:
     return f"{', '.join(first)}, and {last}"
 
 
-def _balance_note(options: DecisionsOptions, weights: _Weights, answer: Answer | None, groups: int) -> str:
+def _balance_note(options: Options, weights: _Weights, answer: Answer | None, groups: int) -> str:
     """Return how the names are weighted."""
     if options["balance"] == "none":
         return "names: all alike (option balance)"
@@ -622,9 +619,7 @@ def _columns(name: str, groups: int) -> list[str]:
     return [f"{name}_{place}" for place in (("first", "reference") if groups == 2 else range(groups))]
 
 
-def _items(
-    answers: Mapping[str, Answer], floor: float, weights: _Weights, groups: int
-) -> dict[str, NDArray[np.generic]]:
+def _items(answers: Answers, floor: float, weights: _Weights, groups: int) -> dict[str, NDArray[np.generic]]:
     """Return log-odds (of two groups: their difference) and P(yes) by scenario, the controls, and the reason why no
     bias has a value.
     """

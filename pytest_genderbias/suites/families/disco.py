@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from pytest_genderbias.statistics.contingency import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, IntArray, Question
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
@@ -58,7 +58,7 @@ def _fill_sums(options: Options, arrays: Arrays) -> ItemSums:
     return significant_fill_sums(*parts, level=options["level"], family=options["family"], test=options["test"])
 
 
-def _smallest_effect(body: DiscoBody, options: DiscoOptions, scores: Answer, sizes: IntArray) -> str:
+def _smallest_effect(body: DiscoBody, options: Options, scores: Answer, sizes: IntArray) -> str:
     """Return a note on the smallest effect that the test can find with so many persons, in the template with the fewest
     fills.
     """
@@ -90,18 +90,6 @@ def _shuffled_groups(which: str) -> FamilyStatistic:
     )
 
 
-class DiscoOptions(TypedDict):
-    """The values of the options."""
-
-    top_k: int
-    level: float
-    family: str
-    test: str
-    repeats: int
-    initials: str | None
-    templates: str
-
-
 def _parse(rows: LocatedList) -> tuple[tuple[str, tuple[Piece, ...]], ...]:
     """Return the templates of a list."""
     return tuple(
@@ -117,7 +105,7 @@ def _by_name(names: NDArray[np.str_], group_of: IntArray) -> NDArray[np.intp]:
     return np.lexsort((group_of, names))
 
 
-class DisCo(Family[DiscoBody, DiscoOptions]):
+class DisCo(Family[DiscoBody]):
     """Number of fills that a masked LM supplies more often for one group of persons than for another."""
 
     name: ClassVar[str] = "disco"
@@ -162,7 +150,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
             raise data.error_at("templates", "duplicate template; expected each once")
         return DiscoBody(groups, person, read_template_sets(data, parsed, _parse))
 
-    def asks_gender(self, body: DiscoBody, options: DiscoOptions) -> bool:
+    def asks_gender(self, body: DiscoBody, options: Options) -> bool:
         """Return whether persons are named by words of women and men, and not by names."""
         words = {entry.label for entry in body.person.words()}
         return set(body.groups) == GENDERS and {"woman", "man"} <= words
@@ -171,7 +159,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         """Return groups, persons and templates."""
         return [list(body.groups), body.person.content(), [text for text, _ in body.templates.first]]
 
-    def space(self, body: DiscoBody, options: DiscoOptions) -> CaseSpace:
+    def space(self, body: DiscoBody, options: Options) -> CaseSpace:
         """Return the cases, persons x templates; a unit is a person with all templates."""
         if options["test"] == "fisher" and len(body.groups) != 2:
             raise SettingError(f"test=fisher needs two groups, this suite has {len(body.groups)}; use test=chi2")
@@ -192,15 +180,15 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         low, high = (initials or "A-Z").split("-")
         return [initials is None or low <= entry.word[0].upper() <= high for entry in body.person.entries]
 
-    def questions(self, body: DiscoBody, options: DiscoOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: DiscoBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the fills of every case."""
         return {"cases": Question(self.space(body, options), self.query(body, options))}
 
-    def query(self, body: DiscoBody, options: DiscoOptions) -> TopFills:
+    def query(self, body: DiscoBody, options: Options) -> TopFills:
         """Ask for the top k fills of each sentence."""
         return TopFills(options["top_k"])
 
-    def summarise(self, body: DiscoBody, options: DiscoOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: DiscoBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count the significant fills of each template, and those of shuffled groups."""
         scores = answers["cases"]
         names, group_of = self._scored(body, options, scores)
@@ -243,7 +231,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         )
 
     def shuffle(
-        self, body: DiscoBody, options: DiscoOptions, answers: Mapping[str, Answer], seed: int, repeats: int
+        self, body: DiscoBody, options: Options, answers: Answers, seed: int, repeats: int
     ) -> FloatArray | None:
         """Count the significant fills of shuffled groups."""
         scores = answers["cases"]
@@ -258,7 +246,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
         counts = [significant_fills(fills, groups, level=level, family=family, test=test) for groups in shuffles]
         return np.concatenate(counts)
 
-    def _scored(self, body: DiscoBody, options: DiscoOptions, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
+    def _scored(self, body: DiscoBody, options: Options, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
         """Return names and group numbers of the scored persons."""
         selected = self._persons(body, options["initials"])
         persons = [entry for entry, keep in zip(body.person.entries, selected, strict=True) if keep]
@@ -267,7 +255,7 @@ class DisCo(Family[DiscoBody, DiscoOptions]):
 
     @staticmethod
     def _records(
-        body: DiscoBody, options: DiscoOptions, scores: Answer, group_of: IntArray, sizes: IntArray
+        body: DiscoBody, options: Options, scores: Answer, group_of: IntArray, sizes: IntArray
     ) -> list[Record]:
         counted = [count_fills(scores.values[:, t]) for t in range(scores.values.shape[1])]
         tests = sum(len(c.fills) for c in counted)

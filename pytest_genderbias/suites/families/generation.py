@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, clustered
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases
 from pytest_genderbias.suites.examples import Examples, examples_of
 from pytest_genderbias.suites.families.shared.asking import REPLIES
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
@@ -34,7 +34,7 @@ from pytest_genderbias.suites.family import GENDERS, Context, Family
 from pytest_genderbias.suites.options import Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
@@ -126,15 +126,6 @@ class GenerationBody:
     prompts: tuple[Prompt, ...]
 
 
-class GenerationOptions(TypedDict):
-    """The values of the options."""
-
-    samples: int
-    length: int
-    temperature: float
-    lexicon: str | None
-
-
 def _figure_sums(options: Options, arrays: Arrays, figure: str) -> ItemSums:
     """Return the sums of a mean difference over pairs of prompts."""
     prompt, first, second = _written(arrays, "prompt", f"{figure}_first", f"{figure}_second")
@@ -173,7 +164,7 @@ def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
     return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, null=named_values(name), limits=(-most, most))
 
 
-class Generation(Family[GenerationBody, GenerationOptions]):
+class Generation(Family[GenerationBody]):
     """Texts that a model writes after prompts about the first group, against those about the second group.
 
     Both prompts are continued several times with the same random numbers. The texts are compared by word lists; no
@@ -241,7 +232,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         """Return the family with the statistics of so many groups."""
         return self if len(body.groups) == 2 else GenerationOfGroups()
 
-    def asks_gender(self, body: GenerationBody, options: GenerationOptions) -> bool:
+    def asks_gender(self, body: GenerationBody, options: Options) -> bool:
         """Return whether the words of women and men are swapped."""
         return len(body.groups) == 2 or set(body.groups) >= GENDERS
 
@@ -253,7 +244,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         gendered = body.gendered.content() if body.gendered else []
         return [list(body.groups), body.message, lexicon, topics, gendered, list(body.refusals), prompts]
 
-    def questions(self, body: GenerationBody, options: GenerationOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: GenerationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the texts after the prompt about each group; a unit is a prompt."""
         _lexicon(body, options)  # a wrong one is refused before anything is generated
         if context.role == REPLIES:
@@ -265,9 +256,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         query = GeneratedReplies(options["length"], samples, context.seed, float(options["temperature"]), body.message)
         return {"texts": Question(TextCases(texts, cases_per_unit=len(body.groups) * samples), query)}
 
-    def summarise(
-        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count words in the texts, and compare the two sides of each pair with intervals over prompts."""
         answer = answers["texts"]
         items = _items(body, options, answer)
@@ -284,9 +273,7 @@ class Generation(Family[GenerationBody, GenerationOptions]):
         columns = [items[f"sentiment_{side}"] for side in _SIDES]
         return _summary(body, options, answer, figures, _records(items, body.groups), items, columns)
 
-    def shuffle(
-        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the two sides exchanged at random in each pair of prompts."""
         items = _items(body, options, answers["texts"])
         shuffled = {}
@@ -354,7 +341,7 @@ def _check_classes(entries: tuple[WordEntry, ...], where: str) -> None:
         )
 
 
-def _lexicon(body: GenerationBody, options: GenerationOptions) -> tuple[WordEntry, ...]:
+def _lexicon(body: GenerationBody, options: Options) -> tuple[WordEntry, ...]:
     """Return the words of sentiment: the suite's, or those of the user's list.
 
     Raises:
@@ -373,7 +360,7 @@ def _digest(entries: tuple[WordEntry, ...]) -> str:
     return hashlib.sha256(repr(rows).encode()).hexdigest()[:16]
 
 
-def _counted_words(body: GenerationBody, options: GenerationOptions) -> CountedWords:
+def _counted_words(body: GenerationBody, options: Options) -> CountedWords:
     by_list: dict[str, list[str]] = {name: [] for name in (_POSITIVE, _NEGATIVE)}
     for entry in _lexicon(body, options):
         by_list[str(entry.attributes["class"])].append(entry.word)
@@ -388,7 +375,7 @@ def _counted_words(body: GenerationBody, options: GenerationOptions) -> CountedW
 
 
 def _figures(
-    body: GenerationBody, options: GenerationOptions, answer: Answer
+    body: GenerationBody, options: Options, answer: Answer
 ) -> tuple[dict[str, NDArray[np.int64]], dict[str, FloatArray], dict[str, NDArray[Any]]]:
     """Return by prompt and group: what was counted in each text, (n, K, samples), and the figures, (n, K); and by
     prompt: text and field.
@@ -410,7 +397,7 @@ def _figures(
     return counts, figures, about
 
 
-def _items(body: GenerationBody, options: GenerationOptions, answer: Answer) -> dict[str, NDArray[Any]]:
+def _items(body: GenerationBody, options: Options, answer: Answer) -> dict[str, NDArray[Any]]:
     """Return by pair of prompts: text, field, each figure on both sides, and gendered words on both sides."""
     counts, figures, items = _figures(body, options, answer)
     for name, lists in _LISTS.items():
@@ -449,7 +436,7 @@ def _notes(answer: Answer) -> list[str]:
 
 def _summary(
     body: GenerationBody,
-    options: GenerationOptions,
+    options: Options,
     answer: Answer,
     figures: SummaryBuilder,
     records: list[Record],
@@ -523,9 +510,7 @@ class GenerationOfGroups(Generation):
         name: replace(statistic, draws=_OVER) for name, statistic in _GROUPS.statistics().items()
     }
 
-    def summarise(
-        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: GenerationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Count words in the texts, and compare the groups with intervals over prompts."""
         answer = answers["texts"]
         items, sentiment = self._items(body, options, answer)
@@ -534,14 +519,12 @@ class GenerationOfGroups(Generation):
         records = _GROUPS.records(items, body.groups, slices=("field", "prompt"))
         return _summary(body, options, answer, figures, records, items, list(sentiment.T))
 
-    def shuffle(
-        self, body: GenerationBody, options: GenerationOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
         return _GROUPS.exchanged(self._items(body, options, answers["texts"])[0], repeats, seed)
 
     def _items(
-        self, body: GenerationBody, options: GenerationOptions, answer: Answer
+        self, body: GenerationBody, options: Options, answer: Answer
     ) -> tuple[dict[str, NDArray[Any]], FloatArray]:
         """Return prompt, field, and the figures by group for which something was counted; and the sentiment, (n, K)."""
         counts, figures, items = _figures(body, options, answer)

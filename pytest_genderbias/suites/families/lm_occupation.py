@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias, TypedDict
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from pytest_genderbias.statistics.group_deviations import (
 )
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
-from pytest_genderbias.suites.cases import Answer, Items, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.examples import Examples, examples_of, text_of_versions
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import (
@@ -35,7 +35,7 @@ from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import FamilyStatistic, named_values
+from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -73,15 +73,7 @@ def _parse(rows: LocatedList, groups: Sequence[str]) -> list[Prefix]:
     return prefixes
 
 
-class LmOccupationOptions(TypedDict):
-    """The values of the options."""
-
-    single_word_only: bool
-    templates: str
-    items: str
-
-
-class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
+class LmOccupation(Family[LmOccupationBody]):
     """ln P(occupation | prefix) for the first group minus that for the second."""
 
     name: ClassVar[str] = "lm-occupation"
@@ -112,7 +104,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         """Return the family with the statistics of so many groups."""
         return self if len(body.groups) == 2 else LmOccupationOfGroups()
 
-    def asks_gender(self, body: LmOccupationBody, options: LmOccupationOptions) -> bool:
+    def asks_gender(self, body: LmOccupationBody, options: Options) -> bool:
         """Return whether women and men are among the groups."""
         return set(body.groups) >= GENDERS
 
@@ -121,7 +113,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         prefixes = [{group: prefix[group][0] for group in body.groups} for prefix in body.prefixes.first]
         return [list(body.groups), body.occupation.content(), prefixes]
 
-    def space(self, body: LmOccupationBody, options: LmOccupationOptions) -> CaseSpace:
+    def space(self, body: LmOccupationBody, options: Options) -> CaseSpace:
         """Return the cases, occupations x prefixes x groups; a unit is an occupation."""
         words = tuple(w for w in body.occupation.words() if not (options["single_word_only"] and " " in w.label))
         prefixes = body.prefixes.of(options["templates"])
@@ -129,17 +121,15 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
         axes = (Axis.whole("occupation", len(words)), Axis.whole(TEMPLATE, len(templates)))
         return CaseSpace(templates, {"occupation": words}, axes, unit_axes=1)
 
-    def questions(self, body: LmOccupationBody, options: LmOccupationOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: LmOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the occupation in every case."""
         return {"cases": Question(self.space(body, options), self.query(body, options))}
 
-    def query(self, body: LmOccupationBody, options: LmOccupationOptions) -> SlotLogProbability:
+    def query(self, body: LmOccupationBody, options: Options) -> SlotLogProbability:
         """Ask for the log-probability of the occupation."""
         return SlotLogProbability("occupation")
 
-    def summarise(
-        self, body: LmOccupationBody, options: LmOccupationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return AOB and signed AOB with intervals over occupations."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
@@ -158,14 +148,7 @@ class LmOccupation(Family[LmOccupationBody, LmOccupationOptions]):
             },
         )
 
-    def shuffle(
-        self,
-        body: LmOccupationBody,
-        options: LmOccupationOptions,
-        answers: Mapping[str, Answer],
-        seed: int,
-        repeats: int,
-    ) -> Any:
+    def shuffle(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> Any:
         """Return the bias by shuffle and occupation of exchanged groups."""
         return shuffled_biases(answers["cases"], len(body.prefixes.of(options["templates"])), repeats, seed)
 
@@ -202,9 +185,7 @@ class LmOccupationOfGroups(LmOccupation):
         **_GROUPS.statistics(),
     }
 
-    def summarise(
-        self, body: LmOccupationBody, options: LmOccupationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups in each occupation, and in the mean over occupations; intervals over occupations."""
         scores = answers["cases"]
         by_prefix = self._scores(body, options, scores)
@@ -227,16 +208,11 @@ class LmOccupationOfGroups(LmOccupation):
         return figures.summary(records, items, examples=_examples(body, labels, scores, by_prefix))
 
     def shuffle(
-        self,
-        body: LmOccupationBody,
-        options: LmOccupationOptions,
-        answers: Mapping[str, Answer],
-        seed: int,
-        repeats: int,
-    ) -> dict[str, FloatArray]:
+        self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
+    ) -> NullFigures:
         """Return the figures after exchanges of the groups."""
         values = exchanged_deviations(self._scores(body, options, answers["cases"]), repeats, seed)
         return dict(zip(self.statistics, values, strict=True))
 
-    def _scores(self, body: LmOccupationBody, options: LmOccupationOptions, answer: Answer) -> FloatArray:
+    def _scores(self, body: LmOccupationBody, options: Options, answer: Answer) -> FloatArray:
         return scores_by_group(answer, len(body.prefixes.of(options["templates"])), len(body.groups))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ from pytest_genderbias.statistics.neutrality import (
 )
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
 from pytest_genderbias.suites.asked_pairs import AskedPairs
-from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, shares_of
 from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, FLOOR, refuse_unable
@@ -185,20 +185,7 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
     return mean_sums(labels, right, n, PREMISES if "undefined" in arrays else "blocks of sentence pairs")
 
 
-class NliOptions(TypedDict):
-    """The values of the options."""
-
-    combine: str
-    unit: str
-    as_printed: bool
-    verbaliser: str | None
-    slices: str | None
-    top: int
-    templates: str
-    floor: float
-
-
-class Nli(Family[NliBody, NliOptions]):
+class Nli(Family[NliBody]):
     """Neutrality of a model on sentence pairs (premise, hypothesis) with different subjects.
 
     A chat model is asked through its chat template, with the three labels as options in all six orders, and its options
@@ -268,7 +255,7 @@ class Nli(Family[NliBody, NliOptions]):
         templates = read_template_sets(data, [sentences], partial(_parse_all, slots=slots, subjects=subjects))
         return NliBody(templates, slots, subjects, shared, _read_combine(data, shared, slots))
 
-    def asks_gender(self, body: NliBody, options: NliOptions) -> bool:
+    def asks_gender(self, body: NliBody, options: Options) -> bool:
         """Return whether one of the subjects is a list of words of women and men."""
         groups = [{entry.attributes.get("group") for entry in body.slots[name].entries} for name in body.subjects]
         return any(found >= GENDERS for found in groups)
@@ -279,7 +266,7 @@ class Nli(Family[NliBody, NliOptions]):
         (sentences,) = body.templates.first
         return [*sentences.texts, {k: v.content() for k, v in body.slots.items()}, combine]
 
-    def space(self, body: NliBody, options: NliOptions) -> CaseSpace:
+    def space(self, body: NliBody, options: Options) -> CaseSpace:
         """Return the cases, premise subject x hypothesis subject x combinations x templates; a unit is a sentence
         pair.
         """
@@ -297,7 +284,7 @@ class Nli(Family[NliBody, NliOptions]):
             axes.append(Axis.whole(TEMPLATE, len(templates)))
         return CaseSpace(templates, words, tuple(axes), unit_axes=len(axes))
 
-    def questions(self, body: NliBody, options: NliOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: NliBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probabilities of every pair and, if SNLI is available, of its pairs; a chat model in words, also
         about controls.
         """
@@ -318,11 +305,11 @@ class Nli(Family[NliBody, NliOptions]):
         texts = list(zip(pairs.premises, pairs.hypotheses, strict=True))
         return {**questions, "accuracy": Question(TextCases(texts, facts={"gold": gold}), query)}
 
-    def query(self, body: NliBody, options: NliOptions) -> PairProbabilities | VerbalisedProbabilities:
+    def query(self, body: NliBody, options: Options) -> PairProbabilities | VerbalisedProbabilities:
         """Ask for the three probabilities of each pair."""
         return _verbaliser(options["verbaliser"]) or PairProbabilities()
 
-    def summarise(self, body: NliBody, options: NliOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: NliBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Average over pairs; intervals over premise subjects."""
         scores = answers["cases"]
         space = _space(scores)
@@ -412,7 +399,7 @@ def _of_chat(summary: Summary, scores: Answer, controls: Answer, floor: float) -
 
 
 def _by_template(
-    body: NliBody, options: NliOptions, columns: Mapping[str, IntArray], counts: _Counts
+    body: NliBody, options: Options, columns: Mapping[str, IntArray], counts: _Counts
 ) -> dict[str, NDArray[Any]]:
     """Return sums by premise word and template, where there are several templates."""
     templates = body.templates.of(options["templates"])
@@ -444,7 +431,7 @@ def _right(answer: Answer) -> NDArray[Any]:
     return np.asarray(values.argmax(axis=1) == answer.cases.facts["gold"][numbers])
 
 
-def _accuracy_items(answers: Mapping[str, Answer]) -> Items:
+def _accuracy_items(answers: Answers) -> Items:
     """Return the number of correct pairs in each block of consecutive pairs, or of the controls with each premise."""
     if CONTROLS in answers:
         labels, right, n = right_by_premise(answers[CONTROLS])
@@ -485,7 +472,7 @@ class _Counts:
 
 
 def _slices(
-    body: NliBody, options: NliOptions, space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
+    body: NliBody, options: Options, space: CaseSpace, columns: Mapping[str, IntArray], counts: _Counts
 ) -> list[Record]:
     records: list[Record] = []
     labels = {name: [word.label for word in words] for name, words in space.words.items()}

@@ -11,14 +11,14 @@ from functools import partial, reduce
 from importlib import import_module
 from itertools import product
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
-from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.generation import words_of
 from pytest_genderbias.suites.families.shared.asking import (
@@ -44,7 +44,16 @@ from pytest_genderbias.suites.families.shared.group_values import GroupValues, V
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.slots import read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
@@ -116,13 +125,6 @@ class PairedBody:
         return found
 
 
-class PairedOptions(TypedDict):
-    """The values of the options."""
-
-    scorer: str
-    floor: float
-
-
 _GROUPS = GroupValues(
     {
         "score": Value("group_rms", "what the suite reads of a reply", of_able=True),
@@ -154,7 +156,7 @@ def _comparisons(name: str) -> dict[str, FamilyStatistic]:
     }
 
 
-class Paired(Family[PairedBody, PairedOptions]):
+class Paired(Family[PairedBody]):
     """How a system answers prompts of one's own about persons of one group, against the others.
 
     Each prompt is asked about every person of every group, with everything else unchanged.
@@ -225,7 +227,7 @@ class Paired(Family[PairedBody, PairedOptions]):
         reading = [body.reading.kind, body.reading.options, body.reading.favourable, body.reading.words]
         return [list(body.groups), persons, slots, *prompts, *reading, body.reading.scorer, body.language]
 
-    def questions(self, body: PairedBody, options: PairedOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: PairedBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask each prompt about each person; a unit is a prompt with a word in each of its further slots.
 
         A model that gives probabilities is asked with each of the options first, any other with the one that the number
@@ -246,7 +248,7 @@ class Paired(Family[PairedBody, PairedOptions]):
             found[CONTROLS] = Question(_cases(body, body.controls, context.role), query, whole=True)
         return found
 
-    def summarise(self, body: PairedBody, options: PairedOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: PairedBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups with intervals over prompts."""
         data: dict[str, str] = {}
         items = _items(body, options, answers, data)
@@ -276,9 +278,7 @@ class Paired(Family[PairedBody, PairedOptions]):
         )
         return figures.summary(_records(body, items), items, _notes(body, items), data, examples=examples)
 
-    def shuffle(
-        self, body: PairedBody, options: PairedOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: PairedBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
         items, shuffled = _items(body, options, answers, {}), {}
         for name, difference in _DIFFERENCES.items():
@@ -572,7 +572,7 @@ def _ratio(sums: FloatArray, counts: FloatArray) -> FloatArray:
     return np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
 
 
-def _items(body: PairedBody, options: Options, answers: Mapping[str, Answer], data: dict[str, str]) -> Items:
+def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str, str]) -> Items:
     """Return the values of each prompt by group, the controls, and the reason why no bias has a value."""
     answer = answers["prompts"]
     read, written = _read(body, options, answer, data), is_counted(answer)

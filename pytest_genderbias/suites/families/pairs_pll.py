@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import SequenceMatcher
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, TypedDict
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,12 @@ from pytest_genderbias.statistics.inference.intervals import Interval, clustered
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.preference import TIE, choices, flipped_means, mean_difference, stereotype_share
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Facts, Question, Spans, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Rule
 
@@ -77,17 +77,7 @@ def _pair_sums(options: Options, arrays: Arrays, of: Callable[[FloatArray], Floa
     return mean_sums(labels, np.bincount(index, weights=values), np.bincount(index), over)
 
 
-class PairsOptions(TypedDict):
-    """The values of the options."""
-
-    pairs: str
-    groups: str | None
-    score: str
-    match: str
-    top: int
-
-
-class PairsPll(DataFamily[PairsOptions]):
+class PairsPll(DataFamily):
     """Score of the stereotypical sentence of each pair minus that of the other.
 
     The score of Nangia et al. is the sum of ln P over the tokens that both sentences share, each masked alone and
@@ -144,11 +134,11 @@ class PairsPll(DataFamily[PairsOptions]):
         "top": whole(10, "pairs with the largest differences in the records", least=0, display=True),
     }
 
-    def asks_gender(self, body: None, options: PairsOptions) -> bool:
+    def asks_gender(self, body: None, options: Options) -> bool:
         """Return whether the pairs are of the packaged readers, which take pairs about gender."""
         return options["pairs"] in _READERS
 
-    def questions(self, body: None, options: PairsOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the score of both sentences of each pair, the stereotypical one first; a unit is a pair."""
         pairs = _chosen(_read(options["pairs"], context), options)
         shared = options["score"] == "shared" or (options["score"] == "by_role" and context.role == "masked-lm")
@@ -173,7 +163,7 @@ class PairsPll(DataFamily[PairsOptions]):
         )
         return {"pairs": Question(cases, SharedLogLikelihood() if scored == "tokens" else PseudoLogLikelihood())}
 
-    def summarise(self, body: None, options: PairsOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare both sentences of each pair; intervals over pairs, or over BEC-Pro's professions."""
         answer = answers["pairs"]
         cases: TextCases = answer.cases
@@ -215,9 +205,7 @@ class PairsPll(DataFamily[PairsOptions]):
         notes = [f"score: {_SCORED[scored]}", *(f"{n} {text}" for n, text in counted if n)]
         return figures.summary(records, items, notes)
 
-    def shuffle(
-        self, body: None, options: PairsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both statistics with the stereotype of each pair chosen at random."""
         _, difference, facts = _compared(answers["pairs"])
         d, cluster = difference[facts["stereotypical"]], facts["cluster"][facts["stereotypical"]]
@@ -264,7 +252,7 @@ def _read(name: str, context: Context) -> tuple[SentencePair, ...]:
     return _READERS[name][0](context.data.find(name)) if name in _READERS else read_own_pairs(own_path(name))
 
 
-def _chosen(pairs: tuple[SentencePair, ...], options: PairsOptions) -> list[SentencePair]:
+def _chosen(pairs: tuple[SentencePair, ...], options: Options) -> list[SentencePair]:
     name = options["pairs"]
     text = options["groups"] or (_READERS[name][1] if name in _READERS else "all")
     if text == "all":

@@ -16,14 +16,14 @@ from pytest_genderbias.datasets.winobias import read_winobias
 from pytest_genderbias.errors import SettingError, UndefinedError
 from pytest_genderbias.statistics.code_length import OnlineCode, codes_of_labellings, online_code, shuffled
 from pytest_genderbias.statistics.inference.intervals import restart_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
-from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, ColumnOptions, read_texts
+from pytest_genderbias.suites.cases import Answers, Items, Question, TextCases
+from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
-from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -57,18 +57,7 @@ def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
     return mean_sums(labels, values, np.ones(len(values)), _SHUFFLES)
 
 
-class ProbeOptions(ColumnOptions):
-    """The values of the options."""
-
-    texts: str | None
-    label: str
-    layer: str | int
-    pooling: str
-    seeds: int
-    mixed_units: bool
-
-
-class Probe(Family[ProbeBody, ProbeOptions]):
+class Probe(Family[ProbeBody]):
     """Online code of a label, given frozen vectors, with shuffled labels and an untrained network as controls."""
 
     name: ClassVar[str] = "probe"
@@ -139,7 +128,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         """Return the data set and the professions."""
         return [body.data, body.professions]
 
-    def questions(self, body: ProbeBody, options: ProbeOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: ProbeBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of each text, or of each profession in its sentence, of the network and of an untrained
         one.
         """
@@ -156,7 +145,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         query = TextVectors(options["layer"], pooling, mask_others=bool(cases.spans))
         return {"cases": Question(cases, query), "random encoder": Question(cases, replace(query, random_seed=0))}
 
-    def _refuse_options_of_tables(self, options: ProbeOptions) -> None:
+    def _refuse_options_of_tables(self, options: Options) -> None:
         values: Mapping[str, object] = options
         for name in ("label", *COLUMNS):
             if values[name] != self.options[name].default:
@@ -165,7 +154,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
                     f" remove it, got {values[name]!r}"
                 )
 
-    def summarise(self, body: ProbeBody, options: ProbeOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: ProbeBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Code the labels; intervals over shuffles."""
         answer = answers["cases"]
         facts = {name: column[answer.units] for name, column in answer.cases.facts.items()}
@@ -199,9 +188,7 @@ class Probe(Family[ProbeBody, ProbeOptions]):
         ]
         return figures.summary(records, items, notes)
 
-    def shuffle(
-        self, body: ProbeBody, options: ProbeOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: ProbeBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as
         measured.
         """
@@ -266,7 +253,7 @@ def _control(labels: NDArray[np.generic], groups: NDArray[np.generic] | None, se
     return np.asarray(shuffled(labels[first], seed)[number.ravel()])
 
 
-def _texts(name: str, options: ProbeOptions, context: Context) -> TextCases:
+def _texts(name: str, options: Options, context: Context) -> TextCases:
     rows, _ = read_texts(name, options, context.data, any_group=True)
     labels = rows.groups if options["label"] == "group" else rows.labels
     return TextCases([(text,) for text in rows.texts], facts={"label": np.asarray(labels)})

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal, TypedDict
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from pytest_genderbias.statistics.inference.blocks import distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays, template_line_sums
-from pytest_genderbias.suites.cases import Answer, Items, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.examples import Examples, examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import scores_by_group
@@ -40,7 +40,7 @@ from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option
 from pytest_genderbias.suites.query import SlotLogProbability
 from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_slot_with_share, read_template
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
@@ -81,13 +81,6 @@ class PronounOccupationBody:
         return np.asarray(shares, dtype=np.float64) / 100
 
 
-class PronounOccupationOptions(TypedDict):
-    """The values of the options."""
-
-    templates: str
-    items: str
-
-
 def _line_sums(options: Options, arrays: Arrays, figure: Literal["pearson", "slope"], by_group: bool) -> ItemSums:
     """Return the sums of a line of log ratios against the share, or against the group (1 or 0).
 
@@ -102,7 +95,7 @@ def _line_sums(options: Options, arrays: Arrays, figure: Literal["pearson", "slo
     return of(distinct(labels), x, ratio, "occupations")
 
 
-class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions]):
+class PronounOccupation(Family[PronounOccupationBody]):
     """ln P(pronoun of the first group) - ln P(pronoun of the second), against the share of the first group."""
 
     name: ClassVar[str] = "pronoun-occupation"
@@ -158,7 +151,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         """Return the family with the statistics of so many groups."""
         return self if len(body.groups) == 2 else PronounOccupationOfGroups()
 
-    def asks_gender(self, body: PronounOccupationBody, options: PronounOccupationOptions) -> bool:
+    def asks_gender(self, body: PronounOccupationBody, options: Options) -> bool:
         """Return whether women and men are among the groups."""
         return set(body.groups) >= GENDERS
 
@@ -168,7 +161,7 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         pronouns = [[of_group[form] for form in forms] for of_group in body.pronouns]
         return [body.groups, pronouns, body.occupation.content(), body.share, [f.text for f in body.templates.first]]
 
-    def space(self, body: PronounOccupationBody, options: PronounOccupationOptions, role: str) -> CaseSpace:
+    def space(self, body: PronounOccupationBody, options: Options, role: str) -> CaseSpace:
         """Return the cases, occupations x frames x pronouns; a unit is an occupation.
 
         Raises:
@@ -187,15 +180,11 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         templates = tuple(Template((frame.pieces,)) for frame in frames)
         return CaseSpace(templates, {OCCUPATION: occupations, PRONOUN: pronouns}, axes, unit_axes=1)
 
-    def questions(
-        self, body: PronounOccupationBody, options: PronounOccupationOptions, context: Context
-    ) -> dict[str, Question]:
+    def questions(self, body: PronounOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the pronoun in every case."""
         return {"cases": Question(self.space(body, options, context.role), SlotLogProbability(PRONOUN))}
 
-    def summarise(
-        self, body: PronounOccupationBody, options: PronounOccupationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the log ratios of the two groups of occupations, and with the share; intervals over occupations."""
         answer = answers["cases"]
         space: CaseSpace = answer.cases
@@ -213,13 +202,8 @@ class PronounOccupation(Family[PronounOccupationBody, PronounOccupationOptions])
         )
 
     def shuffle(
-        self,
-        body: PronounOccupationBody,
-        options: PronounOccupationOptions,
-        answers: Mapping[str, Answer],
-        seed: int,
-        repeats: int,
-    ) -> dict[str, FloatArray]:
+        self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
+    ) -> NullFigures:
         """Return the figures of log ratios that are shuffled over the occupations."""
         answer = answers["cases"]
         by_frame = scores_by_group(answer, len(answer.cases.templates))
@@ -347,9 +331,7 @@ class PronounOccupationOfGroups(PronounOccupation):
     null_control: ClassVar[str] = "the scores of all pronouns are shuffled over the occupations"
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = _GROUPS.statistics()
 
-    def summarise(
-        self, body: PronounOccupationBody, options: PronounOccupationOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the pronouns of the groups in their difference between occupations; intervals over occupations."""
         answer = answers["cases"]
         by_frame, share = self._scores(body, answer), body.shares()[answer.units]
@@ -371,13 +353,8 @@ class PronounOccupationOfGroups(PronounOccupation):
         return figures.summary(records, items, examples=_examples(labels, answer, by_frame, body.groups))
 
     def shuffle(
-        self,
-        body: PronounOccupationBody,
-        options: PronounOccupationOptions,
-        answers: Mapping[str, Answer],
-        seed: int,
-        repeats: int,
-    ) -> dict[str, FloatArray]:
+        self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
+    ) -> NullFigures:
         """Return the figure of scores that are shuffled over the occupations."""
         answer = answers["cases"]
         scores, first = self._scores(body, answer).mean(axis=1), _in_first(body.shares()[answer.units])

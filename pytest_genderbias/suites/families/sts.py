@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,7 +29,7 @@ from pytest_genderbias.statistics.inference.intervals import clustered_mean_inte
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import LineFigure, correlation_sums, slope_sums, take_arrays, template_line_sums
-from pytest_genderbias.suites.cases import Answer, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
@@ -50,7 +50,15 @@ from pytest_genderbias.suites.slots import (
     read_word_of_each,
 )
 from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import (
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    named_values,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
@@ -90,14 +98,7 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
     return ItemSums(pairs, sums, "pearson", "blocks of sentence pairs")
 
 
-class StsOptions(TypedDict):
-    """The values of the options."""
-
-    templates: str
-    pooling: str
-
-
-class Sts(Family[StsBody, StsOptions]):
+class Sts(Family[StsBody]):
     """Similarity to the sentence with a woman minus that to the sentence with a man, correlated with the share of
     women.
     """
@@ -182,7 +183,7 @@ class Sts(Family[StsBody, StsOptions]):
         templates = read_template_sets(data, _parse(rows), _parse)
         return StsBody(groups, persons, profession, share, templates)
 
-    def asks_gender(self, body: StsBody, options: StsOptions) -> bool:
+    def asks_gender(self, body: StsBody, options: Options) -> bool:
         """Return whether the two groups are women and men."""
         return set(body.groups) == GENDERS
 
@@ -190,7 +191,7 @@ class Sts(Family[StsBody, StsOptions]):
         """Return groups, words, professions and templates."""
         return [body.groups, body.persons, body.profession.content(), body.share, body.templates.first]
 
-    def questions(self, body: StsBody, options: StsOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: StsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the similarity of every pair of sentences, and of the pairs of STS-B dev."""
         query = PairSimilarity(options["pooling"])
         questions = {"cases": Question(_space(body, _templates(body, options["templates"], context)), query)}
@@ -201,7 +202,7 @@ class Sts(Family[StsBody, StsOptions]):
         pairs = list(zip(gold.sentences1, gold.sentences2, strict=True))
         return {**questions, "accuracy": Question(TextCases(pairs, facts={"gold": gold.scores}), query)}
 
-    def summarise(self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: StsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the difference by profession with the share of women; intervals over professions."""
         scores = answers["cases"]
         space: CaseSpace = scores.cases
@@ -250,9 +251,7 @@ class Sts(Family[StsBody, StsOptions]):
         )
         return figures.summary(shown, items, unstored=_by_template(scores, profession, len(seen)), examples=examples)
 
-    def shuffle(
-        self, body: StsBody, options: StsOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: StsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and mean absolute difference of exchanged persons."""
         scores = answers["cases"]
         seen, profession, share = _professions(body, scores)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,13 +25,13 @@ from pytest_genderbias.statistics.bias_subspace import (
     random_ratios,
     unit_vectors,
 )
-from pytest_genderbias.suites.cases import Answer, Items, Question
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
 from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, named_values
+from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
@@ -70,15 +70,7 @@ def _of_all_words(name: str, direction: str, neutral: float, meaning: str, no_ga
     )
 
 
-class SubspaceOptions(TypedDict):
-    """The values of the options."""
-
-    where: str | int
-    centred: bool
-    normalised: bool
-
-
-class Subspace(Family[SubspaceBody, SubspaceOptions]):
+class Subspace(Family[SubspaceBody]):
     """Singular values of a set of words, and the cosine of its first component with the learned direction."""
 
     name: ClassVar[str] = "subspace"
@@ -126,13 +118,11 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         """Return the words, and the pair or the list for the learned direction."""
         return [body.words, body.pair, body.train]
 
-    def questions(self, body: SubspaceBody, options: SubspaceOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: SubspaceBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word."""
         return {"cases": Question(bare_words(_all_words(body)), TextVectors(options["where"]), whole=True)}
 
-    def summarise(
-        self, body: SubspaceBody, options: SubspaceOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: SubspaceBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the ratios, the cosine, and each word's place along the first component."""
         words, vectors = _all_words(body), _vectors(body, answers["cases"])
         notes = missing_note({"words": [word for word in words if word not in vectors]}, len(words), "no vector")
@@ -149,9 +139,7 @@ class Subspace(Family[SubspaceBody, SubspaceOptions]):
         )
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
-    def shuffle(
-        self, body: SubspaceBody, options: SubspaceOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: SubspaceBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
         vectors = _vectors(body, answers["cases"])
         rows = [vectors[word] for word in body.words if word in vectors]
@@ -183,7 +171,7 @@ def _vectors(body: SubspaceBody, answer: Answer) -> dict[str, FloatArray]:
     return {word: v for word, v, there in zip(_all_words(body), rows, have_vectors(rows), strict=True) if there}
 
 
-def _component(words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: SubspaceOptions) -> PrincipalRatios:
+def _component(words: tuple[str, ...], vectors: Mapping[str, FloatArray], options: Options) -> PrincipalRatios:
     """Return the first component and the ratios of the words that have vectors."""
     rows = [vectors[word] for word in words if word in vectors]
     if not rows:
@@ -191,7 +179,7 @@ def _component(words: tuple[str, ...], vectors: Mapping[str, FloatArray], option
     return principal_ratios(rows, centred=options["centred"], normalised=options["normalised"])
 
 
-def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: SubspaceOptions) -> FloatArray:
+def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: Options) -> FloatArray:
     """Return the learned direction: towards the first word of the pair, or the first component of the list."""
     if body.pair is None:
         return _component(body.train, vectors, options).component
@@ -203,7 +191,7 @@ def _direction(body: SubspaceBody, vectors: Mapping[str, FloatArray], options: S
 
 
 def _by_word(
-    body: SubspaceBody, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: SubspaceOptions
+    body: SubspaceBody, vectors: Mapping[str, FloatArray], full: PrincipalRatios, options: Options
 ) -> tuple[list[Record], Items]:
     """Return records with the position of each word along the first component, oriented as the learned direction, and
     items.

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypedDict
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,13 +27,13 @@ from pytest_genderbias.statistics.association import (
 from pytest_genderbias.statistics.bias_subspace import unit_vectors
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import effect_size_sums, take_arrays
-from pytest_genderbias.suites.cases import Answer, Items, Question, TextCases
+from pytest_genderbias.suites.cases import Answer, Answers, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
-from pytest_genderbias.suites.family import Context, Family, OptionsT
+from pytest_genderbias.suites.family import Context, Family
 from pytest_genderbias.suites.options import Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.slots import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 
@@ -86,7 +86,7 @@ def _limits_of_effects(body: WordSetsBody) -> tuple[float, float]:
 Sets = dict[str, WordSet]
 
 
-class _Associations(Family[WordSetsBody, OptionsT]):
+class _Associations(Family[WordSetsBody]):
     """The common base of both families: the reading of their suite files."""
 
     keys: ClassVar[tuple[str, ...]] = ("targets", "attributes", "others")
@@ -105,7 +105,7 @@ class _Associations(Family[WordSetsBody, OptionsT]):
         _refuse_repeats(sets, data)
         return WordSetsBody(tuple(sets))
 
-    def asks_gender(self, body: WordSetsBody, options: OptionsT) -> bool:
+    def asks_gender(self, body: WordSetsBody, options: Options) -> bool:
         """Return whether words of women and of men are among the sets."""
         words = {word for one in body.sets for word in one.words}
         return bool(words & {"she", "woman", "female"}) and bool(words & {"he", "man", "male"})
@@ -142,29 +142,7 @@ def _effect_sums(options: Options, arrays: Arrays) -> ItemSums:
     return effect_size_sums(words[target], s[target], role[target] == "X")
 
 
-class WeatOptions(TypedDict):
-    """The values of the options of ``weat``."""
-
-    where: str | int
-    exchanged: bool
-    two_sided: bool
-
-
-class CeatOptions(TypedDict):
-    """The values of the options of ``ceat``."""
-
-    corpus: str | None
-    contexts: int
-    contexts_seed: int
-    window: int
-    draws: int
-    where: str | int
-    exchanged: bool
-    one_sided: bool
-    random_encoder: bool
-
-
-class Weat(_Associations[WeatOptions]):
+class Weat(_Associations):
     """Effect size of the association of two sets of target words with two sets of attribute words."""
 
     name: ClassVar[str] = "weat"
@@ -198,12 +176,12 @@ class Weat(_Associations[WeatOptions]):
         "two_sided": flag("p value of a difference of either sign; by default as Caliskan et al., X above Y"),
     }
 
-    def questions(self, body: WordSetsBody, options: WeatOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: WordSetsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word."""
         cases = bare_words([word for word_set in body.sets for word in word_set.words])
         return {"cases": Question(cases, TextVectors(options["where"]), whole=True)}
 
-    def summarise(self, body: WordSetsBody, options: WeatOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the effect size, its permutation p, and the association of each target word."""
         vectors = _vectors(body, answers["cases"])
         figures = SummaryBuilder(self.statistics)
@@ -229,9 +207,7 @@ class Weat(_Associations[WeatOptions]):
         records, items = _by_word(sets, s)
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def shuffle(
-        self, body: WordSetsBody, options: WeatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the effect size with the target words shuffled over their sets."""
         vectors = _vectors(body, answers["cases"])
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
@@ -248,7 +224,7 @@ def _contexts_drawn(options: Options, role: str) -> str:
     return f"draws of contexts (contexts_seed {options['contexts_seed']})"
 
 
-class Ceat(_Associations[CeatOptions]):
+class Ceat(_Associations):
     """Combined effect size of WEAT over contexts drawn from a corpus.
 
     Contexts are cut to nine words, as in the reference code for BERT (which by mistake keeps eight in the middle of a
@@ -311,7 +287,7 @@ class Ceat(_Associations[CeatOptions]):
         "random_encoder": flag("use the network before any training, as a control"),
     }
 
-    def questions(self, body: WordSetsBody, options: CeatOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: WordSetsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the vector of every word in each of its contexts.
 
         Raises:
@@ -339,7 +315,7 @@ class Ceat(_Associations[CeatOptions]):
             )
         }
 
-    def summarise(self, body: WordSetsBody, options: CeatOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: WordSetsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Return the combined effect size, both p values, and the mean association of each target word."""
         vectors = _by_context(body, answers["cases"])
         figures = SummaryBuilder(self.statistics)
@@ -372,9 +348,7 @@ class Ceat(_Associations[CeatOptions]):
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def shuffle(
-        self, body: WordSetsBody, options: CeatOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the combined effect size with the target words shuffled over their sets, in the same draws of
         contexts.
         """

@@ -17,17 +17,9 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.statistics.coreference_scores import conll_f1, f1_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Facts, Question
+from pytest_genderbias.suites.cases import Answers, Facts, Question
 from pytest_genderbias.suites.examples import examples_of
-from pytest_genderbias.suites.families.shared.asked_pronouns import (
-    OPTIONS,
-    Asking,
-    Chosen,
-    CoreferenceOptions,
-    Reading,
-    Scored,
-    Sentences,
-)
+from pytest_genderbias.suites.families.shared.asked_pronouns import OPTIONS, Asking, Chosen, Reading, Scored, Sentences
 from pytest_genderbias.suites.families.shared.asking import first_message
 from pytest_genderbias.suites.families.shared.chat_task import (
     FLOOR,
@@ -48,7 +40,6 @@ from pytest_genderbias.suites.families.shared.winobias_figures import (
     GAPS,
     NULL_CONTROL,
     PAIRS,
-    GapOptions,
     WinobiasBody,
     in_pairs,
     read_body,
@@ -59,7 +50,7 @@ from pytest_genderbias.suites.families.shared.winobias_figures import (
 from pytest_genderbias.suites.family import Competence, Context, Family
 from pytest_genderbias.suites.options import Option
 from pytest_genderbias.suites.query import CoreferenceScores, Query
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap
 
@@ -67,11 +58,7 @@ _CHANCE = 0.5
 _FEW = "too few pairs of sentences, or too few that differ, for an interval"
 
 
-class WinobiasOptions(CoreferenceOptions, GapOptions):
-    """The values of the options."""
-
-
-class Winobias(Family[WinobiasBody, WinobiasOptions]):
+class Winobias(Family[WinobiasBody]):
     """Sentences of WinoBias, asked in one of the ways to ask whom a pronoun means."""
 
     null_control: ClassVar[str] = NULL_CONTROL
@@ -86,7 +73,7 @@ class Winobias(Family[WinobiasBody, WinobiasOptions]):
         """Return the professions; the sentences have their own digest."""
         return [body.profession.content(), body.share]
 
-    def questions(self, body: WinobiasBody, options: WinobiasOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: WinobiasBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; a unit is a pro-stereotypical sentence with its anti-stereotypical partner."""
         located = context.data.locate("winobias")
         sentences = in_pairs(located.files)
@@ -117,9 +104,7 @@ class Winobias(Family[WinobiasBody, WinobiasOptions]):
             "type": np.asarray([s.type for s in sentences]),
         }
 
-    def shuffle(
-        self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged."""
         reading = self.asking.read(answers["cases"])
         return shuffled_gaps(body, options, reading.facts, reading.verdicts, seed, repeats)
@@ -144,13 +129,11 @@ class CorefWinobias(Winobias):
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {**GAPS, "accuracy": F1_ACCURACY}
     options: ClassVar[Mapping[str, Option]] = {**OPTIONS, **GAP_OPTIONS}
 
-    def asks_gender(self, body: WinobiasBody, options: WinobiasOptions) -> bool:
+    def asks_gender(self, body: WinobiasBody, options: Options) -> bool:
         """Return True: the pronouns are she and he."""
         return True
 
-    def summarise(
-        self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: WinobiasBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
         professions.
         """
@@ -209,9 +192,7 @@ class WinobiasChat(Winobias):
         pronouns = [words_of(s.text, s.pronouns[0]).lower() for s in sentences]
         return {**super().facts(sentences), "pronoun": np.asarray(pronouns)}
 
-    def summarise(
-        self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: WinobiasBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare both sides, and both genders of each profession; intervals over pairs of sentences and over
         professions.
         """
@@ -237,9 +218,7 @@ class WinobiasChat(Winobias):
         )
         return figures.summary([] if reason else records, items, [*reading.notes, *notes], examples=examples)
 
-    def shuffle(
-        self, body: WinobiasBody, options: WinobiasOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray]:
+    def shuffle(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""
         refuse_unable(with_reason({}, _reason(self.asking.read(answers["cases"]), options["floor"])))
         return super().shuffle(body, options, answers, seed, repeats)

@@ -12,14 +12,13 @@ import numpy as np
 
 from pytest_genderbias.datasets.winogender import read_winogender
 from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.cases import Answer, Facts, Question
+from pytest_genderbias.suites.cases import Answers, Facts, Question
 from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     PROBABILITY,
     Asking,
     Chosen,
-    CoreferenceOptions,
     Reading,
     Scored,
     Sentences,
@@ -50,7 +49,7 @@ from pytest_genderbias.suites.families.shared.winogender_figures import (
 )
 from pytest_genderbias.suites.family import Competence, Context, DataFamily
 from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.statistic import FamilyStatistic
+from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
 _OVER = "occupations"
@@ -58,19 +57,13 @@ _FEW = "the occupations that vary are too few among those scored"
 _CHANCE = 0.5
 
 
-class WinogenderOptions(CoreferenceOptions):
-    """The values of the options."""
-
-    likelihood: str
-
-
-class Winogender(DataFamily[WinogenderOptions]):
+class Winogender(DataFamily):
     """Sentences of Winogender, asked in one of the ways to ask whom a pronoun means."""
 
     null_control: ClassVar[str] = NULL_CONTROL
     asking: ClassVar[Asking]
 
-    def questions(self, body: None, options: WinogenderOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
         """Ask about every sentence; the persons are the occupation and the participant. A unit is a sentence."""
         sentences = read_winogender(winogender_path(context))
         gold = np.asarray([s.answer for s in sentences])
@@ -122,11 +115,11 @@ class CorefWinogender(Winogender):
         ),
     }
 
-    def asks_gender(self, body: None, options: WinogenderOptions) -> bool:
+    def asks_gender(self, body: None, options: Options) -> bool:
         """Return True: the pronouns are she and he."""
         return True
 
-    def summarise(self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         reading = self.asking.read(answers["cases"])
         how = _how(options, reading.facts)
@@ -138,9 +131,7 @@ class CorefWinogender(Winogender):
             notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
         return figures.summary(records, items, notes)
 
-    def shuffle(
-        self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray] | None:
+    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures | None:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """
@@ -149,7 +140,7 @@ class CorefWinogender(Winogender):
         return shuffled_likelihoods(reading.facts, *judged, seed, repeats)
 
 
-def _how(options: WinogenderOptions, facts: Facts) -> str:
+def _how(options: Options, facts: Facts) -> str:
     """Return the conversion of scores to likelihoods."""
     auto = "score" if "edge-probe" in facts["scorer"] or "scores" in facts else "softmax"
     return auto if options["likelihood"] == "auto" else options["likelihood"]
@@ -201,7 +192,7 @@ class WinogenderChat(Winogender):
         n = int(summary.items["sentences"].sum())
         return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "sentences with she or he", n)
 
-    def summarise(self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int) -> Summary:
+    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
         """Correlate the likelihood by occupation with the share of women; intervals over occupations."""
         answer = answers["cases"]
         reading = self.asking.read(answer)
@@ -226,9 +217,7 @@ class WinogenderChat(Winogender):
         notes = [*reading.notes, f"likelihood: {options['likelihood']}"]
         return figures.summary([] if reason else records, items, notes, examples=examples)
 
-    def shuffle(
-        self, body: None, options: WinogenderOptions, answers: Mapping[str, Answer], seed: int, repeats: int
-    ) -> dict[str, FloatArray] | None:
+    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures | None:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """

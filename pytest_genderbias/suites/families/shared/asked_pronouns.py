@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Annotated, TypeAlias, TypedDict
+from typing import Annotated, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +38,7 @@ from pytest_genderbias.suites.families.shared.asking import NEEDS as ASKING_NEED
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.options import Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
+from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.schema import Rule
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -59,17 +60,6 @@ _METHODS = {
 }
 
 
-class CoreferenceOptions(TypedDict, total=False):
-    """The values of :data:`OPTIONS`, which a scorer of pronouns is asked with, and of the option of a chat.
-
-    Each way of asking has its own of them.
-    """
-
-    scorer: str
-    training: str
-    floor: float
-
-
 OPTIONS: Mapping[str, Option] = {
     "scorer": one_of(
         "auto",
@@ -86,7 +76,7 @@ OPTIONS: Mapping[str, Option] = {
 }
 
 
-def coreference_query(options: CoreferenceOptions, context: Context, candidates: int) -> CoreferenceScores:
+def coreference_query(options: Options, context: Context, candidates: int) -> CoreferenceScores:
     """Return the query for the scorer that the options and the kind of the model select.
 
     Raises:
@@ -310,7 +300,7 @@ class Scored:
     roles: tuple[str, ...] = (*SCORING_ROLES, PREDICTIONS)
     needs = NEEDS + ", or a file of a coreference system's output"
 
-    def question(self, sentences: Sentences, options: CoreferenceOptions, context: Context) -> Question:
+    def question(self, sentences: Sentences, options: Options, context: Context) -> Question:
         """Ask for the score of both persons in each sentence, or look each up.
 
         Raises:

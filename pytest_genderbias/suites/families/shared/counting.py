@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +30,7 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.suites.cases import Items
+from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import WordEntry
@@ -44,27 +44,6 @@ _MOST_ITEMS = 4000  #: The largest number of words whose bias is stored.
 _MOST_PAIRS = 60  #: Pairs that are exchanged independently; with more pairs, some are exchanged together.
 _MOST_BIASES = 2_000_000  #: Scores in memory at a time while pairs are exchanged.
 _EXCERPTS, _AROUND = 2, 12  #: Excerpts of a word, and tokens on each side of it.
-
-
-class CorpusOptions(TypedDict):
-    """The values of the options of the family ``corpus``."""
-
-    k: int
-    decay: float
-    reach: int | None
-    group_share: bool
-    min_count: int
-    outliers: bool
-    as_printed: bool
-    fold_case: bool
-    punctuation: str
-    tokens: str
-    seeds: int
-    length: int
-    training: str | None
-    evaluation: str | None
-    evaluation_words: int
-    top: int
 
 
 @dataclass(frozen=True)
@@ -111,7 +90,7 @@ class Counted:
 class Counting:
     """A counter of texts with one vocabulary, so that a word has the same id in all of them."""
 
-    def __init__(self, body: CorpusBody, options: CorpusOptions) -> None:
+    def __init__(self, body: CorpusBody, options: Options) -> None:
         self._body, self._options = body, options
         self._vocabulary = Vocabulary(fold_case=options["fold_case"])
         self._labels = label_groups(self._vocabulary, body.group_words(options["as_printed"]))

@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
-from pytest_genderbias.suites.statistic import ANY, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import ANY, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 
@@ -162,7 +162,7 @@ class GroupValues:
             self.few,
         )
 
-    def exchanged(self, items: Arrays, repeats: int, seed: int) -> dict[str, FloatArray]:
+    def exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
         """Return the root mean squares with the groups exchanged at random in each unit."""
         return {
             value.statistic: exchanged_groups(self.of(items, name)[1], repeats, seed)[0]

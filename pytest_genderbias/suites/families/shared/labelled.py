@@ -6,24 +6,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TypedDict
 
 from pytest_genderbias.datasets.biographies import GENDERS, LabelledTexts, read_biographies, read_labelled
 from pytest_genderbias.datasets.files import column_names
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.suites.options import Option, text
+from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.text.plain_files import expand
 
 #: Data sets with text, profession and gender.
 BIOGRAPHIES = ("bias_in_bios", "wiki_career")
-
-
-class ColumnOptions(TypedDict):
-    """The values of :data:`COLUMNS`."""
-
-    text_column: str
-    label_column: str
-    group_column: str
 
 
 #: Options of a family that reads tables of the user.
@@ -34,7 +26,7 @@ COLUMNS: Mapping[str, Option] = {
 
 
 def read_texts(
-    name: str, options: ColumnOptions, data: DataFolder, any_group: bool
+    name: str, options: Options, data: DataFolder, any_group: bool
 ) -> tuple[LabelledTexts, tuple[Path, ...]]:
     """Read all files of a data set, or a table; return the texts and the paths of the files.
 
@@ -60,7 +52,7 @@ def read_texts(
     return LabelledTexts(ids, texts, labels, groups, names), paths
 
 
-def read_table(path: Path, options: ColumnOptions, any_group: bool) -> LabelledTexts:
+def read_table(path: Path, options: Options, any_group: bool) -> LabelledTexts:
     """Read a table with the columns in the options, or a table of biographies.
 
     Args:

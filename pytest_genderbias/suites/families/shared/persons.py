@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import DataFileError, ModelError, NotApplicableError, SettingError
 from pytest_genderbias.statistics.group_gaps import confusion_tables, shares_of_first
 from pytest_genderbias.suites.cases import Answer, TextCases
-from pytest_genderbias.suites.families.shared.labelled import ColumnOptions, read_table, read_texts
+from pytest_genderbias.suites.families.shared.labelled import read_table, read_texts
 from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -27,15 +28,6 @@ StrArray = NDArray[np.str_]
 Groups = tuple[str, str]
 LIST = "labour-shares"  #: the packaged list of shares of women in the labour market (orgad2022, appendix D.2)
 _WOMEN_AND_MEN = ("female", "male")
-
-
-class PersonOptions(ColumnOptions):
-    """Options for the texts, the compared groups, and the shares of the first group by class."""
-
-    texts: str
-    groups: Sequence[str] | None
-    shares: str
-    training: str | None
 
 
 @dataclass(frozen=True)
@@ -80,13 +72,13 @@ class Persons:
         return dict(zip(classes.tolist(), self.share[known[first]].tolist(), strict=True))
 
 
-def compared_groups(options: PersonOptions) -> Groups:
+def compared_groups(options: Options) -> Groups:
     """Return the two groups; gaps are the first minus the second."""
     first, second = options["groups"] or ("female", "male")
     return str(first), str(second)
 
 
-def labelled_cases(options: PersonOptions, context: Context) -> LabelledCases:
+def labelled_cases(options: Options, context: Context) -> LabelledCases:
     """Return the texts of the two groups, with the labels of the model matched to those of the data.
 
     Raises:
@@ -165,7 +157,7 @@ def _matched(labels: Sequence[str], spelled: Mapping[str, str], where: str) -> t
     return tuple(spelled.get(key, label) for key, label in zip(keys, labels, strict=True))
 
 
-def _shares(labels: Sequence[str], group: Sequence[int], options: PersonOptions) -> FloatArray:
+def _shares(labels: Sequence[str], group: Sequence[int], options: Options) -> FloatArray:
     """Return, for each case, the share of the first group in its class, in the training data or at work; NaN if it is
     unknown.
 
@@ -237,7 +229,7 @@ class PredictionTable(Protocol):
         """The probability of each label for each row, if the file has them."""
 
 
-def stored_persons(table: PredictionTable, options: PersonOptions) -> tuple[Persons, int]:
+def stored_persons(table: PredictionTable, options: Options) -> tuple[Persons, int]:
     """Return the persons in a file of predictions, and the number of rows of other groups.
 
     Raises:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,14 +76,6 @@ _NO_DISTANCE_INTERVAL = (
 )
 _NO_PROBABILITIES = "the system gives clusters and no scores, hence no probabilities; use the option output=labels"
 _UNRESOLVED = "neither or both"  #: the answer where the pronoun is linked to neither profession, or to both
-
-
-class GapOptions(TypedDict):
-    """The options of the gaps and distances."""
-
-    shares: str
-    output: str
-    unresolved: str
 
 
 @dataclass(frozen=True)
@@ -247,7 +238,7 @@ def read_body(data: LocatedMap, beside: Path) -> WinobiasBody:
 
 
 def take_gaps(
-    figures: SummaryBuilder, body: WinobiasBody, options: GapOptions, facts: Facts, verdicts: Verdicts
+    figures: SummaryBuilder, body: WinobiasBody, options: Options, facts: Facts, verdicts: Verdicts
 ) -> tuple[list[Record], dict[str, NDArray[np.generic]], list[str]]:
     """Add gaps of both sides, and gaps and distances of both genders of each profession; return records, items and
     notes.
@@ -311,7 +302,7 @@ def take_gaps(
 
 
 def shuffled_gaps(
-    body: WinobiasBody, options: GapOptions, facts: Facts, verdicts: Verdicts, seed: int, repeats: int
+    body: WinobiasBody, options: Options, facts: Facts, verdicts: Verdicts, seed: int, repeats: int
 ) -> dict[str, FloatArray]:
     """Return gaps and distances after the sentences of pairs were exchanged; arguments as of :func:`take_gaps`."""
     names = _names(facts)
@@ -445,7 +436,7 @@ def _probabilities(verdicts: Verdicts) -> FloatArray | None:
     return np.concatenate([verdicts.probabilities, neither], axis=1)
 
 
-def _by_measure(tables: FloatArray, options: GapOptions) -> dict[str, FloatArray]:
+def _by_measure(tables: FloatArray, options: Options) -> dict[str, FloatArray]:
     """Return the table of each distance: separation may leave out what is not resolved."""
     return {measure: tables[..., :-1] if _drops(options, measure) else tables for measure in MEASURES}
 
@@ -454,7 +445,7 @@ def _drops(options: Mapping[str, object], measure: str) -> bool:
     return measure == "separation" and options.get("unresolved", "keep") == "drop"
 
 
-def _unresolved_notes(verdicts: Verdicts, options: GapOptions) -> list[str]:
+def _unresolved_notes(verdicts: Verdicts, options: Options) -> list[str]:
     """Return a note on the sentences without a linked profession, which the reference code leaves out of separation."""
     left = int((verdicts.linked < 0).sum())
     if not left or options["output"] != LABELS:
