@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_genderbias import Suite
 from pytest_genderbias.scoring.engine import random_order
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.space import CaseSpace
 
 UNASKED = "none: models of random weights can do no task"  #: the control items

@@ -23,7 +23,7 @@ from pytest_genderbias import load_model, load_suite, measure
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.scoring.scorers import make_scorer
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLE = ROOT / "examples" / "deployment"

@@ -25,7 +25,7 @@ from pytest_genderbias.gates.verdicts import Correction, passes
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
-from pytest_genderbias.suites.options import WIDE as WIDE_SET
+from pytest_genderbias.suites.family import WIDE as WIDE_SET
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"

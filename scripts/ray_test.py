@@ -49,7 +49,7 @@ from pytest_genderbias.scoring.engine import ScoreSettings, random_order, score_
 from pytest_genderbias.scoring.executor import Executor, Scored, windows
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.suites.cases import IntArray
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.query import Query
 from pytest_genderbias.suites.space import CaseSpace
 

@@ -30,7 +30,7 @@ from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.suite_page import word_lists
-from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text import packaged

@@ -42,7 +42,7 @@ from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
-from pytest_genderbias.suites.options import WIDE
+from pytest_genderbias.suites.family import WIDE
 
 TRAININGS = 30
 LEVEL = 0.975  #: of each of the paired bounds

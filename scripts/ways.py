@@ -34,7 +34,7 @@ _HELPERS = (
     "escaping",
     "text.numbers",
     "text.printable",
-    "gates.wording",
+    "gates.verdicts",
     "mitigation.harness.reduction_texts",
     "measurement.plain_data",
     "text.schema",

@@ -17,8 +17,7 @@ import pytest
 import pytest_genderbias
 from pytest_genderbias.models.loading import KINDS
 from pytest_genderbias.models.spec import ENGINES, Engine
-from pytest_genderbias.plugin.doors import DOORS, door
-from pytest_genderbias.plugin.executors import EXECUTORS
+from pytest_genderbias.plugin.doors import DOORS, EXECUTORS, door
 
 PACKAGE = Path(pytest_genderbias.__file__).parent
 #: Folders and single modules of the package. Each imports only those above it, and of these only what its room may.
@@ -59,10 +58,9 @@ OPEN = {"core": set(), "engines": {"core"}, "lab": {"core"}, "show": {"core"}, "
 #: Tables through which a module reaches other rooms, by name and when they are needed.
 TABLES = {
     "models/spec.py": {"engines"},  # the kinds of models
-    "models/networks.py": {"lab"},  # networks of this package
-    "plugin/executors.py": {"engines"},
+    "models/config.py": {"lab"},  # networks of this package
     "plugin/outputs.py": {"show"},  # files that are made from a run
-    "plugin/doors.py": {"show", "lab"},
+    "plugin/doors.py": {"show", "lab", "engines"},
     "command_line/main.py": {"lab"},  # commands
 }
 DATA = {"demo", "fixtures", "results", "wordlists"}  # an installed wheel holds all four, a checkout only the first
@@ -338,7 +336,7 @@ def test_imports_by_name_are_walked() -> None:
     facade = imports(FACADE)
     assert {f"pytest_genderbias.{name}" for name in ("gates.limits", "models.model", "text.wordlist")} <= facade
     assert "pytest_genderbias.recipes.lstm" in imports(PACKAGE / "mitigation" / "methods" / "registry.py")
-    assert "pytest_genderbias.recipes.networks.word_lstm" in in_table(PACKAGE / "models" / "networks.py")
+    assert "pytest_genderbias.recipes.networks.word_lstm" in in_table(PACKAGE / "models" / "config.py")
 
 
 def test_circles_are_found() -> None:

@@ -10,8 +10,7 @@ from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
 from pytest_genderbias.gates.policy import Margin, active_referee
-from pytest_genderbias.gates.verdicts import FAILED, PASS, PASSED, Correction, correction_for
-from pytest_genderbias.gates.wording import in_lines
+from pytest_genderbias.gates.verdicts import FAILED, PASS, PASSED, Correction, correction_for, in_lines
 from pytest_genderbias.measurement.measurement import Measurement
 
 

@@ -47,11 +47,13 @@ from pytest_genderbias.gates.verdicts import (
     TOO_WEAK,
     UNCHANGED,
     WITHIN,
+    Paragraph,
+    anchor_in_words,
+    change_in_words,
     correction_for,
     passes,
     with_note,
 )
-from pytest_genderbias.gates.wording import Paragraph, anchor_in_words, change_in_words
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.npz import read_npz

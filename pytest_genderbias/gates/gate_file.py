@@ -16,7 +16,7 @@ from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
 from pytest_genderbias.gates.policy import MARGIN, NO_MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
-from pytest_genderbias.suites.options import RUN_SETTINGS, resolve_options
+from pytest_genderbias.suites.family import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand, is_regular

@@ -26,7 +26,7 @@ from pytest_genderbias.measurement.restarts import RESTART, restarts_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic, holds_sums
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.suites.examples import Examples
+from pytest_genderbias.suites.summary import Examples
 
 MOST_ITEM_BYTES = 512 * 1024
 #: What sums, parameters of combiners and raw items of another form raise in the arithmetic of a statistic.

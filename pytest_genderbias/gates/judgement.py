@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.gates.verdicts import (
     CAUGHT,
+    DO,
     EARLIER_VERDICTS,
     FAILED,
     FLOAT_NOISE,
@@ -25,11 +26,6 @@ from pytest_genderbias.gates.verdicts import (
     TOO_FEW,
     WITHIN,
     XFAIL,
-    passes,
-    with_note,
-)
-from pytest_genderbias.gates.wording import (
-    DO,
     Movement,
     Paragraph,
     advice_paragraphs,
@@ -40,12 +36,13 @@ from pytest_genderbias.gates.wording import (
     format_record,
     in_lines,
     moved_in_words,
+    passes,
     shortened,
+    with_note,
 )
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.plain_data import Stored, as_plain, from_plain, read_mapping, read_schema
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.numbers import format_bounds, format_growth, format_number, format_share
 from pytest_genderbias.text.schema import read_value
@@ -347,7 +344,7 @@ class Judgement:
         n_total: cases of the suite.
         bound: the limit or baseline in short, for the table.
         code: the reason of the verdict, a key of :data:`~pytest_genderbias.gates.verdicts.REASONS`.
-        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.wording.in_lines` makes a
+        shown: what a failing test shows, the verdict first; :func:`~pytest_genderbias.gates.verdicts.in_lines` makes a
             text of it.
         details: what else is known, for the whole text.
         over: what varies between the bounds, which names the question that was answered: the suite's cases on this

@@ -15,8 +15,16 @@ import numpy as np
 from pytest_genderbias.errors import GateError, UndefinedError, UnknownNameError
 from pytest_genderbias.gates.judgement import Judgement, LimitFacts, decide, make_judgement
 from pytest_genderbias.gates.policy import Allowed
-from pytest_genderbias.gates.verdicts import FLOAT_NOISE, NO_VALUE, NOT_ABLE, TOO_FEW, WITHIN
-from pytest_genderbias.gates.wording import Paragraph, more_items, shortened
+from pytest_genderbias.gates.verdicts import (
+    FLOAT_NOISE,
+    NO_VALUE,
+    NOT_ABLE,
+    TOO_FEW,
+    WITHIN,
+    Paragraph,
+    more_items,
+    shortened,
+)
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
 from pytest_genderbias.measurement.restarts import restarts_of
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval

@@ -36,8 +36,6 @@ from pytest_genderbias.gates.verdicts import (
     UNCHANGED,
     WITHIN,
     Correction,
-)
-from pytest_genderbias.gates.wording import (
     ItemMove,
     Movement,
     Paragraph,
@@ -72,8 +70,8 @@ from pytest_genderbias.statistics.inference.paired import (
 from pytest_genderbias.statistics.inference.reduction import KnownSums, defined
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.statistics.student import t_quantile
-from pytest_genderbias.suites.examples import Examples
 from pytest_genderbias.suites.statistic import Statistic
+from pytest_genderbias.suites.summary import Examples
 from pytest_genderbias.text.numbers import apart, format_growth, format_number, round_up
 
 #: A worsening of the same weights up to this size comes from rounding: other batches move one case in a thousand over a

@@ -37,7 +37,7 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.inference.over_restarts import Prior
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, Distance
 from pytest_genderbias.statistics.student import t_quantile
-from pytest_genderbias.suites.options import ITEMS_KEY, WIDE
+from pytest_genderbias.suites.family import ITEMS_KEY, WIDE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.numbers import format_number, format_share

@@ -1,16 +1,25 @@
-"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none; and
-the level of bounds, corrected for the number of comparisons that they hold for together.
+"""The four verdicts of a gate, the codes of their reasons, the outcomes of a judgement, and why a test has none;
+the level of bounds, corrected for the number of comparisons that they hold for together; and the lines of a judgement,
+with a label each, and how numbers, intervals and records are written in them.
 
 This module imports nothing heavy, so that the policy of a run can be set without numpy.
 """
 
 from __future__ import annotations
 
+import datetime
 import math
-from collections.abc import Mapping
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_genderbias.escaping import printable
+from pytest_genderbias.text.numbers import THREE_DIGITS, Write, apart, approximate, format_p
+
+if TYPE_CHECKING:
+    from pytest_genderbias.statistics.inference.intervals import Interval, Null
 
 #: The verdicts.
 PASS, WORSE, LIMIT_BROKEN, CANNOT_JUDGE = "pass", "worse", "limit broken", "cannot judge"
@@ -154,3 +163,200 @@ def correction_for(correct_for: str | int, known: int, what: str) -> Correction:
     if isinstance(correct_for, int):
         return Correction(correct_for, "comparisons (bias_correct_for)")
     return Correction() if correct_for == "none" else Correction(max(1, known), what)
+
+
+_LONGER = 4  #: times that a list of items can be longer, for advice that can be followed
+
+WIDTH = 100  #: columns of the lines, where the terminal is not known
+DO = "do"  #: label of what to do
+_LABEL = 10  #: columns of a label, with the space behind it
+_MOST_NAMED = 3  #: items that are named of those that moved most
+_LONGEST, _LONGEST_NAME = 800, 60  #: characters of a line and of a name; what is longer may be a hostile text
+
+
+def more_items(needed: int, items: int, what: str, share: float, templates: int = 0) -> str:
+    """Return how many items would decide, where a user can have as many; an empty text where not.
+
+    A larger sample has more of them, or a longer list of one's own, up to four times as long.
+
+    Args:
+        needed: number of items that would decide.
+        items: number of items that were scored.
+        what: what an item is, in the plural.
+        share: of the cases of the suite, those that were scored.
+        templates: number of templates, which have to grow as the items do; 0 where they are taken as they are.
+
+    >>> [more_items(n, 64, "occupations", change) for n, change in ((1300, 1.0), (1300, 0.01), (200, 1.0))]
+    ['', 'about 1,300 occupations', 'a list of about 200 occupations (now 64)']
+    """
+    of_both = f" ({math.ceil(templates * needed / items)} templates)" if templates else ""
+    if share < 1 and needed <= items / share:
+        return f"{approximate(needed)} {what}{of_both}"
+    if needed > _LONGER * items:
+        return ""
+    listed = "" if what.startswith("restarts") else "a list of "
+    return f"{listed}{approximate(needed)} {what}{of_both} (now {items:,})"
+
+
+def age_in_words(date: str, today: datetime.date) -> str:
+    """Return how old a date in ISO format is; an empty text if it is no date, or lies ahead.
+
+    >>> age_in_words("2026-10-22", datetime.date(2026, 11, 22)), age_in_words("2026-11-22", datetime.date(2026, 11, 22))
+    ('31 days old', 'of today')
+    """
+    try:
+        days = (today - datetime.date.fromisoformat(date)).days
+    except ValueError:
+        return ""
+    if days < 0:
+        return ""
+    return "of today" if days == 0 else f"{days:,} {'day' if days == 1 else 'days'} old"
+
+
+def change_in_words(worsening: float | None, write: Write = THREE_DIGITS) -> str:
+    """Return how much worse or better a value is.
+
+    >>> change_in_words(0.0123), change_in_words(-0.5), change_in_words(0.0), change_in_words(None)
+    ('0.0123 worse', '0.5 better', 'no change', 'no value')
+    """
+    if worsening is None:
+        return "no value"
+    if abs(worsening) <= FLOAT_NOISE:
+        return "no change"
+    return f"{write(abs(worsening))} {'worse' if worsening > 0 else 'better'}"
+
+
+def anchor_in_words(date: str) -> str:
+    """Return an anchor as messages name it, by its date; an earlier version stored none."""
+    return f"the anchor of {date}" if date else "the anchor that an earlier version stored"
+
+
+def direction_in_words(direction: str) -> str:
+    """Return the direction that is worse, as a message names it."""
+    return "farther from neutral" if direction == "away" else direction
+
+
+def format_interval(interval: Interval | None) -> str:
+    """Return ``[low, high] over what``; an empty text for ``None``."""
+    return "" if interval is None else f"[{interval.low:.4g}, {interval.high:.4g}] over {interval.over}"
+
+
+def format_chance(null: Null) -> str:
+    """Return the p value of a null control, in percent."""
+    return format_p(null.p_value, 1 / (1 + null.repeats))
+
+
+def format_null(null: Null) -> str:
+    """Return a line on the values that shuffles give."""
+    return (
+        f"null control ({null.what}; {null.repeats:,} shuffles): mean {null.mean:.4g}, 95 % of them {null.low:.4g} to"
+        f" {null.high:.4g}, {format_chance(null)} at least as bad"
+    )
+
+
+def format_record(record: Mapping[str, object]) -> str:
+    """Return a record on one line.
+
+    >>> format_record({"word": "nurse", "score": 0.12345})
+    'word: nurse; score: 0.123'
+    """
+    return "; ".join(f"{key}: {_format_value(value)}" for key, value in record.items())
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{key} {item}" for key, item in value.items())
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+@dataclass(frozen=True)
+class ItemMove:
+    """How far an item moved: what it gave by itself then and now, where an item gives a figure; ``change`` above 0 is
+    worse.
+    """
+
+    name: str
+    then: float | None
+    now: float | None
+    change: float
+
+
+@dataclass(frozen=True)
+class Movement:
+    """How many items moved, and which moved most.
+
+    Attributes:
+        what: what an item is, in the plural.
+        items: how many items were compared.
+        moved: how many of them differ.
+        most: those that moved most, the first most.
+    """
+
+    what: str
+    items: int
+    moved: int
+    most: tuple[ItemMove, ...] = ()
+
+
+@dataclass(frozen=True)
+class Paragraph:
+    """A labelled line of a judgement; a longer one is wrapped, except a command, which is to be copied, or a row of a
+    table.
+    """
+
+    label: str
+    text: str
+    is_command: bool = False
+
+
+def moved_in_words(movement: Movement) -> str:
+    """Return how many items moved, and the first of those that moved most, then and now.
+
+    >>> moves = ItemMove("nurse", 0.9, 0.75, 0.15), ItemMove("poet", None, None, 0.01)
+    >>> moved_in_words(Movement("words", 9, 9, moves))
+    'all 9 words; most: nurse 0.9 -> 0.75, poet (0.01 worse)'
+    """
+    number = (
+        f"all {movement.items:,}" if movement.moved == movement.items else f"{movement.moved:,} of {movement.items:,}"
+    )
+    most = ", ".join(_move_in_words(move) for move in movement.most[:_MOST_NAMED])
+    return f"{number} {shortened(movement.what, _LONGEST_NAME)}" + (f"; most: {most}" if most else "")
+
+
+def _move_in_words(move: ItemMove) -> str:
+    name = shortened(move.name, _LONGEST_NAME)
+    if move.then is None or move.now is None:
+        return f"{name} ({abs(move.change):.2g} {'worse' if move.change > 0 else 'better'})"
+    return f"{name} {' -> '.join(apart(move.then, move.now))}"
+
+
+def shortened(text: str, most: int = _LONGEST) -> str:
+    """Return a text on one line, cut to ``most`` characters, without characters that a terminal would obey."""
+    shown = printable(" ".join(text[: 2 * most].split()))
+    return shown if len(shown) <= most and len(text) <= 2 * most else f"{shown[: most - 3]}..."
+
+
+def advice_paragraphs(advice: str, command: str) -> tuple[Paragraph, ...]:
+    """Return what to do, in words, and what to type; nothing if both are empty."""
+    said = (Paragraph(DO, shortened(advice or "type:")),) if advice or command else ()
+    return (*said, Paragraph("", printable(command), is_command=True)) if command else said
+
+
+def in_lines(paragraphs: Sequence[Paragraph], width: int | None = WIDTH) -> str:
+    """Return paragraphs as the lines of a message: the first without its label, the others below it.
+
+    Args:
+        paragraphs: the lines; without any, the text is empty.
+        width: columns to which they are wrapped; ``None`` for a line a paragraph.
+    """
+    first, *others = paragraphs or [Paragraph("", "")]
+    lines = [first.text]
+    for paragraph in others:
+        label = f"  {paragraph.label:<{_LABEL}}"
+        if paragraph.is_command or width is None:
+            lines.append(label + paragraph.text)
+            continue
+        wrapper = textwrap.TextWrapper(max(width, 40), label, " " * len(label))
+        wrapper.break_long_words = wrapper.break_on_hyphens = False
+        lines += wrapper.wrap(paragraph.text)
+    return "\n".join(lines)

@@ -28,15 +28,13 @@ from pytest_genderbias.models.replies import RepliesBackend
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.scoring import SCORING_VERSION
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import Interval, Null, summarise_null
 from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.null import Null, summarise_null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import two_way_interval
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.family import CANNOT
-from pytest_genderbias.suites.options import signed_options
+from pytest_genderbias.suites.family import CANNOT, signed_options
 from pytest_genderbias.suites.query import IN_TEMPLATE, GeneratedReplies, Replies
 from pytest_genderbias.suites.statistic import Arrays, FamilyStatistic
 from pytest_genderbias.suites.suite import Suite

@@ -22,14 +22,12 @@ from pytest_genderbias.measurement.plain_data import (
     same_arrays,
     unpack_arrays,
 )
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.inference.null import Null
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
-from pytest_genderbias.suites.examples import Example, Examples
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
-from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.suites.summary import Example, Examples, Record
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import at_least, field_hints, read_value
 from pytest_genderbias.text.suggestions import expected_instead

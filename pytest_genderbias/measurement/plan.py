@@ -16,8 +16,7 @@ from pytest_genderbias.models.roles import CHAT_MODEL, NLI_CLASSIFIER, Role, lab
 from pytest_genderbias.models.source import checkpoint_file
 from pytest_genderbias.models.spec import ModelSpec, safe_name
 from pytest_genderbias.suites.cases import Question, TextCases
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.query import (
     ChatAnswers,
     CoreferenceScores,

@@ -19,8 +19,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
-from pytest_genderbias.suites.examples import Examples
-from pytest_genderbias.suites.summary import Record
+from pytest_genderbias.suites.summary import Examples, Record
 
 #: Prefix of the arrays that hold the values of a statistic by restart; of the sums of a restart, ``restart.2.NAME`` of
 #: the third.

@@ -1,16 +1,17 @@
 """Entries of transformers configs, which each architecture names in its own way: sizes, labels, the role of a model,
-and the reader of its quantised weights.
+and the reader of its quantised weights. The networks of this package are listed by their ``model_type``.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from pytest_genderbias.errors import ModelError
-from pytest_genderbias.models import networks
 from pytest_genderbias.models.roles import (
     CAUSAL_LM,
     OTHER,
@@ -115,11 +116,11 @@ def role_of_config(config: PreTrainedConfig) -> Role:
     from transformers.models.auto import modeling_auto as auto
 
     architectures = config.architectures or []
-    if scorers := networks.ARCHITECTURES["coreference"] & set(architectures):
+    if scorers := ARCHITECTURES["coreference"] & set(architectures):
         return coreference_role(min(scorers))
     names = {
         "masked": frozenset(auto.MODEL_FOR_MASKED_LM_MAPPING_NAMES.values()),
-        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | networks.ARCHITECTURES["causal"],
+        "causal": frozenset(auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES.values()) | ARCHITECTURES["causal"],
         "classifier": frozenset(auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES.values()),
         "encoder": _flat(auto.MODEL_MAPPING_NAMES.values()),
     }
@@ -290,3 +291,28 @@ def _is_installed(module: str) -> bool:
 
 def _quoted(package: str) -> str:
     return f"'{package}'" if "[" in package else package
+
+
+#: Modules by the values of ``model_type`` in the ``config.json`` of these networks.
+_MODULES = {
+    "word-lstm": "word_lstm",
+    "decomposable-attention": "decomposable_attention",
+    "edge-probing": "mention_scorers",
+    "span-coreference": "mention_scorers",
+}
+#: Class names by kind, beside those in transformers' lists. Classifiers are recognised by the ending of their name.
+ARCHITECTURES = {
+    "causal": frozenset({"WordLstmForCausalLM"}),
+    "coreference": frozenset({"EdgeProbingModel", "SpanCoreferenceModel"}),
+}
+
+
+@cache
+def register_network(model_type: str) -> None:
+    """Register a network of this package with transformers' Auto classes, so that ``load_model`` reads its folder like
+    any other.
+
+    Other model types are ignored.
+    """
+    if model_type in _MODULES:
+        import_module(f"pytest_genderbias.recipes.networks.{_MODULES[model_type]}").register()

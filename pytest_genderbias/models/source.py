@@ -21,9 +21,8 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from pytest_genderbias.errors import BiasError, ModelError, SettingError
-from pytest_genderbias.models import networks
 from pytest_genderbias.models.checkpoint_folder import damage_of
-from pytest_genderbias.models.config import QUANTISED, entry, labels_of
+from pytest_genderbias.models.config import QUANTISED, entry, labels_of, register_network
 from pytest_genderbias.models.hub import has_answer, lacks_file, refusal_of_hub
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.spec import ALIASES, GRAPHS, ModelSpec
@@ -423,7 +422,7 @@ def _prepare(spec: ModelSpec) -> None:
     ):  # read_config reports an unreadable config
         if path is not None:
             stated = json.loads(path.read_text(encoding="utf-8"))
-            networks.register(stated.get("model_type"))
+            register_network(stated.get("model_type"))
     _refuse_lists(stated, spec.name)
 
 

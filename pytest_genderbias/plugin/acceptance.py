@@ -12,7 +12,7 @@ from pytest_genderbias.gates.baseline import strictest
 from pytest_genderbias.gates.book import BaselineEntry, NewEntry, book_path
 from pytest_genderbias.gates.book_update import Change, state_of, to_write, update_books
 from pytest_genderbias.gates.judgement import AcceptedValue
-from pytest_genderbias.gates.wording import anchor_in_words
+from pytest_genderbias.gates.verdicts import anchor_in_words
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.reported import ProposedEntry
 from pytest_genderbias.text.numbers import format_number

@@ -1,12 +1,23 @@
-"""Functions of the rooms ``show`` and ``lab`` that the plugin calls. They are named here and imported when they are
-needed. The writers of files are in ``plugin/outputs.py``.
+"""Functions of the rooms ``show`` and ``lab`` that the plugin calls, and the executors of ``engines``. They are named
+here and imported when they are needed. The writers of files are in ``plugin/outputs.py``.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pytest
+
+if TYPE_CHECKING:
+    from pytest_genderbias.scoring.executor import Executor
+
+    class _Closed(Executor, Protocol):
+        def close(self) -> None:
+            """End the workers."""
+
 
 #: Modules and functions, by what they do for a run or a command.
 DOORS: Mapping[str, str] = {
@@ -44,3 +55,41 @@ def reach(place: str) -> Callable[..., Any]:
     module, _, name = place.partition(":")
     found: Callable[..., Any] = vars(import_module(f"pytest_genderbias.{module}"))[name]
     return found
+
+
+#: By the value of ``bias_executor``, which names the package and the extra, too: the class of the executor, called with
+#: ``(address, workers, threads, share=...)`` and closed by ``close()``, and the function that checks an address.
+EXECUTORS: Mapping[str, tuple[str, str]] = {
+    "ray": ("engines.ray_executor:RayExecutor", "engines.ray_cluster:check_address")
+}
+
+
+def make_executor(name: str, address: str, workers: tuple[int, int] | None, config: pytest.Config) -> Executor | None:
+    """Return the executor of a name; ``None`` for the process itself. Nothing is started yet.
+
+    Args:
+        name: of :data:`EXECUTORS`, or another one for the process itself.
+        address: of the cluster.
+        workers: how many there are, and the threads of each; ``None`` for as many as there are CPUs.
+        config: of the run, at whose end the workers end.
+    """
+    if name not in EXECUTORS:
+        return None
+    count, threads = workers or (None, 1)
+    executor: _Closed = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
+    config.add_cleanup(executor.close)
+    return executor
+
+
+def check_address(name: str, address: str) -> str:
+    """Return an address of a cluster, if an executor takes it.
+
+    Raises:
+        SettingError: it does not.
+    """
+    return str(reach(EXECUTORS[name][1])(address))
+
+
+def xdist_workers() -> int:
+    """Return the number of processes of pytest-xdist that share this machine; 1 without pytest-xdist."""
+    return int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -18,7 +18,7 @@ from pytest_genderbias.folders import is_stream
 from pytest_genderbias.gates.policy import Margin, read_margin
 from pytest_genderbias.measurement.ability_setting import NONE, ability_from
 from pytest_genderbias.models.spec import ModelSpec, parse_specs
-from pytest_genderbias.plugin.executors import EXECUTORS, check_address
+from pytest_genderbias.plugin.doors import EXECUTORS, check_address
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
 from pytest_genderbias.text.printable import brief

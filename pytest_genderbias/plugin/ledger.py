@@ -1,15 +1,20 @@
 """The ledger of a run: collects the outcomes of tests from their reports, and at the end writes and prints them.
 
-It runs in the controller; a worker of xdist only sends what it collected.
+It runs in the controller; a worker of xdist only sends what it collected. The files of a run also say when, with what
+and on which code it was made.
 """
 
 from __future__ import annotations
 
+import datetime
 import operator
+import platform
+import subprocess
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
 from threading import get_ident
@@ -30,16 +35,22 @@ from pytest_genderbias.gates.verdicts import (
     XFAIL,
     Unjudged,
 )
+from pytest_genderbias.models.spec import portable_spec
 from pytest_genderbias.plugin.books import BookKey, Messages, module_and_names
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.plugin.gathered import Gathered, in_order
-from pytest_genderbias.plugin.github_actions import annotations_in_repository, append_to_job, is_in_actions
 from pytest_genderbias.plugin.items.bias_item import PACKAGED
 from pytest_genderbias.plugin.only_suites import measures_only
 from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.outcomes import ATTRIBUTE, book_of, may_measure, measures
-from pytest_genderbias.plugin.outputs import needs_report, write_outputs
+from pytest_genderbias.plugin.outputs import (
+    annotations_in_repository,
+    append_to_job,
+    is_in_actions,
+    needs_report,
+    write_outputs,
+)
 from pytest_genderbias.plugin.terminal import count_failures, show
 from pytest_genderbias.plugin.unread_gates import collected_gate_files, find_unread_gates
 from pytest_genderbias.plugin.update_command import write_gates_command
@@ -49,6 +60,7 @@ from pytest_genderbias.plugin.workers import (
     send_terminal_width,
     send_user_arguments,
     terminal_width,
+    user_arguments,
     worker_output,
 )
 
@@ -63,7 +75,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.plugin.acceptance import Proposals
     from pytest_genderbias.plugin.reported import ReportedOutcome
     from pytest_genderbias.reports.picture import Picture
-    from pytest_genderbias.reports.run_report import FinishedTest, RunReport
+    from pytest_genderbias.reports.run_report import FinishedTest, RunInfo, RunReport
     from pytest_genderbias.reports.selection import SelectionRow
 
 
@@ -446,7 +458,6 @@ class Ledger:
             _fail(session)
 
     def _make_report(self, session: pytest.Session) -> RunReport:
-        from pytest_genderbias.plugin.run_info import run_info
         from pytest_genderbias.reports.run_report import NotJudged, RunReport
 
         seconds = time.perf_counter() - self._start
@@ -522,3 +533,52 @@ def _not_stored(settled: Judgement) -> Judgement:
 def _fail(session: pytest.Session) -> None:
     if session.exitstatus == pytest.ExitCode.OK:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+_PACKAGES = ("torch", "transformers", "tokenizers", "numpy", "scipy", "pytest")
+_PATIENCE = 10.0  #: seconds for Git, which may walk a large work tree
+
+
+def run_info(config: pytest.Config, exit_status: int, seconds: float) -> RunInfo:
+    """Return the description of a run that ends now.
+
+    Args:
+        config: of the run.
+        exit_status: of pytest.
+        seconds: how long the run took.
+    """
+    from pytest_genderbias.reports.run_report import ReportedModel, RunInfo
+
+    settings = config.stash[SETTINGS]
+    root = config.rootpath
+    baselines = settings.baseline
+    return RunInfo(
+        date=datetime.datetime.now().astimezone().isoformat(timespec="seconds"),
+        version=version("pytest-genderbias"),
+        arguments=tuple(str(argument) for argument in user_arguments(config)),
+        models=tuple(ReportedModel(spec.name, portable_spec(spec.spec)) for spec in settings.models),
+        commit=_git(root, "rev-parse", "HEAD"),
+        modified=bool(_git(root, "status", "--porcelain", "--untracked-files=no")),
+        settings={
+            "seed": settings.seed,
+            "dtype": settings.dtype,
+            "device": settings.device,
+            "limit": settings.limit,
+            "no_worse_than": settings.no_worse_than,
+            "same_as": settings.same_as,
+        },
+        versions={"python": platform.python_version(), **{package: version(package) for package in _PACKAGES}},
+        baselines=(baselines.relative_to(root) if baselines.is_relative_to(root) else baselines).as_posix(),
+        exit_status=exit_status,
+        seconds=round(seconds, 3),
+    )
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Return what Git prints; an empty text if there is no Git, or no repository."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=_PATIENCE, check=False)  # noqa: S603
+    except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""

@@ -4,20 +4,22 @@ the test.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from threading import get_ident
 from typing import TYPE_CHECKING
 
 import pytest
+from _pytest._code.code import ExceptionRepr, ReprFileLocation
 
 from pytest_genderbias.gates.policy import Referee, refereed_by
 from pytest_genderbias.gates.verdicts import CAUGHT, FAILED, XFAIL, Unjudged
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin.books import BookKey
 from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.finished import finished_test
 from pytest_genderbias.plugin.items.bias_item import BiasItem, node_id, uses_fixture
 from pytest_genderbias.plugin.lost_failures import AsideFailure, raised_aside
 from pytest_genderbias.plugin.markers import gate_marker
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from pytest_genderbias.gates.judgement import Judgement
     from pytest_genderbias.measurement.measurement import Measurement
     from pytest_genderbias.plugin.reported import ProposedEntry
+    from pytest_genderbias.reports.run_report import FinishedTest
 
 _PROPERTY = "bias."  #: start of the names of properties in JUnit's file
 _REPORTED_RECORDS = 10  #: worst records of a measurement that go into the JSON report
@@ -141,7 +144,7 @@ def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> N
 
 def _failure_text(item: pytest.Item, judgement: Judgement) -> str:
     """Return what a failing test shows: a few lines as wide as the terminal, or all with their records (``-vv``)."""
-    from pytest_genderbias.gates.wording import in_lines
+    from pytest_genderbias.gates.verdicts import in_lines
 
     details = judgement.details if item.config.get_verbosity() >= _VERBOSE else ()
     before = 0 if isinstance(item, BiasItem) else len("E   ")  # which pytest writes before the lines of an exception
@@ -412,3 +415,61 @@ def _proposed_entries(outcome: ItemOutcome) -> dict[str, ProposedEntry]:
         )
         for name, new in outcome.baseline.entries().items()
     }
+
+
+_LONGEST = 4_000  #: characters of a text
+
+
+def finished_test(item: pytest.Item, report: pytest.TestReport, model: str, seconds: float) -> FinishedTest:
+    """Return the result of a test.
+
+    Args:
+        item: the test.
+        report: of the part of it that counts: its call, or a setup or teardown that failed.
+        model: name of the model; empty if the run has none for it.
+        seconds: how long all of its parts took.
+    """
+    from pytest_genderbias.reports.run_report import FinishedTest
+
+    file, line, crash = *_place(item), _crash(report)
+    if crash is not None and file and os.path.abspath(item.config.rootpath / crash.path) == str(item.path):
+        line = crash.lineno  # the assertion, and not the first line of its test
+    return FinishedTest(
+        test=node_id(item),
+        suite=item.suite_name if isinstance(item, BiasItem) else "",
+        model=model,
+        file=file,
+        line=line,
+        outcome=_outcome(report),
+        seconds=round(seconds, 3),
+        text=_text(report, crash)[:_LONGEST],
+    )
+
+
+def _place(item: pytest.Item) -> tuple[str, int]:
+    """Return the file of a test, relative to the project, and its line; an empty text for a suite that no file
+    names.
+    """
+    if isinstance(item, BiasItem) and item.line is None:
+        return "", 0
+    file, line, _ = item.location
+    return Path(file).as_posix(), (line or 0) + 1
+
+
+def _crash(report: pytest.TestReport) -> ReprFileLocation | None:
+    """Return where a test in Python failed."""
+    return report.longrepr.reprcrash if isinstance(report.longrepr, ExceptionRepr) else None
+
+
+def _outcome(report: pytest.TestReport) -> str:
+    return (
+        "xfailed" if report.skipped and "wasxfail" in vars(report) else report.outcome
+    )  # pytest sets it for xfail only
+
+
+def _text(report: pytest.TestReport, crash: ReprFileLocation | None) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    if not report.failed:
+        return ""
+    return report.longreprtext if crash is None else crash.message

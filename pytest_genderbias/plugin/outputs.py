@@ -5,6 +5,7 @@ To add a file, add a function ``write(report, path)`` to ``reports``, and an ent
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ import pytest
 from pytest_genderbias.errors import BiasError, WriteError, installing, through_error
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin import flag_values as parse
-from pytest_genderbias.plugin.doors import reach
+from pytest_genderbias.plugin.doors import door, reach
 from pytest_genderbias.plugin.flag_values import Origin
 
 if TYPE_CHECKING:
@@ -183,3 +184,29 @@ def _trouble(report: RunReport, output: Output, path: Path | str, flag: str) -> 
 def _plain(error: BiasError, path: Path | str) -> str:
     """Return an error without what :class:`WriteError` says of a file that was there."""
     return f"{path} cannot be written: {error.strerror}" if isinstance(error, WriteError) else str(error)
+
+
+def is_in_actions() -> bool:
+    """Return whether this is a step of GitHub Actions."""
+    return os.environ.get("GITHUB_ACTIONS") == "true"
+
+
+def append_to_job(report: RunReport) -> list[str]:
+    """Append the summary of a run to that of the job, and return what went wrong, a line each."""
+    path = os.environ.get("GITHUB_STEP_SUMMARY")
+    if not path:
+        return []
+    try:
+        door("summary of a job")(report, Path(path))
+    except (OSError, ValueError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        return [printable(f"bias_github: {path} cannot be written: {reason}")]
+    return []
+
+
+def annotations_in_repository(report: RunReport, config: pytest.Config) -> list[str]:
+    """Return the workflow commands that annotate a run, with paths from the folder of the repository."""
+    workspace = os.path.realpath(os.environ.get("GITHUB_WORKSPACE") or config.rootpath)
+    folder = Path(os.path.relpath(os.path.realpath(config.rootpath), workspace)).as_posix()
+    lines: list[str] = door("annotations")(report, "" if folder == "." else folder)
+    return lines

@@ -1,21 +1,24 @@
-"""The run's ``Runner``, built from flags and ini keys."""
+"""The run's ``Runner``, built from flags and ini keys, and the folder of the models that its mitigations train."""
 
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
+import uuid
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from pytest_genderbias.errors import BiasError
-from pytest_genderbias.plugin.doors import door
-from pytest_genderbias.plugin.executors import make_executor, xdist_workers
+from pytest_genderbias.plugin.doors import door, make_executor, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
-from pytest_genderbias.plugin.runs import runs_folder
+from pytest_genderbias.plugin.workers import WorkerNode, is_worker, worker_input
 
 if TYPE_CHECKING:
     from pytest_genderbias.gates.limits import Limit
@@ -128,3 +131,42 @@ def _threads() -> int | None:
     """Return the share of the cores of a worker of xdist; ``None`` without workers."""
     workers = xdist_workers()
     return max(1, (os.cpu_count() or 1) // workers) if workers > 1 else None
+
+
+_INPUT = "genderbias_runs"  #: key of the temporary folder in the input of a worker of xdist
+_TEMPORARY = pytest.StashKey[Path]()
+
+
+class RunKeeper:
+    """Removes the temporary folder at the end of the run. Workers of xdist have none."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._folder = Path(tempfile.gettempdir(), f"genderbias-{uuid.uuid4().hex}")
+        config.stash[_TEMPORARY] = self._folder
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_configure_node(self, node: WorkerNode) -> None:
+        """Send a worker the path, so that all workers share trained models."""
+        node.workerinput[_INPUT] = str(self._folder)
+
+    def pytest_unconfigure(self) -> None:
+        """Remove the trained models, if there are any."""
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def keep_runs(config: pytest.Config) -> None:
+    """Register a :class:`RunKeeper`, except in a worker of xdist, which gets the path from its controller."""
+    if is_worker(config):
+        config.stash[_TEMPORARY] = Path(str(worker_input(config)[_INPUT]))
+    else:
+        config.pluginmanager.register(RunKeeper(config), "genderbias-runs")
+
+
+def runs_folder(config: pytest.Config) -> Path:
+    """Return the folder of trained models. A temporary one is created on first use, readable by its owner only."""
+    runs = config.stash[SETTINGS].runs
+    if runs is not None:
+        return runs
+    folder = config.stash[_TEMPORARY]
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
+from traceback import walk_tb
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -13,7 +15,6 @@ from pytest_genderbias.escaping import printable
 from pytest_genderbias.models.spec import CHAT
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.cache import keep_cache
-from pytest_genderbias.plugin.interruptions import Interruptions
 from pytest_genderbias.plugin.items.bias_item import BiasItem, keep_node_id
 from pytest_genderbias.plugin.ledger import Ledger
 from pytest_genderbias.plugin.markers import gate_marker, mark
@@ -24,8 +25,7 @@ from pytest_genderbias.plugin.options import (
     taken_for_test_path,
 )
 from pytest_genderbias.plugin.progress import show_workers
-from pytest_genderbias.plugin.runs import keep_runs
-from pytest_genderbias.plugin.session import bias_session
+from pytest_genderbias.plugin.session import bias_session, keep_runs
 from pytest_genderbias.plugin.unjudged import GateKeeper, not_applicable, require_model
 from pytest_genderbias.plugin.workers import is_worker
 
@@ -218,3 +218,57 @@ class Work:
     def bias_baseline(self, model: str) -> Baseline:
         """Return the stored baselines of a model and of the module of the test that runs."""
         return outcomes.baseline_of(outcomes.measuring_item(self._config), model)
+
+
+class Interruptions:
+    """Hooks around everything that a run does after its configuration."""
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_collection(self) -> Generator[None, object, object]:
+        """Collect; whatever an interruption was turned into is one again."""
+        with _plain():
+            return (yield)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtestloop(self) -> Generator[None, object, object]:
+        """Run the tests; whatever an interruption was turned into is one again."""
+        with _plain():
+            return (yield)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_keyboard_interrupt(self, excinfo: pytest.ExceptionInfo[BaseException]) -> None:
+        """Leave out places without a line, as Python 3.11 has where a ``with`` begins: pytest counts on one."""
+        if excinfo.tb is not None:
+            entries = zip(excinfo.traceback, walk_tb(excinfo.tb), strict=False)
+            known = [entry for entry, (_, line) in entries if isinstance(line, int)]
+            excinfo.traceback = type(excinfo.traceback)(known) if known else excinfo.traceback
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_sessionfinish(self) -> Generator[None, object, object]:
+        """Write files and print tables; an interruption ends the run here, which pytest expects of no hook at its
+        end.
+        """
+        try:
+            with _plain():
+                return (yield)
+        except KeyboardInterrupt:
+            raise pytest.exit.Exception(
+                "interrupted at the end of the run, after its tests; a file of the run is whole or as it was before:"
+                " run again for the others",
+                returncode=pytest.ExitCode.INTERRUPTED,
+            ) from None
+
+
+@contextmanager
+def _plain() -> Iterator[None]:
+    """Raise an error that an interruption was turned into as that interruption.
+
+    Python before 3.12 does so where a class is made (``RuntimeError: Error calling __set_name__``), as in a module that
+    a hook imports.
+    """
+    try:
+        yield
+    except Exception as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise error.__cause__ from None
+        raise

@@ -30,8 +30,8 @@ from pytest_genderbias.recipes.recipe import ADDED_LATER, ENCODER, NOTHING, Perf
 from pytest_genderbias.recipes.settings import Prepared, TrainingSettings
 from pytest_genderbias.recipes.trainer import TokenisedRows, order_by_length
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
+from pytest_genderbias.statistics.block_tables import blocks_of
 from pytest_genderbias.statistics.correlation import pearson, product_sums
-from pytest_genderbias.statistics.inference.blocks import blocks_of
 from pytest_genderbias.statistics.inference.item_sums import ItemSums, mean_sums
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.query import PairProbabilities, PairSimilarity, Query

@@ -33,7 +33,7 @@ from pytest_genderbias.recipes.trainer import Collator
 from pytest_genderbias.scoring.network import Batches
 from pytest_genderbias.scoring.scorers import make_scorer
 from pytest_genderbias.scoring.tokens import first_token
-from pytest_genderbias.statistics.inference.blocks import blocks_of
+from pytest_genderbias.statistics.block_tables import blocks_of
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
 from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import perplexity_sums

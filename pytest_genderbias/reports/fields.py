@@ -10,11 +10,9 @@ from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FLOAT_NOISE
-from pytest_genderbias.gates.wording import change_in_words, direction_in_words
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, change_in_words, direction_in_words
 from pytest_genderbias.measurement.measurement import SUITE_CASES, Measurement
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import Write, format_bounds, format_number, format_share
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.wording import change_in_words
+from pytest_genderbias.gates.verdicts import change_in_words
 from pytest_genderbias.reports.history import MOST_RUNS, read_history
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.traces import Trace

@@ -22,7 +22,7 @@ from pytest_genderbias.measurement import measurement
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports import run_report
 from pytest_genderbias.reports.run_report import RunReport
-from pytest_genderbias.suites.options import RUN_SETTINGS
+from pytest_genderbias.suites.family import RUN_SETTINGS
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
 from pytest_genderbias.text.schema import Beside, field_hints, required_fields, without_null
 

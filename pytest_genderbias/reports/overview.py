@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FAILED, FLOAT_NOISE
-from pytest_genderbias.gates.wording import format_record
+from pytest_genderbias.gates.verdicts import FAILED, FLOAT_NOISE, format_record
 from pytest_genderbias.measurement.ability import TASK
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import (

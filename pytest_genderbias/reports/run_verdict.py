@@ -10,8 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED, with_note
-from pytest_genderbias.gates.wording import WIDTH, in_lines
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, WIDTH, in_lines, with_note
 from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.text.numbers import counted
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from pytest_genderbias.escaping import printable
-from pytest_genderbias.gates.wording import direction_in_words
+from pytest_genderbias.gates.verdicts import direction_in_words
 from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
 from pytest_genderbias.measurement.fit import NO_DATA, OTHER_MODEL, OTHER_SETTINGS, Fit
 from pytest_genderbias.suites.statistic import Statistic

@@ -21,11 +21,11 @@ import numpy as np
 from pytest_genderbias.errors import BiasError, GateError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.limits import Limit
-from pytest_genderbias.gates.wording import direction_in_words, shortened
+from pytest_genderbias.gates.verdicts import direction_in_words, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.numbers import format_bounds, format_number, format_share

@@ -37,7 +37,7 @@ from pytest_genderbias.scoring.scorers import vocabulary_texts
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.scoring.unknown_words import unread_words
 from pytest_genderbias.suites.cases import Answer, Cases, IntArray, Question
-from pytest_genderbias.suites.options import RUN_SETTINGS
+from pytest_genderbias.suites.family import RUN_SETTINGS
 from pytest_genderbias.suites.query import (
     IN_TEMPLATE,
     BesideText,

@@ -167,7 +167,7 @@ def _refuse_spans(scorer: ObjectScorer) -> None:
 
 def _verbalised(scorer: ObjectScorer, cases: IntArray) -> NDArray[np.float32]:
     """Return the probabilities of the labels of each pair, as the object answers in words."""
-    from pytest_genderbias.scoring.verbalised import prompts_and_answers, shares
+    from pytest_genderbias.scoring.pseudo_likelihood import prompts_and_answers, shares
 
     assert isinstance(scorer.query, VerbalisedProbabilities)
     scores = scorer.ask(*prompts_and_answers(scorer.query, scorer.cases.sentences(cases))).reshape(len(cases), -1)

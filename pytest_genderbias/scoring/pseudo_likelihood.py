@@ -1,4 +1,6 @@
-"""Log-probabilities of words in their sentences. The masked copies of all sentences share batches."""
+"""Log-probabilities of words in their sentences, of the words in a slot, and of answers to a question in words. The
+masked copies of all sentences share batches.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +11,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pytest_genderbias.errors import NotApplicableError
+from pytest_genderbias.errors import ModelError, NotApplicableError
 from pytest_genderbias.models.model import Model, Tokenized
 from pytest_genderbias.models.roles import MASKED_LM
+from pytest_genderbias.scoring.layout import TokenLayout
+from pytest_genderbias.scoring.reads import slot_tokens
 from pytest_genderbias.scoring.scorer import check_finite
 from pytest_genderbias.scoring.token_sums import token_sums
-from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, pack_rows
+from pytest_genderbias.scoring.tokens import CuttingTokenizer, RowEncoder, check_lengths, pack_rows
 from pytest_genderbias.suites.cases import Cases, IntArray, Spans, TextCases
-from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
+from pytest_genderbias.suites.query import (
+    PseudoLogLikelihood,
+    SharedLogLikelihood,
+    SlotLogProbability,
+    VerbalisedProbabilities,
+)
+from pytest_genderbias.suites.space import CaseSpace
 
 if TYPE_CHECKING:
     from tokenizers import Encoding
@@ -171,3 +181,69 @@ def _within(encoding: Encoding, spans: Spans) -> IntArray:
     last = np.where(stop > start, stop - 1, start)[:, None]
     low, high = np.asarray(spans, dtype=np.int64).T
     return np.flatnonzero(((last >= low) & (last < high)).any(axis=1)).astype(np.int64)
+
+
+class SlotLikelihood:
+    """Scores the words of a slot with a checkpoint or a served model."""
+
+    def __init__(self, space: Cases, query: SlotLogProbability, model: Model, batch_tokens: int | None) -> None:
+        assert isinstance(space, CaseSpace), "only templates have slots"
+        backend: Tokenized = model.backend
+        self._space, self._name, self._longest = space, model.name, backend.max_length
+        self._layout = TokenLayout(space, RowEncoder(backend.tokenizer), query.slot)
+        self._sums = token_sums(model, batch_tokens)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on rows that the tokenizer had to encode, slower computations, and batches that were halved."""
+        return [note for note in (self._layout.note, *self._sums.notes) if note]
+
+    def score(self, cases: IntArray) -> NDArray[np.float64]:
+        """Return the log-probability of the word in the slot of each case, in nats: shape (len(cases), 1)."""
+        rows = self._layout.rows(cases)
+        check_lengths(rows, self._longest)
+        total = self._sums.sums(rows, *slot_tokens(rows))
+        check_finite(np.isfinite(total), self._space, cases, self._name)
+        return total[:, None]
+
+
+class VerbalisedScorer:
+    """Compares the log-probabilities of the three answers to a question about each pair.
+
+    Answers of one token need one forward pass for each pair, since the rows of all three are equal before the answer.
+    """
+
+    def __init__(self, cases: Cases, query: VerbalisedProbabilities, model: Model, batch_tokens: int | None) -> None:
+        self._cases, self._query, self._model = cases, query, model
+        self._likelihood = SpanLikelihood(model, batch_tokens)
+
+    @property
+    def notes(self) -> list[str]:
+        """Remarks on batches that were halved and slower computations."""
+        return self._likelihood.notes
+
+    def score(self, cases: IntArray) -> NDArray[np.float32]:
+        """Return the probabilities of entailment, neutral and contradiction: shape (len(cases), 3)."""
+        pairs = zip(*prompts_and_answers(self._query, self._cases.sentences(cases)), strict=True)
+        texts = [(prompt, f"{prompt} {answer}") for prompt, answer in pairs]
+        spans = [((len(prompt), len(text)),) for prompt, text in texts]
+        scores = self._likelihood.score([text for _, text in texts], spans)[:, 0].reshape(len(cases), -1)
+        if self._likelihood.cut:
+            raise ModelError(
+                f"a question and its answer are longer than the {self._model.backend.max_length} tokens that"
+                f" {self._model.name} reads; shorten the template of the verbaliser"
+            )
+        check_finite(np.asarray(np.isfinite(scores).all(axis=1)), self._cases, cases, self._model.name)
+        return shares(scores)
+
+
+def prompts_and_answers(query: VerbalisedProbabilities, pairs: list[tuple[str, ...]]) -> tuple[list[str], list[str]]:
+    """Return the question about each pair, as often as there are answers, and the answers."""
+    prompts = [query.prompt(premise, hypothesis) for premise, hypothesis in pairs for _ in query.answers]
+    return prompts, list(query.answers) * len(pairs)
+
+
+def shares(scores: NDArray[np.float64]) -> NDArray[np.float32]:
+    """Return the probabilities of the answers to each question, divided by their sum, from log-probabilities."""
+    odds = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(odds / odds.sum(axis=1, keepdims=True), dtype=np.float32)

@@ -20,9 +20,8 @@ from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import LOG_PROBS
 from pytest_genderbias.scoring.tokenizing import LIMITS
-from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases
-from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
+from pytest_genderbias.suites.space import TEMPLATE, AskedPairs, CaseSpace
 from pytest_genderbias.text.template import Piece, piece_texts
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from pytest_genderbias.statistics.block_tables import (
     trials_of_columns,
     unit_gaps_of_columns,
 )
+from pytest_genderbias.statistics.contingency import significant_fills_by_template, significant_fills_of_columns
 from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
 from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
 from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums, slope_of_sums
-from pytest_genderbias.statistics.fill_columns import significant_fills_by_template, significant_fills_of_columns
 from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_paired_sums, unit_gaps_of_pairs
 from pytest_genderbias.statistics.group_deviations import rms_of_contrast_sums, root_of_mean, unit_gaps_of_contrasts
 from pytest_genderbias.statistics.impact_ratio import impact_ratio_of_sums, lowest_mean_of_sums

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.blocks import HASHED_BLOCKS
+from pytest_genderbias.statistics.block_tables import HASHED_BLOCKS
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.student import t_quantile
 
@@ -246,7 +246,7 @@ def sums_by_block(blocks: ArrayLike, *columns: ArrayLike) -> FloatArray:
     """Return the number of words and the sum of each column, for each block of words: shape (100, 1 + columns).
 
     Args:
-        blocks: block of each word, as from :func:`~pytest_genderbias.statistics.inference.blocks.block_of`, shape (n,).
+        blocks: block of each word, as from :func:`~pytest_genderbias.statistics.block_tables.block_of`, shape (n,).
         *columns: one number per word, shape (n,) each.
 
     >>> sums_by_block([0, 0, 2], [1.0, 2.0, 5.0])[:3].tolist()

@@ -9,13 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.block_tables import BlockTables, DistanceFigure, GapFigure, cell_columns, gap_columns
+from pytest_genderbias.statistics.block_tables import (
+    BlockTables,
+    DistanceFigure,
+    GapFigure,
+    blocks_of,
+    cell_columns,
+    distinct,
+    gap_columns,
+)
+from pytest_genderbias.statistics.contingency import SIZE, fill_column
 from pytest_genderbias.statistics.correlation import product_sums
-from pytest_genderbias.statistics.fill_columns import SIZE, fill_column
 from pytest_genderbias.statistics.gap_rms import paired_columns
 from pytest_genderbias.statistics.group_deviations import contrast_columns
 from pytest_genderbias.statistics.group_gaps import Rate, hits_and_trials
-from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.rate_counts import hits_and_trials_of
 
@@ -377,7 +384,7 @@ def probability_distance_sums(
         classes: names of the gold classes, in the order of their codes, shape (K,).
         outputs: names of the outputs, shape (R,).
         blocks: numbers of the blocks, shape (B,).
-        sums: tables of :func:`~pytest_genderbias.statistics.probability_tables.probability_tables` by block, shape (B,
+        sums: tables of :func:`~pytest_genderbias.statistics.distances.probability_tables` by block, shape (B,
             2, K, R).
         measure: which distance.
         figure: the sum of all distances, or of the differences between groups.

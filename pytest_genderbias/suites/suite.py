@@ -12,8 +12,7 @@ from typing import Any
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.about import SuiteAbout, read_own_words
 from pytest_genderbias.suites.families.shared.paraphrases import KEY as PARAPHRASES_KEY
-from pytest_genderbias.suites.family import AnyFamily
-from pytest_genderbias.suites.options import ITEMS_KEY, PAPER, WIDE, resolve_options
+from pytest_genderbias.suites.family import ITEMS_KEY, PAPER, WIDE, AnyFamily, resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged

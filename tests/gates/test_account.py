@@ -19,7 +19,7 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.gates.wording import (
+from pytest_genderbias.gates.verdicts import (
     WIDTH,
     ItemMove,
     Movement,

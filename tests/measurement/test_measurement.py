@@ -15,8 +15,7 @@ from pytest_genderbias import load_model, measure
 from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.statistics.inference.intervals import Interval, Null
 
 
 @pytest.fixture(scope="module")

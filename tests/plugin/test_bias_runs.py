@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_genderbias.plugin.runs import runs_folder
+from pytest_genderbias.plugin.session import runs_folder
 
 
 def test_a_named_folder_is_used_and_kept(project: pytest.Pytester) -> None:

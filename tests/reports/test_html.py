@@ -15,13 +15,12 @@ from support.hand_made import hand_made
 
 from pytest_genderbias.gates.comparison import Comparison
 from pytest_genderbias.gates.judgement import AcceptedValue
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.measurement.variance import ValueVariance
 from pytest_genderbias.reports.html.page import render_report
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunReport
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.null import Null
+from pytest_genderbias.statistics.inference.intervals import Interval, Null
 from pytest_genderbias.suites.statistic import Statistic
 
 #: Markup in every place where a browser would obey it, escape codes, bidirectional controls, 100,000 characters.

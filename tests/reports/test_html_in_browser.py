@@ -15,7 +15,7 @@ from support.gated_reports import gated_report, judged, regressed
 from support.hand_made import hand_made
 from support.run_reports import WORST
 
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.reports.html.page import write_report
 
 if TYPE_CHECKING:

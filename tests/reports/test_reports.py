@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pytest_genderbias.gates.comparison import Comparison, LeftOut
 from pytest_genderbias.gates.judgement import AcceptedValue, BaselineFacts, Judgement, LimitFacts, read_facts
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.reports.overview import overview
 from pytest_genderbias.reports.run_report import RunInfo, RunReport, write_json
 from pytest_genderbias.reports.run_tables import comparison_cells, comparison_notes, reduction_rows

@@ -870,7 +870,7 @@ import numpy as np
 from pytest_genderbias.measurement.measure import measure
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.suite import load_suite
 
 class Slow:

@@ -10,7 +10,7 @@ from scipy import stats
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
-from pytest_genderbias.statistics.group_contrast import group_contrast, group_contrast_interval, shuffled_lines
+from pytest_genderbias.statistics.group_deviations import group_contrast, group_contrast_interval, shuffled_lines
 
 VALUES = st.lists(st.floats(-20, 20), min_size=2, max_size=12)
 

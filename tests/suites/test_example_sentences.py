@@ -15,9 +15,9 @@ from pytest_genderbias.gates.baseline import Baseline
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.item_file import load_stored, pack_measured
 from pytest_genderbias.gates.limits import Limit, judge_limit
-from pytest_genderbias.gates.wording import in_lines
+from pytest_genderbias.gates.verdicts import in_lines
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.suites.examples import Example, Examples
+from pytest_genderbias.suites.summary import Example, Examples
 
 
 def with_sentences(shift: float = 0.0, model: str = "m", text: str = "The nurse ran.") -> Measurement:

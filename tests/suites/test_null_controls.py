@@ -13,7 +13,7 @@ from pytest_genderbias.statistics.coreference_scores import exchanged_f1_gaps, f
 from pytest_genderbias.statistics.score_bias import exchanged, exchanged_biases
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 
 #: Statistics that the null control must have, by case.
 EXPECTED = {

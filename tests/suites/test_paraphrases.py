@@ -13,8 +13,7 @@ from pytest_genderbias.datasets.sentence_similarity import gendered_words
 from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.gates.agreement import different
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.space import TEMPLATE, CaseSpace
 
 #: Packaged suites of templates: the first 16 digits of the digest, templates and paraphrases.

@@ -12,7 +12,7 @@ from support.tiny_checkpoints import suite_space
 from pytest_genderbias import load_suite, measure, suite_names
 from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.space import TEMPLATE
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.template import Word, parse_template, piece_texts

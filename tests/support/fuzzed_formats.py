@@ -60,8 +60,7 @@ from pytest_genderbias.reports.run_report import read_report
 from pytest_genderbias.scoring.store import ScoreStore
 from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.suites.families.shared.paraphrases import TemplateSets
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.space import CaseSpace
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml

@@ -8,8 +8,7 @@ from typing import Any
 from support.hand_made import hand_made
 
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement, SinceAnchor
-from pytest_genderbias.gates.verdicts import with_note
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import Paragraph, with_note
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.run_report import ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval

@@ -8,7 +8,7 @@ from typing import Any
 from support.hand_made import hand_made
 
 from pytest_genderbias.gates.judgement import BaselineFacts, Judgement
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import Paragraph
 from pytest_genderbias.reports.run_report import FinishedTest, NotJudged, ReportedModel, RunInfo, RunReport
 from pytest_genderbias.statistics.inference.intervals import Interval
 

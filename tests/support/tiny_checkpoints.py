@@ -14,7 +14,7 @@ import transformers
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from pytest_genderbias import load_suite
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 
 BERT_SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 ROBERTA_SPECIALS = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]

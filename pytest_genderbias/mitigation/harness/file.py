@@ -33,7 +33,7 @@ from pytest_genderbias.mitigation.methods.registry import (
 )
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.recipes.recipe import Recipe
-from pytest_genderbias.suites.options import RUN_SETTINGS
+from pytest_genderbias.suites.family import RUN_SETTINGS
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import plain
 from pytest_genderbias.text.plain_files import expand

@@ -8,8 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from pytest_genderbias.gates.judgement import AFTER, BEFORE, CONTROL
-from pytest_genderbias.gates.verdicts import FLOAT_NOISE
-from pytest_genderbias.gates.wording import Paragraph
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, Paragraph
 from pytest_genderbias.mitigation.harness.run import MitigationRun
 from pytest_genderbias.statistics.inference.intervals import Interval
 from pytest_genderbias.statistics.inference.paired import Difference, items_to_decide

@@ -33,8 +33,9 @@ from pytest_genderbias.gates.verdicts import (
     SUPERFICIAL,
     TASK_LOST,
     TOO_FEW,
+    Paragraph,
+    shortened,
 )
-from pytest_genderbias.gates.wording import Paragraph, shortened
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plain_data import as_plain
 from pytest_genderbias.measurement.restarts import combine_restarts

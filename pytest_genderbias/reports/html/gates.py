@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.verdicts import FAILED, PASSED
-from pytest_genderbias.gates.wording import Paragraph, direction_in_words
+from pytest_genderbias.gates.verdicts import FAILED, PASSED, Paragraph, direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import between, change_and_bounds
 from pytest_genderbias.reports.html.tables import (

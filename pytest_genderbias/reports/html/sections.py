@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pytest_genderbias.gates.wording import format_chance
+from pytest_genderbias.gates.verdicts import format_chance
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.reports.fields import SPLITS, Figure, between, cases_in_words, chance_of, largest
 from pytest_genderbias.reports.html.gates import GateText, worse_cell

@@ -18,7 +18,6 @@ from pytest_genderbias.statistics.multiple_choice import leanings, rate_differen
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question
-from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
     NEEDS,
@@ -41,8 +40,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     why_by_place,
     with_refusals,
 )
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily
-from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily, Option, one_of
 from pytest_genderbias.suites.statistic import (
     SHARE,
     SIGNED_SHARE,
@@ -52,7 +50,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     named_values,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 
 _OVER = "templates"
 _FEW = "too few templates, or too few that differ, for an interval"

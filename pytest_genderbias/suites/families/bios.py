@@ -12,8 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.block_tables import MEASURES, BlockTables, DistanceFigure, GapFigure, gap_figure
+from pytest_genderbias.statistics.block_tables import (
+    MEASURES,
+    BlockTables,
+    DistanceFigure,
+    GapFigure,
+    block_of,
+    gap_figure,
+)
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
+from pytest_genderbias.statistics.distances import probability_tables, shuffled_probability_tables
 from pytest_genderbias.statistics.gap_rms import gap_rms, gaps_and_variances
 from pytest_genderbias.statistics.group_gaps import (
     Rate,
@@ -29,11 +37,9 @@ from pytest_genderbias.statistics.group_gaps import (
     permuted_tables,
     slope_interval_over_persons,
 )
-from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.statistics.inference.gap_bounds import gap_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import ItemSums
-from pytest_genderbias.statistics.probability_tables import probability_tables, shuffled_probability_tables
 from pytest_genderbias.statistics.right_answers import mean_recall
 from pytest_genderbias.statistics.sums import (
     accuracy_sums,
@@ -66,8 +72,7 @@ from pytest_genderbias.suites.families.shared.persons import (
     some_of,
     stored_persons,
 )
-from pytest_genderbias.suites.family import Competence, Context, Family
-from pytest_genderbias.suites.options import Option, flag, one_of, table, text
+from pytest_genderbias.suites.family import Competence, Context, Family, Option, flag, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import (
     SHARE,

@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
-from pytest_genderbias.statistics.implicit_association import (
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.multiple_choice import (
     association_score,
     counted_score,
     exchanged_scores,
+    rate_difference_interval,
     sampled_counts,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, Question
-from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
     NEEDS,
@@ -46,10 +45,9 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     why_by_place,
     with_refusals,
 )
-from pytest_genderbias.suites.family import Competence, Context, Family
-from pytest_genderbias.suites.options import Option, one_of, text, whole
+from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 
 _OVER = "attributes"

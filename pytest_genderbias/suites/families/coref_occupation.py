@@ -15,10 +15,8 @@ import numpy as np
 
 from pytest_genderbias.datasets.mentions import with_determiner
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answers, Question, Spans, TextCases
-from pytest_genderbias.suites.examples import examples_of, text_of_versions
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     NEEDS,
     OPTIONS,
@@ -35,11 +33,10 @@ from pytest_genderbias.suites.families.shared.occupations import (
     shuffled_biases,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option
-from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
-from pytest_genderbias.suites.statistic import FamilyStatistic, Options
-from pytest_genderbias.suites.summary import Summary
+from pytest_genderbias.suites.family import GENDERS, Context, Family, Option
+from pytest_genderbias.suites.space import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
+from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, Options
+from pytest_genderbias.suites.summary import Summary, examples_of, text_of_versions
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
 

@@ -36,10 +36,9 @@ from pytest_genderbias.suites.families.shared.counting import (
     Counted,
     Counting,
 )
-from pytest_genderbias.suites.family import Context, Family
-from pytest_genderbias.suites.options import Option, flag, one_of, share, text, whole
+from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
-from pytest_genderbias.suites.slots import read_groups
+from pytest_genderbias.suites.space import read_groups
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts

@@ -25,7 +25,6 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases
-from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, NEEDS, chosen_among, is_counted
 from pytest_genderbias.suites.families.shared.chat_task import (
     CONTROL_ACCURACY,
@@ -39,10 +38,9 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     take_task,
 )
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import Competence, Context, Family
-from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
+from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import (
     ANY,
     SIGNED_SHARE,
@@ -53,7 +51,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     named_values,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand

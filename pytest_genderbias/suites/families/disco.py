@@ -26,11 +26,18 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option, letters, one_of, share, whole
+from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, letters, one_of, share, whole
 from pytest_genderbias.suites.query import TopFills
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
-from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.suites.space import (
+    TEMPLATE,
+    Axis,
+    CaseSpace,
+    SlotWords,
+    Template,
+    read_groups,
+    read_slot,
+    read_template,
+)
 from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take

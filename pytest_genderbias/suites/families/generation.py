@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import DataFileError, UndefinedError
-from pytest_genderbias.statistics.decision_differences import exchanged_differences
-from pytest_genderbias.statistics.generated_differences import (
+from pytest_genderbias.statistics.decision_differences import (
+    exchanged_differences,
     exchanged_share_differences,
     per_hundred_words,
     pooled_share_difference,
@@ -27,15 +27,13 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import rate_difference_interval
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, Question, TextCases
-from pytest_genderbias.suites.examples import Examples, examples_of
 from pytest_genderbias.suites.families.shared.asking import REPLIES
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option, text, whole
+from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot
+from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import without_reasoning

@@ -16,10 +16,8 @@ from pytest_genderbias.statistics.group_deviations import (
     root_of_mean_interval,
     squared_deviations,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
-from pytest_genderbias.suites.examples import Examples, examples_of, text_of_versions
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import (
     bias_figures,
@@ -30,13 +28,20 @@ from pytest_genderbias.suites.families.shared.occupations import (
     squared_sums,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option, flag
+from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option, flag
 from pytest_genderbias.suites.query import SlotLogProbability
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_template
-from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
-from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, named_values
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder
+from pytest_genderbias.suites.space import (
+    TEMPLATE,
+    Axis,
+    CaseSpace,
+    SlotWords,
+    Template,
+    read_groups,
+    read_slot,
+    read_template,
+)
+from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, named_values
+from pytest_genderbias.suites.summary import Examples, Summary, SummaryBuilder, examples_of, text_of_versions
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
 

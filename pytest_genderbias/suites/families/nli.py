@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.inference import LABELS, read_inference
 from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingError
-from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
+from pytest_genderbias.statistics.block_tables import blocks_of, distinct
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval, share_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.neutrality import (
@@ -28,9 +28,7 @@ from pytest_genderbias.statistics.neutrality import (
     threshold,
 )
 from pytest_genderbias.statistics.sums import take_arrays, template_sums
-from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
-from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, shares_of
 from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, FLOOR, refuse_unable
 from pytest_genderbias.suites.families.shared.inference_chat import (
@@ -42,13 +40,21 @@ from pytest_genderbias.suites.families.shared.inference_chat import (
     why_not,
 )
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option, flag, one_of, whole
+from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, flag, one_of, whole
 from pytest_genderbias.suites.query import PairProbabilities, VerbalisedProbabilities
-from pytest_genderbias.suites.slots import SlotWords, read_slot, read_template
-from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template, product
+from pytest_genderbias.suites.space import (
+    TEMPLATE,
+    AskedPairs,
+    Axis,
+    CaseSpace,
+    SlotWords,
+    Template,
+    product,
+    read_slot,
+    read_template,
+)
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, Options
-from pytest_genderbias.suites.summary import Record, Summary
+from pytest_genderbias.suites.summary import Record, Summary, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, Rule, refuse_unknown, take
 from pytest_genderbias.text.template import Piece, slots_of

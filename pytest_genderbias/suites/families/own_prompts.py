@@ -19,7 +19,6 @@ from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
-from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.generation import words_of
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -41,9 +40,8 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     take_task,
 )
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import Competence, Context, Family
-from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.slots import read_groups, read_slot, read_template
+from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.space import read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import (
     SHARE,
     SIGNED_SHARE,
@@ -54,7 +52,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     named_values,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts

@@ -29,8 +29,7 @@ from pytest_genderbias.statistics.preference import TIE, choices, flipped_means,
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, Spans, TextCases
 from pytest_genderbias.suites.families.shared.persons import some_of
-from pytest_genderbias.suites.family import Context, DataFamily
-from pytest_genderbias.suites.options import Option, one_of, table, whole
+from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder

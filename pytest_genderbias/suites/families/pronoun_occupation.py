@@ -11,6 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
+from pytest_genderbias.statistics.block_tables import distinct
 from pytest_genderbias.statistics.correlation import (
     pearson,
     pearson_interval,
@@ -19,29 +20,35 @@ from pytest_genderbias.statistics.correlation import (
     slope_interval,
     slope_of_sums,
 )
-from pytest_genderbias.statistics.group_contrast import (
+from pytest_genderbias.statistics.group_deviations import (
     contrast_values,
     group_contrast,
     group_contrast_interval,
     shuffled_contrast_rms,
     shuffled_lines,
 )
-from pytest_genderbias.statistics.inference.blocks import distinct
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays, template_line_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
-from pytest_genderbias.suites.examples import Examples, examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.families.shared.occupations import scores_by_group
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import ITEMS, ITEMS_KEY, Option
+from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option
 from pytest_genderbias.suites.query import SlotLogProbability
-from pytest_genderbias.suites.slots import SlotWords, read_groups, read_slot, read_slot_with_share, read_template
-from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
+from pytest_genderbias.suites.space import (
+    TEMPLATE,
+    Axis,
+    CaseSpace,
+    SlotWords,
+    Template,
+    read_groups,
+    read_slot,
+    read_slot_with_share,
+    read_template,
+)
 from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word

@@ -15,6 +15,7 @@ import numpy as np
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.sentence_similarity import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
+from pytest_genderbias.statistics.block_tables import blocks_of, distinct
 from pytest_genderbias.statistics.correlation import (
     pearson,
     pearson_interval,
@@ -24,13 +25,11 @@ from pytest_genderbias.statistics.correlation import (
     slope_interval,
     slope_of_sums,
 )
-from pytest_genderbias.statistics.inference.blocks import blocks_of, distinct
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import LineFigure, correlation_sums, slope_sums, take_arrays, template_line_sums
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
-from pytest_genderbias.suites.examples import examples_of, text_of_pair
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
     KEY,
@@ -39,17 +38,19 @@ from pytest_genderbias.suites.families.shared.paraphrases import (
     TemplateSets,
     read_template_sets,
 )
-from pytest_genderbias.suites.family import GENDERS, Context, Family
-from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import PairSimilarity
-from pytest_genderbias.suites.slots import (
+from pytest_genderbias.suites.space import (
+    TEMPLATE,
+    Axis,
+    CaseSpace,
     SlotWords,
+    Template,
     read_slot_with_share,
     read_template,
     read_two_groups,
     read_word_of_each,
 )
-from pytest_genderbias.suites.space import TEMPLATE, Axis, CaseSpace, Template
 from pytest_genderbias.suites.statistic import (
     SIGNED_SHARE,
     SIZE,
@@ -59,7 +60,7 @@ from pytest_genderbias.suites.statistic import (
     Options,
     named_values,
 )
-from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
 

@@ -27,10 +27,9 @@ from pytest_genderbias.statistics.bias_subspace import (
 )
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.words import bare_words, have_vectors, layer, missing_note
-from pytest_genderbias.suites.family import Context, Family
-from pytest_genderbias.suites.options import Option, flag
+from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
-from pytest_genderbias.suites.slots import SlotWords, read_slot
+from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options, named_values
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take

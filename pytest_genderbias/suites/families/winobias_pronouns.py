@@ -18,7 +18,6 @@ from pytest_genderbias.statistics.coreference_scores import conll_f1, f1_interva
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answers, Facts, Question
-from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asked_pronouns import OPTIONS, Asking, Chosen, Reading, Scored, Sentences
 from pytest_genderbias.suites.families.shared.asking import first_message
 from pytest_genderbias.suites.families.shared.chat_task import (
@@ -47,11 +46,10 @@ from pytest_genderbias.suites.families.shared.winobias_figures import (
     sides,
     take_gaps,
 )
-from pytest_genderbias.suites.family import Competence, Context, Family
-from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.family import Competence, Context, Family, Option
 from pytest_genderbias.suites.query import CoreferenceScores, Query
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.schema import LocatedMap
 
 _CHANCE = 0.5

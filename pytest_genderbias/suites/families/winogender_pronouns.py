@@ -11,9 +11,7 @@ from typing import ClassVar
 import numpy as np
 
 from pytest_genderbias.datasets.winogender import read_winogender
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.suites.cases import Answers, Facts, Question
-from pytest_genderbias.suites.examples import examples_of
 from pytest_genderbias.suites.families.shared.asked_pronouns import (
     OPTIONS,
     PROBABILITY,
@@ -47,10 +45,9 @@ from pytest_genderbias.suites.families.shared.winogender_figures import (
     take_likelihoods,
     winogender_path,
 )
-from pytest_genderbias.suites.family import Competence, Context, DataFamily
-from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
-from pytest_genderbias.suites.summary import Summary, SummaryBuilder
+from pytest_genderbias.suites.family import Competence, Context, DataFamily, Option, one_of
+from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options
+from pytest_genderbias.suites.summary import Summary, SummaryBuilder, examples_of
 
 _OVER = "occupations"
 _FEW = "the occupations that vary are too few among those scored"

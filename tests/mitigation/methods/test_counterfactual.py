@@ -25,7 +25,7 @@ from pytest_genderbias.mitigation.methods.registry import make_method
 from pytest_genderbias.mitigation.words.grammar import is_possessive, rule_grammar, spacy_grammar
 from pytest_genderbias.mitigation.words.matching import find_words
 from pytest_genderbias.mitigation.words.pairs import in_case_of, name_partners, pairs_of, read_names, read_pairs
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.text.normal_form import normal_form
 
 LU2018 = read_pairs("lu2018-pairs")

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.null import summarise_null
+from pytest_genderbias.statistics.inference.intervals import summarise_null
 
 
 def higher(x):

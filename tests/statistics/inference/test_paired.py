@@ -33,9 +33,8 @@ from statsmodels.stats.multitest import multipletests
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.inference import paired
-from pytest_genderbias.statistics.inference.intervals import clustered_mean_error
+from pytest_genderbias.statistics.inference.intervals import clustered_mean_error, holm
 from pytest_genderbias.statistics.inference.item_sums import mean_sums
-from pytest_genderbias.statistics.inference.null import holm
 from pytest_genderbias.statistics.inference.paired import Difference, compare_items, items_to_decide, with_retraining
 
 SEEDS = st.integers(0, 10_000)

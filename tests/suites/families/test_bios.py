@@ -34,14 +34,13 @@ from pytest_genderbias.measurement.plan import plan_measurement
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.statistics.block_tables import BlockTables
-from pytest_genderbias.statistics.inference.blocks import block_of
+from pytest_genderbias.statistics.block_tables import BlockTables, block_of
 from pytest_genderbias.statistics.inference.item_sums import align
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families import bios as module
 from pytest_genderbias.suites.families.shared.group_distances import DISTANCES
 from pytest_genderbias.suites.families.shared.persons import LabelledCases, labour_shares
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.text import packaged
 
 CLASSES = ("cook", "judge", "nurse", "pilot")

@@ -23,7 +23,7 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.statistics.association import ceat, permutation_test, shuffled_combined_effects
 from pytest_genderbias.suites.cases import Answer, TextCases
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 
 # Sentences
 

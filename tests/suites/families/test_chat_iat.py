@@ -13,7 +13,7 @@ from support.chat_models import AlwaysA, PlantedChat, PrefersA, iat_chooser
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.errors import DataFileError, UndefinedError, UnknownNameError
-from pytest_genderbias.statistics.implicit_association import (
+from pytest_genderbias.statistics.multiple_choice import (
     association_score,
     counted_score,
     exchanged_scores,

@@ -45,7 +45,7 @@ from pytest_genderbias.statistics.perplexity import perplexity
 from pytest_genderbias.statistics.sums import word_bias_sums, word_slope_sums
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared import counting
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 from pytest_genderbias.suites.query import BlockLogLikelihood, GeneratedTokens
 
 SUITE = "corpus-cooccurrence"

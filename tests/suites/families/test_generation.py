@@ -16,7 +16,7 @@ from pytest_genderbias.errors import DataFileError, NotApplicableError, SettingE
 from pytest_genderbias.gates.limits import judge_limit
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.scoring.sampled_texts import reply_texts
-from pytest_genderbias.statistics.generated_differences import exchanged_share_differences, pooled_share_difference
+from pytest_genderbias.statistics.decision_differences import exchanged_share_differences, pooled_share_difference
 from pytest_genderbias.suites.query import Reply
 from pytest_genderbias.text.wordlist import load_wordlist
 

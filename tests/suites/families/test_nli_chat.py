@@ -15,10 +15,10 @@ from support.tiny_checkpoints import make_network, tokenizer
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.models.objects import wrap_network
-from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import TextCases
 from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS, asked_pairs
 from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.space import AskedPairs
 
 ORDERS = 6
 nli = partial(measured, suite="nli-occupation", limit=3000)

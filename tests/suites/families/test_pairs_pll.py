@@ -26,8 +26,7 @@ from pytest_genderbias.statistics.inference.sequences import mean_bounds
 from pytest_genderbias.statistics.preference import choices, mean_difference, stereotype_share
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.pairs_pll import PairsPll, shared_spans
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
 
 PAIRS = [

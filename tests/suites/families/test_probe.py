@@ -18,8 +18,7 @@ from pytest_genderbias.statistics import code_length
 from pytest_genderbias.statistics.code_length import codes_of_labellings, online_code
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families import probe
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.query import TextVectors
 
 SUITE = load_suite("probe-compression")

@@ -13,8 +13,7 @@ from pytest_genderbias import load_suite, measure
 from pytest_genderbias.datasets.folder import DataFolder, MissingDataError
 from pytest_genderbias.errors import DataFileError, NotApplicableError
 from pytest_genderbias.models.objects import wrap_object
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import Context, resolve_options
 from pytest_genderbias.suites.summary import SummaryBuilder
 
 SUITE = load_suite("sts-occupation")

@@ -13,7 +13,7 @@ from pytest_genderbias.errors import DataFileError, UndefinedError
 from pytest_genderbias.statistics.bias_subspace import principal_ratios, random_cosines, random_ratios
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.words import bare_words
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 
 GENDERED = [entry.word for entry in load_wordlist("dev2019-gendered").entries]
 DEMONYMS = {entry.word: entry.attributes["split"] for entry in load_wordlist("dev2019-demonyms").entries}

@@ -18,7 +18,7 @@ from pytest_genderbias.models.objects import wrap_object
 from pytest_genderbias.statistics.association import effect_size, shuffled_effect_sizes
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.words import bare_words, missing_note
-from pytest_genderbias.suites.options import resolve_options
+from pytest_genderbias.suites.family import resolve_options
 
 WEAT = load_suite("weat")
 SETS = {s.role: list(s.words) for s in WEAT.body.sets}

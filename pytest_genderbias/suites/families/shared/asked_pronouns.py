@@ -35,8 +35,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     question_facts,
 )
 from pytest_genderbias.suites.families.shared.asking import NEEDS as ASKING_NEEDS
-from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.family import Context, Option, one_of
 from pytest_genderbias.suites.query import NETWORKS, CoreferenceScores, StoredPredictions
 from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.text.normal_form import normal_form

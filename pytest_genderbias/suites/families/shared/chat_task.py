@@ -24,8 +24,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.asking import READABLE, is_counted, reply_shares
-from pytest_genderbias.suites.family import CANNOT, Competence
-from pytest_genderbias.suites.options import Option, share
+from pytest_genderbias.suites.family import CANNOT, Competence, Option, share
 from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 

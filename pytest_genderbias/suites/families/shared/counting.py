@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pytest_genderbias.datasets.corpora import TOKENISERS, Size, corpus_files, feed_corpus, file_tokens
 from pytest_genderbias.datasets.vocabulary import Ids, Vocabulary, is_punctuation, label_groups, scorable_words
 from pytest_genderbias.errors import UndefinedError
+from pytest_genderbias.statistics.block_tables import block_of
 from pytest_genderbias.statistics.cooccurrence import (
     bias_scores,
     flipped_biases,
@@ -28,7 +29,6 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
     InfiniteContext,
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
-from pytest_genderbias.statistics.inference.blocks import block_of
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.suites.summary import Record

@@ -11,9 +11,8 @@ from numpy.typing import ArrayLike
 
 from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, distance_figure
 from pytest_genderbias.statistics.distances import Distances, distance_gap, distance_sum
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
-from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, MakeSums, named_values
+from pytest_genderbias.suites.family import Option, one_of
+from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, FloatArray, MakeSums, named_values
 from pytest_genderbias.suites.summary import SummaryBuilder
 
 LABELS, PROBABILITIES = "labels", "probabilities"

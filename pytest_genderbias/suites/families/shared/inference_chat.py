@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.inference import LABELS
 from pytest_genderbias.statistics.multiple_choice import choices
-from pytest_genderbias.suites.asked_pairs import AskedPairs
 from pytest_genderbias.suites.cases import Answer, Cases, Question
 from pytest_genderbias.suites.families.shared.asking import (
     asked,
@@ -21,6 +20,7 @@ from pytest_genderbias.suites.families.shared.asking import (
 )
 from pytest_genderbias.suites.families.shared.chat_task import cannot_do, why_by_place
 from pytest_genderbias.suites.family import Context
+from pytest_genderbias.suites.space import AskedPairs
 
 if TYPE_CHECKING:
     from pytest_genderbias.statistics.inference.item_sums import FloatArray

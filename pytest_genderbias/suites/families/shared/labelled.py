@@ -10,7 +10,7 @@ from pathlib import Path
 from pytest_genderbias.datasets.biographies import GENDERS, LabelledTexts, read_biographies, read_labelled
 from pytest_genderbias.datasets.files import column_names
 from pytest_genderbias.datasets.folder import DataFolder
-from pytest_genderbias.suites.options import Option, text
+from pytest_genderbias.suites.family import Option, text
 from pytest_genderbias.suites.statistic import Options
 from pytest_genderbias.text.plain_files import expand
 

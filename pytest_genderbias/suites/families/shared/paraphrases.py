@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Generic, TypeVar
 
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.suites.options import Option, one_of
+from pytest_genderbias.suites.family import Option, one_of
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 

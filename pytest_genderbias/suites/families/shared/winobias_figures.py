@@ -48,8 +48,8 @@ from pytest_genderbias.suites.families.shared.group_distances import (
     shuffled_distances,
     take_distances,
 )
-from pytest_genderbias.suites.options import Option, one_of
-from pytest_genderbias.suites.slots import SlotWords, read_slot
+from pytest_genderbias.suites.family import Option, one_of
+from pytest_genderbias.suites.space import SlotWords, read_slot
 from pytest_genderbias.suites.statistic import (
     SHARE,
     SIGNED_SHARE,

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.suites.cases import TextCases
-from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.family import Option
 from pytest_genderbias.text.schema import Rule, at_least
 
 _SHOWN = 12  #: The largest number of words that a note lists.
