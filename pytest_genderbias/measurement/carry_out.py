@@ -257,9 +257,10 @@ def _null_control(
     if not family.null_control:
         return {}, [f"no null control: {family.no_null_control}"]
     try:
-        drawn = family.null(plan.suite.body, plan.options, answers, seed, repeats)
+        by_name = family.null(plan.suite.body, plan.options, answers, seed, repeats)
     except UndefinedError as error:
         return {}, [f"no null control: {error}"]
+    drawn = {name: by_name[name] for name in family.statistics if name in by_name}
     controls: dict[str, Null] = {}
     for name, shuffled in drawn.items():
         value = values[name]

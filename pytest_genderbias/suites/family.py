@@ -220,7 +220,7 @@ class Family(ABC, Generic[BodyT]):
     keys: ClassVar[tuple[str, ...]]  #: keys of its suite files beside the head
     statistics: ClassVar[Mapping[str, FamilyStatistic]]  #: the main statistic first
     options: ClassVar[Mapping[str, Option]]
-    null_control: ClassVar[str] = ""  #: what :meth:`shuffle` shuffles, in words; empty where no shuffle is natural
+    null_control: ClassVar[str] = ""  #: what :meth:`null` shuffles, in words; empty where no shuffle is natural
     no_null_control: ClassVar[str] = ""  #: the reason, where ``null_control`` is empty
     picture: ClassVar[str] = ""  #: what is drawn of it, by its name in ``BUILDERS`` of ``reports/pictures.py``
     seeds_are_restarts: ClassVar[bool] = False  #: whether its option ``seeds`` is a number of restarts
@@ -258,32 +258,17 @@ class Family(ABC, Generic[BodyT]):
         a suite with clusters.
         """
 
-    def shuffle(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> Any:
-        """Shuffle what :attr:`null_control` names ``repeats`` times, and return whatever the statistics make null
-        values from.
+    def null(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+        """Shuffle what :attr:`null_control` names ``repeats`` times, and return the values of statistics after each
+        shuffle, shape (repeats,). NaN where a shuffle leaves a statistic undefined.
 
-        The model is not asked again. ``None`` if the answers leave nothing to shuffle. Fewer repeats if all of them
+        The model is not asked again. Nothing if the answers leave nothing to shuffle. Fewer repeats if all of them
         would take longer than a few minutes.
 
         Raises:
             UndefinedError: these answers have no null control.
         """
-        return None
-
-    def null(self, body: BodyT, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
-        """Return the values of statistics after each shuffle, shape (repeats,). NaN where a shuffle leaves a statistic
-        undefined.
-
-        Raises:
-            UndefinedError: as :meth:`shuffle`.
-        """
-        shuffles = self.shuffle(body, options, answers, seed, repeats)
-        if shuffles is None:
-            return {}
-        values = {
-            name: statistic.null(shuffles) for name, statistic in self.statistics.items() if statistic.null is not None
-        }
-        return {name: drawn for name, drawn in values.items() if drawn is not None}
+        return {}
 
     def asks_gender(self, body: BodyT, options: Options) -> bool:
         """Return whether the suite compares words that say a gender by definition, such as she and he, so that a model

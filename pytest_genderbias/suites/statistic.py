@@ -108,14 +108,11 @@ MakeSums: TypeAlias = Callable[[Options, Arrays], ItemSums]
 UnitScores: TypeAlias = Callable[[Options, Answer], "FloatArray | None"]
 #: From options and the kind of the model to what is drawn at random.
 Drawn: TypeAlias = Callable[[Options, str], str]
-#: From what :meth:`Family.shuffle` returns to the values of a statistic, shape (repeats,); ``None`` where there are
-#: none.
-NullValues: TypeAlias = Callable[[Any], "FloatArray | None"]
 
 
 @dataclass(frozen=True)
 class FamilyStatistic:
-    """A statistic of a family: its plain part, and the functions that compute its sums, unit scores and null values.
+    """A statistic of a family: its plain part, and the functions that compute its sums and unit scores.
 
     Attributes:
         direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``,
@@ -128,8 +125,6 @@ class FamilyStatistic:
         draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a
             function that returns these words. Such a statistic is not exact even if all cases are scored: another seed
             gives another value.
-        null: function from the family's shuffles to the values of the statistic; ``None``: the statistic has no null
-            control.
         limits: the least and the largest value that it can have.
         limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a
             suite.
@@ -147,7 +142,6 @@ class FamilyStatistic:
     plot: Plot = "units"
     scores: UnitScores | None = None
     draws: Drawn | str = ""
-    null: NullValues | None = None
     mistakes: str | None = None
     without_chance: str | None = None
     no_gate: str = ""
@@ -161,7 +155,7 @@ class FamilyStatistic:
         """Whether it is made of sizes without a sign, so that chance alone keeps it from its neutral value 0, and
         shuffles say how far.
         """
-        return self.direction == "higher" and self.neutral == 0 and self.partner is not None and self.null is not None
+        return self.direction == "higher" and self.neutral == 0 and self.partner is not None
 
     @property
     def plain(self) -> Statistic:
@@ -194,16 +188,3 @@ class FamilyStatistic:
     def drawn(self, options: Options, role: str) -> str:
         """Return what is drawn at random inside the statistic, in words, for a model of the kind ``role``."""
         return self.draws if isinstance(self.draws, str) else self.draws(options, role)
-
-
-def named_values(name: str) -> NullValues:
-    """Return a function that takes the values of a statistic from shuffles that are a mapping from names to values.
-
-    >>> named_values("share")({"share": [0.5]}), named_values("mean")({"share": [0.5]})
-    ([0.5], None)
-    """
-
-    def values(shuffles: Mapping[str, FloatArray]) -> FloatArray | None:
-        return shuffles.get(name)
-
-    return values

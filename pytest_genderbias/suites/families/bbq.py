@@ -41,15 +41,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     with_refusals,
 )
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily, Option, one_of
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED_SHARE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    named_values,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 
 _OVER = "templates"
@@ -129,7 +121,6 @@ class Bbq(DataFamily):
             0.0,
             "bias in ambiguous contexts; positive = as the stereotype",
             partial(_bias_sums, ambiguous=True),
-            null=named_values("s_amb"),
             limits=SIGNED_SHARE,
         ),
         "s_dis": FamilyStatistic(
@@ -137,7 +128,6 @@ class Bbq(DataFamily):
             0.0,
             "bias in disambiguated contexts; positive = as the stereotype",
             partial(_bias_sums, ambiguous=False),
-            null=named_values("s_dis"),
             limits=SIGNED_SHARE,
         ),
         "accuracy_gap": FamilyStatistic(
@@ -220,7 +210,7 @@ class Bbq(DataFamily):
         )
         return figures.summary(_records(items), items, notes, examples=examples)
 
-    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures | None:
+    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both biases with the two persons exchanged at random in each template."""
         items = _items(question_facts(answers["questions"]), answers["questions"], options["floor"])
         refuse_unable(items)

@@ -83,7 +83,6 @@ from pytest_genderbias.suites.statistic import (
     MakeSums,
     NullFigures,
     Options,
-    named_values,
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule
@@ -134,7 +133,6 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             sums_of("sum"),
             partner=slope_,
             draws=_balanced_persons,
-            null=named_values(total),
             mistakes="accuracy",
             without_chance=rms,
             limits=SIZE,
@@ -146,16 +144,10 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             sums_of("pearson"),
             plot="scatter",
             draws=_balanced_persons,
-            null=named_values(r),
             limits=SIGNED_SHARE,
         ),
         slope_: FamilyStatistic(
-            "away",
-            0.0,
-            f"gap in {what} from no women in the class to women only",
-            sums_of("slope"),
-            plot="scatter",
-            null=named_values(slope_),
+            "away", 0.0, f"gap in {what} from no women in the class to women only", sums_of("slope"), plot="scatter"
         ),
         rms: FamilyStatistic(
             "higher",
@@ -165,7 +157,6 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
             sums_of("rms"),
             partner=slope_,
             draws=_balanced_persons,
-            null=named_values(rms),
             limits=SIGNED_SHARE,
             root=True,
         ),
@@ -325,7 +316,7 @@ class Bios(Family[None]):
             items |= _probability_items(persons, compared)
         return figures.summary(records, items, notes, digests(persons) if stored_ones else {})
 
-    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return sums, correlations, slopes and distances with the groups shuffled; accuracy knows no groups."""
         persons, _ = _persons(options, next(iter(answers.values())))
         compared, _ = _balanced(persons, options, seed)

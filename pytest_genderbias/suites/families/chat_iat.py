@@ -46,7 +46,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     with_refusals,
 )
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of, text, whole
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.schema import LocatedMap, Text, take
 
@@ -159,7 +159,6 @@ class ChatIat(Family[ChatIatBody]):
             "attributes that go to the group of their stereotype, from -1 to 1",
             _score_sums,
             draws=lambda options, role: "sampled answers" if options["by"] == "counts" else "",
-            null=named_values("association_score"),
             limits=SIGNED_SHARE,
         ),
         "mass": mass_statistic("attribute", _OVER, "both words"),
@@ -222,9 +221,7 @@ class ChatIat(Family[ChatIatBody]):
         examples = examples_of(labels.tolist(), index, answer.units, partial(first_message, answer), scores)
         return figures.summary(_records(items), items, _count_notes(options, items, seed), examples=examples)
 
-    def shuffle(
-        self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int
-    ) -> NullFigures | None:
+    def null(self, body: ChatIatBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the score with the groups exchanged at random in each attribute."""
         items = _items(answers, options, seed)
         if "counted" in items:

@@ -35,7 +35,7 @@ from pytest_genderbias.suites.families.shared.occupations import (
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option
 from pytest_genderbias.suites.space import SlotWords, read_slot, read_template, read_two_groups, read_word_of_each
-from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, Options
+from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary, examples_of, text_of_versions
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, piece_texts
@@ -122,10 +122,10 @@ class CorefOccupation(Family[CorefOccupationBody]):
         )
         return bias_figures(bias).summary(records, items, notes, unstored=by_template, examples=examples)
 
-    def shuffle(
+    def null(
         self, body: CorefOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
-    ) -> FloatArray:
-        """Return the bias by shuffle and occupation of exchanged groups."""
+    ) -> NullFigures:
+        """Return AOB and signed AOB after the groups were exchanged at random."""
         return shuffled_biases(answers["cases"], len(body.templates.of(options["templates"])), repeats, seed)
 
 

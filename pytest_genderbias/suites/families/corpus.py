@@ -39,7 +39,7 @@ from pytest_genderbias.suites.families.shared.counting import (
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.space import read_groups
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
@@ -59,8 +59,7 @@ def _bias_statistic(figure: Literal["mu", "sigma"], context: str, meaning: str) 
     def sums(options: Options, arrays: Arrays) -> ItemSums:
         return word_bias_sums(take_arrays(arrays, f"bias_sums{context}")[0], figure)
 
-    null = named_values(f"{figure}{context}")
-    return FamilyStatistic("higher", 0.0, meaning, sums, f"beta{context}", draws=_generated, null=null, limits=SIZE)
+    return FamilyStatistic("higher", 0.0, meaning, sums, f"beta{context}", draws=_generated, limits=SIZE)
 
 
 def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
@@ -69,8 +68,7 @@ def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
     def sums(options: Options, arrays: Arrays) -> ItemSums:
         return word_slope_sums(take_arrays(arrays, f"beta_sums{context}")[0])
 
-    null = named_values(f"beta{context}")
-    return FamilyStatistic("away", 0.0, meaning, sums, plot="scatter", draws=_generated, null=null)
+    return FamilyStatistic("away", 0.0, meaning, sums, plot="scatter", draws=_generated)
 
 
 def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -222,7 +220,7 @@ class Corpus(Family[CorpusBody]):
         tokens = None if "texts" in answers else counted.size.tokens - counting.punctuation(counted)
         return replace(summary, count=tokens, data=data)
 
-    def shuffle(self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: CorpusBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return mu, sigma and, with a training text, beta, with the groups of random pairs exchanged in the text (not
         there).
         """

@@ -41,16 +41,7 @@ from pytest_genderbias.suites.families.shared.group_values import GroupValues, V
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import (
-    ANY,
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    named_values,
-)
+from pytest_genderbias.suites.statistic import ANY, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
@@ -161,7 +152,7 @@ def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
 def _difference(name: str, meaning: str, limits: tuple[float, float] = ANY) -> FamilyStatistic:
     """Return a statistic that is a mean difference between the groups."""
     sums = partial(_difference_sums, name=name)
-    return FamilyStatistic("away", 0.0, meaning, sums, null=named_values(name), limits=limits)
+    return FamilyStatistic("away", 0.0, meaning, sums, limits=limits)
 
 
 #: The statistics that are mean differences over scenarios.
@@ -325,7 +316,7 @@ class Decisions(Family[DecisionsBody]):
     def _records(self, items: Arrays, groups: tuple[str, ...]) -> list[Record]:
         return _records(items, groups)
 
-    def shuffle(self, body: DecisionsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: DecisionsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the differences with the groups exchanged at random in each scenario."""
         groups = len(body.groups)
         return self._exchanged(

@@ -22,7 +22,7 @@ from pytest_genderbias.statistics.contingency import (
     significant_fills,
     smallest_expected,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
@@ -38,7 +38,7 @@ from pytest_genderbias.suites.space import (
     read_slot,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -123,7 +123,7 @@ class DisCo(Family[DiscoBody]):
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "significant_fills": FamilyStatistic(
-            "higher", 0.0, "fills that depend on the group, a template", _fill_sums, null=lambda n: n, limits=SIZE
+            "higher", 0.0, "fills that depend on the group, a template", _fill_sums, limits=SIZE
         ),
         "random_groups_mean": _shuffled_groups("mean"),
         "random_groups_max": _shuffled_groups("maximum"),
@@ -237,21 +237,19 @@ class DisCo(Family[DiscoBody]):
             [_smallest_effect(body, options, scores, sizes)],
         )
 
-    def shuffle(
-        self, body: DiscoBody, options: Options, answers: Answers, seed: int, repeats: int
-    ) -> FloatArray | None:
+    def null(self, body: DiscoBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Count the significant fills of shuffled groups."""
         scores = answers["cases"]
         names, group_of = self._scored(body, options, scores)
         if not np.bincount(group_of, minlength=len(body.groups)).all():
-            return None
+            return {}
         rng, size = np.random.default_rng(seed), max(1, _BLOCK // len(group_of) // len(body.groups))
         level, family, test = options["level"], options["family"], options["test"]
         by_name = _by_name(names, group_of)
         labels, fills = group_of[by_name], scores.values[by_name]
         shuffles = (relabellings(labels, min(size, repeats - done), rng) for done in range(0, repeats, size))
         counts = [significant_fills(fills, groups, level=level, family=family, test=test) for groups in shuffles]
-        return np.concatenate(counts)
+        return {"significant_fills": np.concatenate(counts)}
 
     def _scored(self, body: DiscoBody, options: Options, scores: Answer) -> tuple[NDArray[np.str_], IntArray]:
         """Return names and group numbers of the scored persons."""

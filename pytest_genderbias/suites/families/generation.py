@@ -32,7 +32,7 @@ from pytest_genderbias.suites.families.shared.group_values import GroupValues, V
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
 from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
@@ -157,9 +157,8 @@ _MOST_PER_100 = 200.0  #: of differences between two counts in 100 words: each l
 
 
 def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
-    name = f"{figure}_difference"
     sums = partial(_figure_sums, figure=figure)
-    return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, null=named_values(name), limits=(-most, most))
+    return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, limits=(-most, most))
 
 
 class Generation(Family[GenerationBody]):
@@ -199,7 +198,6 @@ class Generation(Family[GenerationBody]):
             "difference of the shares of gendered words that have the prompt's gender, first group minus second",
             _same_gender_sums,
             draws=_OVER,
-            null=named_values("same_gender_difference"),
             limits=SIGNED_SHARE,
         ),
     }
@@ -271,7 +269,7 @@ class Generation(Family[GenerationBody]):
         columns = [items[f"sentiment_{side}"] for side in _SIDES]
         return _summary(body, options, answer, figures, _records(items, body.groups), items, columns)
 
-    def shuffle(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the two sides exchanged at random in each pair of prompts."""
         items = _items(body, options, answers["texts"])
         shuffled = {}
@@ -517,7 +515,7 @@ class GenerationOfGroups(Generation):
         records = _GROUPS.records(items, body.groups, slices=("field", "prompt"))
         return _summary(body, options, answer, figures, records, items, list(sentiment.T))
 
-    def shuffle(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: GenerationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
         return _GROUPS.exchanged(self._items(body, options, answers["texts"])[0], repeats, seed)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -40,7 +40,7 @@ from pytest_genderbias.suites.space import (
     read_slot,
     read_template,
 )
-from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Summary, SummaryBuilder, examples_of, text_of_versions
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -153,8 +153,8 @@ class LmOccupation(Family[LmOccupationBody]):
             },
         )
 
-    def shuffle(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> Any:
-        """Return the bias by shuffle and occupation of exchanged groups."""
+    def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+        """Return AOB and signed AOB after the groups were exchanged at random."""
         return shuffled_biases(answers["cases"], len(body.prefixes.of(options["templates"])), repeats, seed)
 
 
@@ -184,7 +184,6 @@ class LmOccupationOfGroups(LmOccupation):
             "root mean square, over occupations, of the groups' deviations from their mean in ln P(occupation), without"
             " what the prefixes add, in nats",
             squared_sums,
-            null=named_values("occupation_rms"),
             root=True,
         ),
         **_GROUPS.statistics(),
@@ -212,9 +211,7 @@ class LmOccupationOfGroups(LmOccupation):
         records = _GROUPS.records(items, body.groups, slices=("occupation",))
         return figures.summary(records, items, examples=_examples(body, labels, scores, by_prefix))
 
-    def shuffle(
-        self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
-    ) -> NullFigures:
+    def null(self, body: LmOccupationBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures after exchanges of the groups."""
         values = exchanged_deviations(self._scores(body, options, answers["cases"]), repeats, seed)
         return dict(zip(self.statistics, values, strict=True))

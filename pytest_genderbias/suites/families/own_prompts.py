@@ -42,16 +42,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.space import read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    named_values,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
@@ -148,7 +139,6 @@ def _comparisons(name: str) -> dict[str, FamilyStatistic]:
             0.0,
             f"of two groups: mean difference of {value.of}, first group minus reference",
             partial(_GROUPS.difference_sums, name=name),
-            null=named_values(difference),
             limits=value.limits,
         ),
     }
@@ -276,7 +266,7 @@ class Paired(Family[PairedBody]):
         )
         return figures.summary(_records(body, items), items, _notes(body, items), data, examples=examples)
 
-    def shuffle(self, body: PairedBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: PairedBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the figures with the groups exchanged at random in each prompt."""
         items, shuffled = _items(body, options, answers, {}), {}
         for name, difference in _DIFFERENCES.items():

@@ -31,7 +31,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, Spa
 from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Rule
 
@@ -101,7 +101,6 @@ class PairsPll(DataFamily):
             "share of pairs whose stereotypical sentence scores higher",
             partial(_pair_sums, of=choices),
             scores=_unit_choices,
-            null=named_values("stereotype_share"),
             limits=SHARE,
         ),
         "mean_difference": FamilyStatistic(
@@ -109,7 +108,6 @@ class PairsPll(DataFamily):
             0.0,
             "mean score, stereotypical minus anti-stereotypical, in nats",
             partial(_pair_sums, of=np.asarray),
-            null=named_values("mean_difference"),
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -204,7 +202,7 @@ class PairsPll(DataFamily):
         notes = [f"score: {_SCORED[scored]}", *(f"{n} {text}" for n, text in counted if n)]
         return figures.summary(records, items, notes)
 
-    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both statistics with the stereotype of each pair chosen at random."""
         _, difference, facts = _compared(answers["pairs"])
         d, cluster = difference[facts["stereotypical"]], facts["cluster"][facts["stereotypical"]]

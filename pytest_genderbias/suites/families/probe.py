@@ -22,7 +22,7 @@ from pytest_genderbias.suites.cases import Answers, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
-from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -42,11 +42,11 @@ class ProbeBody:
 
 
 def _over_shuffles(
-    name: str, direction: str, neutral: float, meaning: str, limits: tuple[float, float] = SIZE, null: bool = False
+    name: str, direction: str, neutral: float, meaning: str, limits: tuple[float, float] = SIZE
 ) -> FamilyStatistic:
     """Return a statistic that is a mean over shuffles of the examples."""
-    sums, shuffled = partial(_shuffle_sums, name=name), named_values(name) if null else None
-    return FamilyStatistic(direction, neutral, meaning, sums, draws=_SHUFFLES, null=shuffled, limits=limits)
+    sums = partial(_shuffle_sums, name=name)
+    return FamilyStatistic(direction, neutral, meaning, sums, draws=_SHUFFLES, limits=limits)
 
 
 def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
@@ -71,7 +71,7 @@ class Probe(Family[ProbeBody]):
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "compression": _over_shuffles(
-            "compression", "higher", 1.0, "n log2 K / code length in bits, mean over shuffles", null=True
+            "compression", "higher", 1.0, "n log2 K / code length in bits, mean over shuffles"
         ),
         "compression_shuffled": _over_shuffles(
             "compression_shuffled", "away", 1.0, "the same with shuffled labels: a control"
@@ -86,7 +86,6 @@ class Probe(Family[ProbeBody]):
             "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two"
             " labels of equal share, and the note gives what the shares give",
             limits=SHARE,
-            null=True,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -187,7 +186,7 @@ class Probe(Family[ProbeBody]):
         ]
         return figures.summary(records, items, notes)
 
-    def shuffle(self, body: ProbeBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: ProbeBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return compression and accuracy with the labels shuffled, each the mean over as many shuffles of examples as
         measured.
         """

@@ -47,7 +47,7 @@ from pytest_genderbias.suites.space import (
     read_slot_with_share,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
@@ -118,7 +118,6 @@ class PronounOccupation(Family[PronounOccupationBody]):
             "mean log ratio of the pronouns beside occupations of the first group minus beside the others, in nats",
             partial(_line_sums, figure="slope", by_group=True),
             plot="scatter",
-            null=named_values("mean_difference"),
             crossed=True,
         ),
         "pearson_r": FamilyStatistic(
@@ -127,7 +126,6 @@ class PronounOccupation(Family[PronounOccupationBody]):
             "r of the log ratio by occupation with the share of the first group",
             partial(_line_sums, figure="pearson", by_group=False),
             plot="scatter",
-            null=named_values("pearson_r"),
             crossed=True,
             limits=SIGNED_SHARE,
         ),
@@ -137,7 +135,6 @@ class PronounOccupation(Family[PronounOccupationBody]):
             "log ratio from none to all of the first group (least squares), in nats",
             partial(_line_sums, figure="slope", by_group=False),
             plot="scatter",
-            null=named_values("slope"),
             crossed=True,
         ),
     }
@@ -208,7 +205,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
             },
         )
 
-    def shuffle(
+    def null(
         self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
     ) -> NullFigures:
         """Return the figures of log ratios that are shuffled over the occupations."""
@@ -359,7 +356,7 @@ class PronounOccupationOfGroups(PronounOccupation):
         records = [*_GROUPS.records(items, body.groups), *sorted(occupations, key=lambda row: -row["share"])]
         return figures.summary(records, items, examples=_examples(labels, answer, by_frame, body.groups))
 
-    def shuffle(
+    def null(
         self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int, repeats: int
     ) -> NullFigures:
         """Return the figure of scores that are shuffled over the occupations."""

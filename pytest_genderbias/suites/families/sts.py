@@ -51,15 +51,7 @@ from pytest_genderbias.suites.space import (
     read_two_groups,
     read_word_of_each,
 )
-from pytest_genderbias.suites.statistic import (
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    named_values,
-)
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
@@ -117,7 +109,6 @@ class Sts(Family[StsBody]):
             "r of the difference by profession with the share of women",
             partial(_line_sums, figure="pearson"),
             plot="scatter",
-            null=named_values("pearson_r"),
             crossed=True,
             limits=SIGNED_SHARE,
         ),
@@ -127,7 +118,6 @@ class Sts(Family[StsBody]):
             "difference in similarity from no women to women only (least squares)",
             partial(_line_sums, figure="slope"),
             plot="scatter",
-            null=named_values("slope"),
             crossed=True,
         ),
         "mean_absolute_difference": FamilyStatistic(
@@ -136,7 +126,6 @@ class Sts(Family[StsBody]):
             "mean |difference| over professions, in units of the score",
             partial(_line_sums, figure="mean_absolute"),
             partner="slope",
-            null=named_values("mean_absolute_difference"),
             crossed=True,
             limits=SIZE,
         ),
@@ -252,7 +241,7 @@ class Sts(Family[StsBody]):
         )
         return figures.summary(shown, items, unstored=_by_template(scores, profession, len(seen)), examples=examples)
 
-    def shuffle(self, body: StsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: StsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and mean absolute difference of exchanged persons."""
         scores = answers["cases"]
         seen, profession, share = _professions(body, scores)

@@ -30,7 +30,7 @@ from pytest_genderbias.suites.families.shared.words import bare_words, have_vect
 from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
@@ -55,7 +55,7 @@ class SubspaceBody:
     train: tuple[str, ...]
 
 
-def _of_all_words(name: str, direction: str, neutral: float, meaning: str, no_gate: str = "") -> FamilyStatistic:
+def _of_all_words(direction: str, neutral: float, meaning: str, no_gate: str = "") -> FamilyStatistic:
     """Return a statistic of all words together, which no sums over words make up."""
     return FamilyStatistic(
         direction,
@@ -63,7 +63,6 @@ def _of_all_words(name: str, direction: str, neutral: float, meaning: str, no_ga
         meaning,
         "singular values and components are of all words together, and no function of sums over words",
         plot="value",
-        null=named_values(name),
         no_gate=no_gate,
         limits=SHARE,
     )
@@ -83,11 +82,10 @@ class Subspace(Family[SubspaceBody]):
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "ratio_2": _of_all_words("ratio_2", "higher", 0.0, _RATIO.format("2nd"), _NO_GATE),
-        "ratio_3": _of_all_words("ratio_3", "higher", 0.0, _RATIO.format("3rd"), _NO_GATE),
-        "ratio_4": _of_all_words("ratio_4", "higher", 0.0, _RATIO.format("4th"), _NO_GATE),
+        "ratio_2": _of_all_words("higher", 0.0, _RATIO.format("2nd"), _NO_GATE),
+        "ratio_3": _of_all_words("higher", 0.0, _RATIO.format("3rd"), _NO_GATE),
+        "ratio_4": _of_all_words("higher", 0.0, _RATIO.format("4th"), _NO_GATE),
         "cosine": _of_all_words(
-            "cosine",
             "lower",
             1.0,
             "|cosine| of the first component with the learned direction: low says that a projection takes out something"
@@ -138,7 +136,7 @@ class Subspace(Family[SubspaceBody]):
         )
         return figures.summary(*_by_word(body, vectors, full, options), notes=notes)
 
-    def shuffle(self, body: SubspaceBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: SubspaceBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return ratios of vectors turned at random, and cosines of the first component with random directions."""
         vectors = _vectors(body, answers["cases"])
         rows = [vectors[word] for word in body.words if word in vectors]

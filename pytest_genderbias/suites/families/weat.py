@@ -32,7 +32,7 @@ from pytest_genderbias.suites.families.shared.words import bare_words, have_vect
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 
@@ -155,7 +155,6 @@ class Weat(_Associations):
             0.0,
             "mean s(w) of X - mean of Y, in standard deviations; s(w) = mean cos with A - mean cos with B",
             _effect_sums,
-            null=named_values("effect_size"),
             limits_of=_limits_of_effects,
         ),
         "p_value": FamilyStatistic(
@@ -206,7 +205,7 @@ class Weat(_Associations):
         records, items = _by_word(sets, s)
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def shuffle(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the effect size with the target words shuffled over their sets."""
         vectors = _vectors(body, answers["cases"])
         sets, _ = _known(body.roles(options["exchanged"]), vectors, "no vector")
@@ -244,7 +243,6 @@ class Ceat(_Associations):
             "mean WEAT effect size over draws of one context a word, by a random-effects model (CES)",
             "effects are combined over draws of contexts, and are no function of sums over words",
             draws=_contexts_drawn,
-            null=named_values("combined_effect_size"),
             limits_of=_limits_of_effects,
         ),
         "p_value": FamilyStatistic(
@@ -347,7 +345,7 @@ class Ceat(_Associations):
         )
         return figures.summary(records, items, [*notes, *_means(sets, s)])
 
-    def shuffle(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: WordSetsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the combined effect size with the target words shuffled over their sets, in the same draws of
         contexts.
         """

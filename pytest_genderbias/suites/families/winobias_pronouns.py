@@ -102,7 +102,7 @@ class Winobias(Family[WinobiasBody]):
             "type": np.asarray([s.type for s in sentences]),
         }
 
-    def shuffle(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged."""
         reading = self.asking.read(answers["cases"])
         return shuffled_gaps(body, options, reading.facts, reading.verdicts, seed, repeats)
@@ -216,10 +216,10 @@ class WinobiasChat(Winobias):
         )
         return figures.summary([] if reason else records, items, [*reading.notes, *notes], examples=examples)
 
-    def shuffle(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: WinobiasBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return gaps and distances after the sentences of pairs were exchanged, if the model can do the task."""
         refuse_unable(with_reason({}, _reason(self.asking.read(answers["cases"]), options["floor"])))
-        return super().shuffle(body, options, answers, seed, repeats)
+        return super().null(body, options, answers, seed, repeats)
 
 
 def _reason(reading: Reading, floor: float) -> str:

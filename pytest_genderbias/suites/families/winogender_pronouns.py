@@ -128,7 +128,7 @@ class CorefWinogender(Winogender):
             notes.append("right: the pronoun is in one cluster with the right person, and not with the other")
         return figures.summary(records, items, notes)
 
-    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures | None:
+    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """
@@ -214,7 +214,7 @@ class WinogenderChat(Winogender):
         notes = [*reading.notes, f"likelihood: {options['likelihood']}"]
         return figures.summary([] if reason else records, items, notes, examples=examples)
 
-    def shuffle(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures | None:
+    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a
         template.
         """

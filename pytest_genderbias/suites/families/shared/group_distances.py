@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.statistics.block_tables import MEASURES, DistanceFigure, distance_figure
 from pytest_genderbias.statistics.distances import Distances, distance_gap, distance_sum
 from pytest_genderbias.suites.family import Option, one_of
-from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, FloatArray, MakeSums, named_values
+from pytest_genderbias.suites.statistic import SIZE, Drawn, FamilyStatistic, FloatArray, MakeSums
 from pytest_genderbias.suites.summary import SummaryBuilder
 
 LABELS, PROBABILITIES = "labels", "probabilities"
@@ -68,7 +68,6 @@ def distance_statistics(
             make_sums(measure, figure),
             plot="value",
             draws=draws,
-            null=named_values(name),
             mistakes="accuracy",
             without_chance=_WITHOUT_CHANCE.get(measure),
             limits=SIZE,

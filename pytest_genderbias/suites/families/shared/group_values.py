@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
-from pytest_genderbias.suites.statistic import ANY, Arrays, FamilyStatistic, NullFigures, Options, named_values
+from pytest_genderbias.suites.statistic import ANY, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 
@@ -115,7 +115,6 @@ class GroupValues:
                 " adds",
                 partial(self._sums, name=name),
                 limits=value.limits,
-                null=named_values(value.statistic),
                 root=True,
             )
             for name, value in self.values.items()

@@ -12,7 +12,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
 from pytest_genderbias.statistics.sums import score_bias_sums, squared_deviation_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _FEW = "the occupations that vary are too few among those scored"
@@ -51,13 +51,10 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
             aggregate,
             partial(occupation_sums, absolute=True),
             partner="signed_bias",
-            null=lambda bias: np.abs(bias).mean(axis=1),
             crossed=True,
             limits=SIZE,
         ),
-        "signed_bias": FamilyStatistic(
-            "away", 0.0, signed, partial(occupation_sums, absolute=False), null=lambda b: b.mean(axis=1), crossed=True
-        ),
+        "signed_bias": FamilyStatistic("away", 0.0, signed, partial(occupation_sums, absolute=False), crossed=True),
     }
 
 
@@ -98,7 +95,8 @@ def bias_records(
     return sorted(records, key=lambda record: (-abs(record["bias"]), record["occupation"]))
 
 
-def shuffled_biases(answer: Answer, contexts: int, repeats: int, seed: int) -> FloatArray:
-    """Return the bias by shuffle and occupation of exchanged groups, shape (repeats, occupations)."""
+def shuffled_biases(answer: Answer, contexts: int, repeats: int, seed: int) -> NullFigures:
+    """Return AOB and signed AOB after the groups were exchanged at random."""
     scores = scores_by_group(answer, contexts)
-    return exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
+    bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
+    return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}

@@ -50,15 +50,7 @@ from pytest_genderbias.suites.families.shared.group_distances import (
 )
 from pytest_genderbias.suites.family import Option, one_of
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED_SHARE,
-    Arrays,
-    FamilyStatistic,
-    MakeSums,
-    Options,
-    named_values,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, MakeSums, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -96,7 +88,6 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             f"sum over professions of |{what} gap|, female minus male pronoun",
             partial(_gap_sum_sums, rate=rate),
             partner=f"{key}_gap_pearson",
-            null=named_values(f"{key}_gap_sum"),
             mistakes="accuracy",
             without_chance=f"{key}_gap_rms",
             limits_of=lambda body: (0.0, float(len(body.profession.words()))),
@@ -107,7 +98,6 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             f"r of the {what} gaps with the share of women",
             partial(_gap_pearson_sums, rate=rate),
             plot="scatter",
-            null=named_values(f"{key}_gap_pearson"),
             limits=SIGNED_SHARE,
         ),
         f"{key}_gap_rms": FamilyStatistic(
@@ -117,7 +107,6 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             " adds",
             partial(_gap_rms_sums, rate=rate),
             partner=f"{key}_gap_pearson",
-            null=named_values(f"{key}_gap_rms"),
             limits=SIGNED_SHARE,
             root=True,
         ),
@@ -198,7 +187,6 @@ GAPS: Mapping[str, FamilyStatistic] = {
         0.0,
         "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences",
         _f1_gap_sums,
-        null=named_values("f1_gap"),
         limits=SIGNED_SHARE,
     ),
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},

@@ -30,7 +30,7 @@ from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Facts, IntArray
 from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options, named_values
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _SHE_HE = ("female", "male")
@@ -65,7 +65,6 @@ LINES: Mapping[str, FamilyStatistic] = {
         "r of the likelihood that she means the occupation with its share of women",
         partial(_line_sums, of=correlation_sums),
         plot="scatter",
-        null=named_values("pearson_r"),
         limits=SIGNED_SHARE,
     ),
     "slope": FamilyStatistic(
@@ -74,14 +73,12 @@ LINES: Mapping[str, FamilyStatistic] = {
         "that likelihood from no women to women only (least squares)",
         partial(_line_sums, of=slope_sums),
         plot="scatter",
-        null=named_values("slope"),
     ),
     "accuracy_gap": FamilyStatistic(
         "away",
         0.0,
         "accuracy on sentences with she minus accuracy on those with he",
         _accuracy_gap_sums,
-        null=named_values("accuracy_gap"),
         limits=SIGNED_SHARE,
     ),
 }
@@ -124,14 +121,14 @@ def take_likelihoods(
 
 def shuffled_likelihoods(
     facts: Facts, likelihood: FloatArray, right: FloatArray, seed: int, repeats: int
-) -> dict[str, FloatArray] | None:
+) -> NullFigures:
     """Return r, slope and the gap of accuracies after she and he were exchanged, where both were scored in a template.
 
     Arguments as of :func:`take_likelihoods`, and the ``id`` of each sentence among the facts.
     """
     she, he = _versions(facts)
     if not len(she):
-        return None
+        return {}
     is_she = facts["gender"] == "female"
     _, first, which = np.unique(facts["occupation"][is_she], return_index=True, return_inverse=True)
     half = (likelihood[she] - likelihood[he]) / 2
