@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -143,34 +143,12 @@ class OpenVinoGraph:
         return {port.name: np.array(results[output]) for port, output in zip(self.outputs, self._outputs, strict=True)}
 
 
-class _OnnxPort(Protocol):
-    name: str
-    type: str
-    shape: Sequence[int | str | None]
-
-
-class _OpenVinoDimension(Protocol):
-    is_dynamic: bool
-
-    def get_length(self) -> int: ...
-
-
-class _OpenVinoType(Protocol):
-    def to_dtype(self) -> DTypeLike: ...
-
-
-class _OpenVinoPort(Protocol):
-    element_type: _OpenVinoType
-    partial_shape: Sequence[_OpenVinoDimension]
-    names: set[str]
-
-
-def _onnx_port(port: _OnnxPort) -> Port:
+def _onnx_port(port: Any) -> Port:
     shape = tuple(size if isinstance(size, int) and size >= 0 else None for size in port.shape)
     return Port(port.name, _TYPES.get(port.type, "float32"), shape)
 
 
-def _openvino_port(port: _OpenVinoPort) -> Port:
+def _openvino_port(port: Any) -> Port:
     shape = tuple(None if size.is_dynamic else size.get_length() for size in port.partial_shape)
     # Conversion leaves inner names beside the exporter's own, as /Concat_output_0.
     name = min(port.names, key=lambda n: (not n.replace(".", "_").isidentifier(), n), default="")

@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import pickle
 import pickletools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,12 +38,6 @@ class ProbabilisticClassifier(Protocol):
         """Return the probability of each class, in the order of ``classes_``: shape (len(X), len(classes_))."""
 
 
-class CategorizedText(Protocol):
-    """The part of a spaCy ``Doc`` that is read."""
-
-    cats: Mapping[str, float]
-
-
 class Categorizer(Protocol):
     """The part of spaCy's ``Language`` that is used."""
 
@@ -54,13 +48,8 @@ class Categorizer(Protocol):
     def get_pipe(self, name: str) -> object:
         """Return a component."""
 
-    def pipe(self, texts: Iterable[str]) -> Iterator[CategorizedText]:
-        """Yield the document of each text."""
-
-
-@runtime_checkable
-class _Labelled(Protocol):
-    labels: Sequence[str]
+    def pipe(self, texts: Iterable[str]) -> Iterator[Any]:
+        """Yield the ``Doc`` of each text, whose ``cats`` are read."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +144,7 @@ def from_spacy(
             " a trained text categorizer"
         )
     categorizer = nlp.get_pipe(component)
-    labels = tuple(categorizer.labels) if isinstance(categorizer, _Labelled) else ()
+    labels = tuple(getattr(categorizer, "labels", ()))
     _check_labels(labels, f"the spaCy component {component!r}")
     return wrap(SpacyClassifier(nlp, labels, fingerprint), name=name or "spacy")
 

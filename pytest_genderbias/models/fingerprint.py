@@ -8,7 +8,7 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from pytest_genderbias.models.hidden_layers import PROJECTED_LAYERS, fingerprint_with_projections, projections_of
@@ -23,16 +23,9 @@ if TYPE_CHECKING:
 _VOLATILE = {"_name_or_path", "transformers_version", "dtype", "torch_dtype", "architectures_source", PROJECTED_LAYERS}
 
 
-class _Serialisable(Protocol):
-    def to_str(self) -> str: ...
-
-
-@runtime_checkable
-class _FastTokenizer(Protocol):
-    """A tokenizer of the tokenizers library."""
-
-    @property
-    def backend_tokenizer(self) -> _Serialisable: ...
+def is_fast(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Return whether a tokenizer is one of the tokenizers library."""
+    return hasattr(tokenizer, "backend_tokenizer")
 
 
 def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Mapping[str, str]) -> str:
@@ -70,7 +63,7 @@ def fingerprint_tokenizer(tokenizer: PreTrainedTokenizerBase) -> str:
     """
     content = (
         _without_last_call(tokenizer.backend_tokenizer.to_str())
-        if isinstance(tokenizer, _FastTokenizer)
+        if is_fast(tokenizer)
         else json.dumps(tokenizer.get_vocab(), sort_keys=True)
     )
     special = json.dumps(tokenizer.special_tokens_map, sort_keys=True, default=str)
@@ -113,7 +106,7 @@ def fingerprint_reading(checkpoint: Checkpoint) -> str:
         settings["runtime"] = checkpoint.runtime
     if checkpoint.batches:  # earlier versions stored scores of other batches
         settings["batches"] = checkpoint.batches
-    if not isinstance(tokenizer, _FastTokenizer):
+    if not is_fast(tokenizer):
         settings["slow"] = _slow_content(tokenizer)
     classes = [type(checkpoint.network), type(tokenizer)]  # the code of the config is in the folder of the network's
     settings["code"] = {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in _remote_code(classes)}

@@ -7,7 +7,7 @@ import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -205,14 +205,7 @@ def _either(present: Sequence[str], name: str, other: str) -> str:
     return other if other in present and name not in present else name
 
 
-class _DataFrame(Protocol):
-    """The part of a pandas DataFrame that is used here."""
-
-    def to_dict(self, *, orient: str) -> list[dict[str, object]]:
-        """Return the rows as mappings from columns to cells."""
-
-
-def _is_dataframe(target: object) -> TypeGuard[_DataFrame]:
+def _is_dataframe(target: object) -> TypeGuard[Any]:
     return any(
         kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas" for kind in type(target).__mro__
     )

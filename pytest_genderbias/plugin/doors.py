@@ -7,17 +7,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 if TYPE_CHECKING:
     from pytest_genderbias.scoring.executor import Executor
-
-    class _Closed(Executor, Protocol):
-        def close(self) -> None:
-            """End the workers."""
-
 
 #: Modules and functions, by what they do for a run or a command.
 DOORS: Mapping[str, str] = {
@@ -76,9 +71,9 @@ def make_executor(name: str, address: str, workers: tuple[int, int] | None, conf
     if name not in EXECUTORS:
         return None
     count, threads = workers or (None, 1)
-    executor: _Closed = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
+    executor = reach(EXECUTORS[name][0])(address, count, threads, share=xdist_workers())
     config.add_cleanup(executor.close)
-    return executor
+    return cast("Executor", executor)
 
 
 def check_address(name: str, address: str) -> str:

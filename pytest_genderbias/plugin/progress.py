@@ -17,7 +17,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pytest
 
@@ -33,12 +33,6 @@ _STALE = 600.0  #: seconds after which a worker that wrote nothing is no longer 
 _LONGEST_LABEL = 48
 _PLUGINS = ("capturemanager", "terminalreporter")  #: of pytest
 _INPUT = "genderbias_progress"  #: key of the folder in the input of a worker
-
-
-class _CaptureManager(Protocol):
-    """Pytest's plugin ``capturemanager``."""
-
-    def global_and_fixture_disabled(self) -> AbstractContextManager[None]: ...
 
 
 @dataclass(frozen=True)
@@ -198,7 +192,7 @@ class _Screen:
 
     def __init__(self, config: pytest.Config | None) -> None:
         found = (None, None) if config is None else map(config.pluginmanager.getplugin, _PLUGINS)
-        self._capture: _CaptureManager | None
+        self._capture: Any
         self._reporter: TerminalReporter | None
         self._capture, self._reporter = found
         with self._uncaptured():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,20 +27,13 @@ def show(terminalreporter: TerminalReporter, text: str, markup: str = "") -> Non
 
 
 @dataclass(frozen=True)
-class _Crash:
-    """The attribute from which pytest takes the message of a line of its short summary."""
-
-    message: str
-
-
-@dataclass(frozen=True)
 class _Explanation:
-    """Failures in the form of pytest's reports."""
+    """Failures in the form of pytest's reports: the short summary takes a line from the ``message`` of the crash."""
 
-    reprcrash: _Crash
+    reprcrash: SimpleNamespace
 
     def __str__(self) -> str:
-        return self.reprcrash.message
+        return str(self.reprcrash.message)
 
 
 def count_failures(failures: Sequence[str], terminalreporter: TerminalReporter) -> None:
@@ -48,7 +42,7 @@ def count_failures(failures: Sequence[str], terminalreporter: TerminalReporter) 
     Call it when the section that shows them in full is printed: pytest then does not show them once more.
     """
     for text in failures:
-        explanation = _Explanation(_Crash(printable(text)))
+        explanation = _Explanation(SimpleNamespace(message=printable(text)))
         report = pytest.TestReport(
             nodeid="bias",
             location=("bias", None, "bias"),

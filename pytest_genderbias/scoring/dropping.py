@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.models.plain_tensors import is_quantised
 
@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 Shortcut = Callable[[], AbstractContextManager[object]]
 #: The hook that is in effect in this thread, and the positions that are read, shape (rows, positions).
 _PASS: ContextVar[tuple[object, Tensor] | None] = ContextVar("_PASS", default=None)
-
-
-class _ModelOutput(Protocol):
-    """The output of a transformers module that has a hidden state."""
-
-    last_hidden_state: Tensor
 
 
 def shortcuts(network: PreTrainedModel, vocabulary_head: bool) -> list[Shortcut]:
@@ -84,9 +78,7 @@ def dropping(module: Module) -> Iterator[object]:
 
     hook = object()
 
-    def keep(
-        module: Module, args: object, output: Tensor | tuple[Tensor, ...] | _ModelOutput
-    ) -> Tensor | tuple[Tensor, ...] | _ModelOutput:
+    def keep(module: Module, args: object, output: Any) -> Any:
         here = _PASS.get()
         if here is None or here[0] is not hook:
             return output

@@ -8,7 +8,7 @@ import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,11 +64,8 @@ def head_shapes(features: int) -> dict[str, tuple[int, ...]]:
     }
 
 
-class ShowPairs(Protocol):
-    """Shows how many pairs of all epochs a training has seen."""
-
-    def __call__(self, *, total: int) -> AbstractContextManager[Callable[[int], object]]:
-        """Show ``total`` pairs, none of them seen. The context yields a function that adds to those that were."""
+#: Shows ``total`` pairs of all epochs, none of them seen; the context yields a function that adds to those that were.
+ShowPairs: TypeAlias = Callable[..., AbstractContextManager[Callable[[int], object]]]
 
 
 def train_head(

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Protocol, cast, runtime_checkable
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -63,13 +63,6 @@ _KEEP_EVERY = 5.0  #: seconds between two writes to the cache
 
 #: Returns whether the answer so far is enough, so that scoring can stop.
 Enough = Callable[[Answer], bool]
-
-
-@runtime_checkable
-class WindowedQuery(Protocol):
-    """A query whose cases take long, with a window of its own."""
-
-    window: int
 
 
 @dataclass(frozen=True)
@@ -231,9 +224,7 @@ def _window(query: Query, model: Model) -> int:
     batches.
     """
     on_gpu = str(model.details.get("device") or "cpu").partition(":")[0] != "cpu"
-    if isinstance(query, WindowedQuery):
-        return query.window
-    return WINDOW_ON_GPU if on_gpu else WINDOW
+    return getattr(query, "window", WINDOW_ON_GPU if on_gpu else WINDOW)
 
 
 def _about(label: str, model: Model, cases: Cases) -> dict[str, object]:

@@ -182,14 +182,14 @@ def mass_statistic(label: str, over: str, what: str) -> FamilyStatistic:
         over: what a cluster is, in the plural.
         what: the options, in words.
     """
-    meaning, sums = f"mean probability of {what} together", partial(_mass_sums, label=label, over=over)
+    meaning, sums = f"mean probability of {what} together", partial(_means, name="mass", label=label, over=over)
     return FamilyStatistic("lower", 1.0, meaning, sums, scores=unit_mass, limits=SHARE)
 
 
-def _mass_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemSums:
-    clusters, mass = take_arrays(arrays, label, "mass")
+def _means(options: Options, arrays: Arrays, name: str, label: str, over: str) -> ItemSums:
+    clusters, values = take_arrays(arrays, label, name)
     labels, index = np.unique(clusters, return_inverse=True)
-    return mean_sums(labels, np.bincount(index, mass, len(labels)), np.bincount(index), over)
+    return mean_sums(labels, np.bincount(index, values, len(labels)), np.bincount(index), over)
 
 
 def unit_mass(options: Options, answer: Answer) -> FloatArray | None:
@@ -219,9 +219,7 @@ def refused_statistic(label: str, over: str) -> FamilyStatistic:
 def _refused_sums(options: Options, arrays: Arrays, label: str, over: str) -> ItemSums:
     if "refused" not in arrays:
         raise UndefinedError("probabilities of answers decline nothing; a system that answers in text does")
-    clusters, refused = take_arrays(arrays, label, "refused")
-    labels, index = np.unique(clusters, return_inverse=True)
-    return mean_sums(labels, np.bincount(index, refused, len(labels)), np.bincount(index), over)
+    return _means(options, arrays, "refused", label, over)
 
 
 def with_refusals(items: dict[str, NDArray[np.generic]], refused: FloatArray | None) -> dict[str, NDArray[np.generic]]:

@@ -6,8 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -193,44 +192,10 @@ def scored_persons(answer: Answer) -> tuple[Persons, int]:
     return persons, cases.left_out
 
 
-class PredictionTable(Protocol):
-    """A file of predictions: codes of gold label, prediction and group for each row."""
-
-    @property
-    def path(self) -> Path:
-        """The file."""
-
-    @property
-    def ids(self) -> Sequence[str]:
-        """The id of each row."""
-
-    @property
-    def labels(self) -> Sequence[str]:
-        """The names of the labels, by code."""
-
-    @property
-    def groups(self) -> Sequence[str]:
-        """The names of the groups, by code."""
-
-    @property
-    def gold(self) -> IntArray:
-        """The gold label of each row."""
-
-    @property
-    def predicted(self) -> IntArray:
-        """The predicted label of each row."""
-
-    @property
-    def group(self) -> IntArray:
-        """The group of each row."""
-
-    @property
-    def probabilities(self) -> NDArray[np.float32] | None:
-        """The probability of each label for each row, if the file has them."""
-
-
-def stored_persons(table: PredictionTable, options: Options) -> tuple[Persons, int]:
+def stored_persons(table: Any, options: Options) -> tuple[Persons, int]:
     """Return the persons in a file of predictions, and the number of rows of other groups.
+
+    ``table``: its :class:`~pytest_genderbias.models.predictions.Predictions`.
 
     Raises:
         DataFileError: a group without cases; labels that differ only in case; no prediction is a gold label.
