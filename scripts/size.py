@@ -33,14 +33,14 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_725, 42_000),
-    "lines of core and plugin": (37_890, 23_000),
-    "modules": (417, 310),
-    "classes": (704, 520),
-    "dataclasses": (387, 280),
-    "own imports of a module, mean": (6.8, 4.5),  # ten small modules, with few imports each, have gone
+    "lines of code": (55_245, 42_000),
+    "lines of core and plugin": (37_430, 23_000),
+    "modules": (395, 310),
+    "classes": (663, 520),
+    "dataclasses": (386, 280),
+    "own imports of a module, mean": (6.9, 4.5),  # thirty small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),
-    "file names used twice or more": (9, 10),
+    "file names used twice or more": (8, 10),
     "modules of one printed row": (165, 100),
     "functions of one printed row": (1_500, 600),
     "deepest stack of one printed row": (38, 18),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, ClassVar, TypedDict
+from typing import Annotated, ClassVar
 
 import numpy as np
 
@@ -20,11 +20,10 @@ from pytest_genderbias.statistics.inference.intervals import Interval, least_sha
 from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.sums import take_arrays
-from pytest_genderbias.suites.cases import Answer, Items, Question
-from pytest_genderbias.suites.family import Context, Family
-from pytest_genderbias.suites.options import Option
+from pytest_genderbias.suites.cases import Answers, Items, Question
+from pytest_genderbias.suites.family import Context, Family, Option
 from pytest_genderbias.suites.query import StoredPredictions
-from pytest_genderbias.suites.slots import read_groups
+from pytest_genderbias.suites.space import read_groups
 from pytest_genderbias.suites.statistic import ANY, SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, one_of, take
@@ -43,10 +42,6 @@ class ResultsBody:
     columns: Columns
     statistic: str
     samples: str  #: what ``cluster`` or ``template`` holds, in the plural
-
-
-class ResultsOptions(TypedDict):
-    """There are no options."""
 
 
 def _by_group(arrays: Arrays) -> tuple[FloatArray, FloatArray]:
@@ -179,7 +174,7 @@ _KINDS: Mapping[str, _Kind] = {
 }
 
 
-class ResultsOfOthers(Family[ResultsBody, ResultsOptions]):
+class ResultsOfOthers(Family[ResultsBody]):
     """A difference between groups in the values that another tool gave each item."""
 
     name: ClassVar[str] = "results"
@@ -225,13 +220,11 @@ class ResultsOfOthers(Family[ResultsBody, ResultsOptions]):
         grouped = [bool(body.columns.class_), body.samples, bool(body.columns.restart)]
         return [list(body.groups), body.statistic, body.columns.value, *grouped]
 
-    def questions(self, body: ResultsBody, options: ResultsOptions, context: Context) -> dict[str, Question]:
+    def questions(self, body: ResultsBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the rows of the file."""
         return {"results": Question(None, StoredPredictions())}
 
-    def summarise(
-        self, body: ResultsBody, options: ResultsOptions, answers: Mapping[str, Answer], seed: int
-    ) -> Summary:
+    def summarise(self, body: ResultsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups, with an interval over items or their clusters."""
         kind = _KINDS[body.statistic]
         values = take_values(answers["results"].content, body.columns, body.groups, kind.most, kind.whole)
