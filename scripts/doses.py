@@ -68,7 +68,7 @@ OF_VECTORS: Measured = tuple(
     for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts", "subspace")
 )
 OF_DOSE_100 = {"training": f"{{model}}/{dose_kinds.SHARES}"}
-#: Models that are no language models: what trains one (a folder, the data, dose and seed), and what is measured.
+#: Models that are trained in another way: by what (a folder, the data, dose and seed), and what is measured.
 OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
     "career-head": (
         dose_kinds.career_head,
@@ -76,7 +76,12 @@ OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
     ),
     "word-vectors": (dose_kinds.word_vectors, OF_VECTORS),
     "word-vectors-elsewhere": (lambda *of: dose_kinds.word_vectors(*of, others=elsewhere()), OF_VECTORS),
+    "bert-tiny-again": (
+        lambda folder, data, dose, seed: train_one(folder / "model", data, dose, LATER + seed),
+        (("pronoun-occupation", "pronoun-occupation", {}, "model"),),
+    ),
 }
+LATER = 20  #: added to the seed of bert-tiny-again: trainings that were made after the gates were chosen
 PLAIN = ""  #: a training, and no mitigation after it
 #: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
 #: with more dropout.
@@ -94,6 +99,7 @@ ORDER = (
     (BASE, (MITIGATED,), MITIGATIONS),
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
+    ("bert-tiny-again", (50, 55, 60, 70), (PLAIN,)),
     ("career-head", (50, 55, 60, 70, 80, 100), (PLAIN,)),
     ("word-vectors", (50, 70, 100), (PLAIN,)),
     ("word-vectors-elsewhere", (50, 70, 100), (PLAIN,)),
