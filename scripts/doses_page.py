@@ -30,7 +30,10 @@ from pytest_genderbias.suites.family import WIDE as WIDE_SET
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
 DOSES = (50, 70, 100)
-MORE_DOSES = {"career-head": (50, 55, 60, 70, 80, 100), "bert-tiny-again": (50, 55, 60, 70)}  #: of models that have others
+MORE_DOSES = {
+    "career-head": (50, 55, 60, 70, 80, 100),
+    "bert-tiny-again": (50, 55, 60, 70),
+}  #: of models that have others
 VECTOR_GATES = [
     f"{suite} effect_size" for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts")
 ]
