@@ -447,30 +447,30 @@ def _change(values: Mapping[str, float | None], control: Mapping[str, float | No
 
 def picture(suite: str) -> Picture:
     """Return the response of a suite's figures to the dose: each training a point, and a line through the means."""
-    stored, panels, words, doses = read(), [], [], DOSES
+    stored, panels, words = read(), [], []
     for model, of_model in stored["models"].items():
         for statistic in of_model["trainings"][0]["values"]:
             of_suite, _, name = statistic.rpartition(" ")
             which = of_suite.removeprefix(suite).strip()
             if of_suite.partition(" ")[0] != suite or name not in SUITES[suite]:
                 continue
-            doses = doses_of(model)
-            by_dose = {dose: values_of(stored, model, dose, statistic) for dose in doses}
+            of_doses = ((dose, values_of(stored, model, dose, statistic)) for dose in doses_of(model))
+            by_dose = {dose: values for dose, values in of_doses if values}
             points = [(float(dose), value) for dose, values in by_dose.items() for value in values]
-            means = [statistics.mean(values) for values in by_dose.values()]
+            means = {dose: statistics.mean(values) for dose, values in by_dose.items()}
             title = f"{model}{', wide items' if which == WIDE_SET else f', {which}' if which else ''}"
             series = (
                 Series("a training", "points", *(tuple(side) for side in zip(*points, strict=True)), colour="first"),
-                Series("mean", "line", tuple(map(float, doses)), tuple(means), colour="second"),
+                Series("mean", "line", tuple(map(float, means)), tuple(means.values()), colour="second"),
             )
             axis = Axis(
                 "stereotyped examples in a hundred" if model in GATED else "stereotyped sentences in a hundred",
-                words=tuple(map(str, doses)),
-                ticks=tuple(map(float, doses)),
+                words=tuple(map(str, means)),
+                ticks=tuple(map(float, means)),
             )
             panels.append(Panel(axis, Axis(name), series, title))
-            words.append(f"{title}, {name}: {', '.join(f'{mean:.3g}' for mean in means)}")
-    alt = f"{suite}, means at doses {', '.join(map(str, doses))}. {'; '.join(words)}."
+            words.append(f"{title}, {name}: {', '.join(f'{mean:.3g} at {dose}' for dose, mean in means.items())}")
+    alt = f"{suite}, means by dose. {'; '.join(words)}."
     caption = "A point is a training. A figure follows the dose where its points rise by more than they scatter."
     return Picture("training", suite, "", "", f"{suite} and the dose of bias", alt, caption, tuple(panels))
 
