@@ -73,7 +73,10 @@ DRAWN = (
     ("bert-tiny-mlm", 5, 50, ALL),
     ("bert-tiny-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
-    *((model, 3, 50, ALL) for model in GATED),
+    *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
+    ("bert-tiny-again", 3, 100, ALL),
+    ("bert-tiny-again", 5, 50, ALL),
+    ("bert-tiny-again", 1, 50, ALL),
     ("word-vectors", 5, 50, ALL),
 )
 PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
