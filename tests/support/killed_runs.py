@@ -128,6 +128,7 @@ def killed_beside_another(folder: Path) -> list[dict]:
     first = Run(folder)
     while not any(folder.glob(f"*/*-{CHUNK:010d}.npy")):  # of the suite, not of the check of the labels
         time.sleep(0.01)
+    os.kill(first.pid, signal.SIGSTOP)  # however fast the machine is, it is not through when it is killed
     second = Run(folder)
     time.sleep(0.2)
     return [first.kill(), second.end()]
