@@ -231,7 +231,7 @@ class ResultsOfOthers(Family[ResultsBody]):
         items, figures = _items(body, values), SummaryBuilder(self.statistics)
         figures.take(
             body.statistic,
-            lambda: _value(kind, items),
+            lambda: _value(kind, items, values.restarts),
             lambda: kind.interval(kind.statistic.item_sums({}, items), kind.statistic.limits),
             _FEW,
         )
@@ -245,7 +245,12 @@ _OF: Mapping[str, ResultsOfOthers] = {
 }
 
 
-def _value(kind: _Kind, items: Items) -> float:
+def _value(kind: _Kind, items: Items, restarts: int) -> float:
+    if kind.whole and restarts > 1:
+        raise UndefinedError(
+            f"items are 0 or 1, and not their means over {restarts} restarts; measure results:FILE#{{seed}} with"
+            " --bias-seeds"
+        )
     value = kind.statistic.item_sums({}, items).total
     if np.isnan(value):
         raise UndefinedError(kind.undefined)

@@ -148,6 +148,8 @@ def test_the_mean_over_restarts_is_the_value_of_an_item(tmp_path: Path) -> None:
     assert found.value == pytest.approx(means[0] - means[1])
     assert "the value of each item is its mean over 3 restarts" in found.notes
     assert found.n == 40
+    ratio = measured(tmp_path, rows, statistic="impact_ratio", restart="run")
+    assert ratio.value is None and "not their means over 3 restarts" in ratio.reasons["impact_ratio"]
     with pytest.raises(DataFileError, match=r"an id that is there twice: 40, first 'q0'; if a tool asked each item"):
         measured(tmp_path, rows, statistic="rate_difference")
     with pytest.raises(DataFileError, match=r"fewer restarts than 3: 1, first 'q0'"):
