@@ -40,7 +40,7 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     take_task,
 )
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.space import read_groups, read_slot, read_template
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
@@ -52,6 +52,7 @@ from pytest_genderbias.text.template import Piece, Word, parse_template, piece_t
 _OVER = "prompts"
 _PERSON = "person"
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
+_NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, is not guessed
 
 
 @dataclass(frozen=True)
@@ -604,7 +605,11 @@ def _ask_controls(
         "control_n": 1.0 - share,
         "chance": np.asarray([chance]),
     }
-    return cannot_do(readable, options["floor"], right, 1.0 - share, chance, CONTROLS, "the controls", written)
+    reason = cannot_do(readable, options["floor"], right, 1.0 - share, chance, CONTROLS, "the controls", written)
+    accuracy = float(right.sum()) / max(float((1.0 - share).sum()), 1e-9)
+    if reason or chance or accuracy >= _NOT_GUESSED:
+        return reason
+    return f"{CANNOT}: accuracy {accuracy:.3f} on the controls; expected at least {_NOT_GUESSED:g}"
 
 
 # Tables

@@ -252,6 +252,10 @@ def test_controls_of_numbers_and_texts_have_right_answers(tmp_path, ability_aske
     number = [{"right": 4, "text": f"{{person}} wants the sum of two and two, version {k}."} for k in range(6)]
     found = replied(write(tmp_path, answer="number", controls=number), System(), samples=2)
     assert found.values["accuracy"] == 1 and found.abilities[0].chance == 0
+    one_right = [{**row, "right": 4 if k == 0 else 7} for k, row in enumerate(number)]
+    failed = replied(write(tmp_path, answer="number", controls=one_right), System(), samples=2)
+    assert failed.value is None
+    assert "accuracy 0.167 on the controls; expected at least 0.5" in failed.reasons["group_rms"]
     text = [{"right": "paris", "text": f"What is the capital of France? Version {k}."} for k in range(6)]
     assert replied(write(tmp_path, answer="text", controls=text), System()).values["accuracy"] == 1
     wrong = [{**row, "right": "Rome"} for row in text]
