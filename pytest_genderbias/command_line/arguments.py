@@ -352,7 +352,7 @@ def _add_papers(commands: _Commands) -> None:
     paper.add_argument("--scale", choices=("small", "paper"), default="small", help=scale)
     check = "check the paper's scale on small stand-ins, a step of each run, and store nothing"
     paper.add_argument("--check", action="store_true", help=check)
-    _add(paper, "--page", "FILE", "write the page of all papers from the results, in markdown")
+    _add(paper, "--pages", "DIR", "write the pages of all papers from the results, in markdown")
 
 
 def _add_resilience(commands: _Commands) -> None:

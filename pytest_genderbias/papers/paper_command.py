@@ -15,7 +15,7 @@ from pytest_genderbias.papers.claims import judge_claims
 from pytest_genderbias.papers.config import PAPER, PaperConfig, Table, load_paper, load_table, paper_names
 from pytest_genderbias.papers.making import check_run, make_runs
 from pytest_genderbias.papers.places import Places
-from pytest_genderbias.papers.shown import page_text, short_verdict, table_text
+from pytest_genderbias.papers.shown import pages, short_verdict, table_text
 from pytest_genderbias.papers.stored import StoredRun, packaged_results, read_runs
 from pytest_genderbias.text.columns import columns, paragraph
 
@@ -23,10 +23,11 @@ from pytest_genderbias.text.columns import columns, paragraph
 def carry_out(values: Mapping[str, Any]) -> int:
     """List papers or tables, or make the runs of a table and show it."""
     results = _results_folder(values["results"], values["runs"], values["scale"])
-    if values["page"]:
+    if values["pages"]:
         if values["scale"] == PAPER:
-            raise SettingError("--page shows results of the small scale; leave --scale out")
-        write_whole(Path(values["page"]), page_text(read_runs(results)).encode())
+            raise SettingError("--pages shows results of the small scale; leave --scale out")
+        for name, text in pages(read_runs(results)).items():
+            write_whole(Path(values["pages"]) / name, text.encode())
         return 0
     width = shutil.get_terminal_size().columns
     if values["paper"] is None:

@@ -1,4 +1,4 @@
-"""A table of a paper in words, and the page of all tables: the paper's figures beside ours, the verdicts of the claims,
+"""A table of a paper in words, and the page of each paper: the paper's figures beside ours, the verdicts of the claims,
 and what differs.
 """
 
@@ -167,7 +167,7 @@ def _first_with(paper: PaperConfig, claim: Claim) -> str:
     )
 
 
-def claims_in_words(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> str:
+def _claims(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> str:
     """Return how many claims of a paper have each verdict; a claim that several tables make counts once."""
     judged = [
         replace(one, verdict=_verdict_of_claim(paper, one))
@@ -176,7 +176,7 @@ def claims_in_words(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> str:
     ]
     verdicts = count_claims(judged)
     parts = [f"{verdicts[verdict]} {_plural(verdict, verdicts[verdict])}" for verdict in VERDICTS if verdicts[verdict]]
-    return f"Claims, each counted once: {', '.join(parts) or 'none'}."
+    return ", ".join(parts) or "none"
 
 
 def _over(paper: PaperConfig, claim: Claim, difference: Difference) -> str:
@@ -289,16 +289,17 @@ def _grid(table: Table, runs: Mapping[str, StoredRun], width: int) -> str:
     return "\n".join(blocks)
 
 
+_MADE = "<!-- made by: genderbias paper --pages=docs/papers --results=docs/evidence/papers -->"
+
 _HEAD = """\
 # The papers, table by table
 
-<!-- Generated from the configs of the papers and the stored results:
-genderbias paper --page=docs/papers.md --results=docs/evidence/papers -->
+{made}
 
-Each table and figure of the five papers that has figures has a row here. The others have none: lu2018's table 1 (the
-models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1 (the metrics), and
-orgad2022's figures 1 and 2 (the method and an example). The configs hold the published figures and what the table says
-as *claims*: relations of figures, such as "scrubbing lowers the TPR gap sum".
+Each table and figure of the five papers that has figures has a row on the page of its paper. The others have none:
+lu2018's table 1 (the models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1
+(the metrics), and orgad2022's figures 1 and 2 (the method and an example). The configs hold the published figures and
+what the table says as *claims*: relations of figures, such as "scrubbing lowers the TPR gap sum".
 
 Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where
 something is trained, and over items where nothing is, or only once, which the table then says. A figure without bounds
@@ -314,21 +315,29 @@ claims: of twenty claims without any effect behind them, one is confirmed by cha
 - *needs the paper's scale*: no run of the small scale can show it.
 - *no result yet*: nobody has made the small runs.
 
-The absolute figures of small models on small data are not expected to equal those of the papers; the page shows both.
+The absolute figures of small models on small data are not expected to equal those of the papers; the pages show both.
 `genderbias paper NAME TABLE` shows one table, and makes its runs with `--data` and `--runs`.
 """
 
 
-def page_text(runs: Mapping[str, StoredRun]) -> str:
-    """Return the page of all papers in markdown."""
+def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
+    """Return the pages of the papers in markdown, by the names of their files: a front page, and one a paper."""
     papers = [load_paper(name) for name in paper_names()]
-    parts = [_HEAD, _cost(papers, runs)]
+    made = {"index.md": [_HEAD.format(made=_MADE), "\n".join(_front(papers, runs)), _cost(papers, runs)]}
     for paper in papers:
-        parts += [
+        made[f"{paper.name}.md"] = [
+            f"# {escape(paper.title)}\n\n{_MADE}\n\nWhat the verdicts mean stands on [the front page](index.md).",
             "\n".join(_overview(paper, runs)),
             *("\n".join(_details(paper, table, runs)) for table in paper.tables.values()),
         ]
-    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+    return {name: "\n\n".join(part.rstrip() for part in parts) + "\n" for name, parts in made.items()}
+
+
+def _front(papers: Sequence[PaperConfig], runs: Mapping[str, StoredRun]) -> Iterator[str]:
+    yield "| paper | tables and figures | claims, each counted once |"
+    yield "|---|---|---|"
+    for paper in papers:
+        yield f"| [{escape(paper.title)}]({paper.name}.md) | {len(paper.tables)} | {_claims(paper, runs)} |"
 
 
 def _cost(papers: list[PaperConfig], runs: Mapping[str, StoredRun]) -> str:
@@ -336,15 +345,11 @@ def _cost(papers: list[PaperConfig], runs: Mapping[str, StoredRun]) -> str:
     configs = [run for paper in papers for run in paper.runs.values()]
     made = [run for run in configs if run.name in runs]
     gpu = sum(run.gpu_hours or 0 for run in configs)
-    parts = [
-        f"{len(made)} of {sum(SMALL in run.scales for run in configs)} small runs have a result.",
-        *([_cost_of_the_small_scale(made, runs)] if made else []),
-        (
-            f"The paper's scale of {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU"
-            " hours; it was not run."
-        ),
-    ]
-    return " ".join(parts)
+    return (
+        f"{len(made)} of {sum(SMALL in run.scales for run in configs)} small runs have a result."
+        f"{_cost_of_the_small_scale(made, runs) if made else ''} The paper's scale of"
+        f" {sum(PAPER in run.scales for run in configs)} runs is estimated at {gpu:,.0f} GPU hours; it was not run."
+    )
 
 
 def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, StoredRun]) -> str:
@@ -356,13 +361,11 @@ def _cost_of_the_small_scale(made: Sequence[RunConfig], runs: Mapping[str, Store
     most = max(made, key=lambda run: minutes[run.name])
     timed = sum(runs[run.name].processor_seconds is not None for run in made)
     return (
-        f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two cores with a run on"
+        f" Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two with a run on"
         f" each. The longest row of a table, one method or task with all its seeds, takes {by_row[longest]:.0f} minutes"
         f" on average over its run ({longest}); the longest run, {most.name}, makes {counted(most.rows, 'rows')} in"
-        f" {minutes[most.name]:.0f} minutes. An interrupted run goes on at the training where it stopped. The times of"
-        f" {counted(timed, 'runs')} are processor times; the others are wall times beside other work, which are longer."
-        " An interrupted run keeps the time of its last part only, so that the time that was expected of a run counts"
-        " where it is longer."
+        f" {minutes[most.name]:.0f} minutes. The times of {counted(timed, 'runs')} are processor times; the others are"
+        " wall times beside other work. Of an interrupted run the time that was expected counts where it is longer."
     )
 
 
@@ -381,8 +384,6 @@ def minutes_of(run: RunConfig, stored: StoredRun) -> float:
 
 
 def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str]:
-    yield f"## {escape(paper.title)}"
-    yield ""
     yield "| | what it shows | ours; the paper's | verdict |"
     yield "|---|---|---|---|"
     for table in paper.tables.values():
@@ -392,7 +393,7 @@ def _overview(paper: PaperConfig, runs: Mapping[str, StoredRun]) -> Iterator[str
             f" {escape(verdict)} |"
         )
     yield ""
-    yield claims_in_words(paper, runs)
+    yield f"Claims, each counted once: {_claims(paper, runs)}."
 
 
 def _first_figure(table: Table, runs: Mapping[str, StoredRun]) -> str:
@@ -405,7 +406,7 @@ def _first_figure(table: Table, runs: Mapping[str, StoredRun]) -> str:
 
 
 def _details(paper: PaperConfig, table: Table, runs: Mapping[str, StoredRun]) -> Iterator[str]:
-    yield f"### {paper.name}, {_called(table)}"
+    yield f"## {paper.name}, {_called(table)}"
     yield ""
     yield f"{escape(table.title)}."
     if table.figures:

@@ -132,7 +132,7 @@ def test_the_papers_scale_is_checked_with_its_stand_in_and_stores_nothing(own_pa
     [
         (["smith2021"], "no paper is called 'smith2021'; expected one of doe2020"),
         (["doe2020", "table-9"], "doe2020 has no 'table-9'"),
-        (["--page", "page.md", "--scale", "paper"], "--page shows results of the small scale; leave --scale out"),
+        (["--pages", "docs", "--scale", "paper"], "--pages shows results of the small scale; leave --scale out"),
         (["doe2020", "--only", "other"], "--only names 'other'"),
         (["doe2020", "--check", "--place", "glove"], "--place takes NAME=PATH"),
         (["doe2020", "--check", "--data", "nowhere"], "there is no nowhere"),

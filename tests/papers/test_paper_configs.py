@@ -16,7 +16,7 @@ from pytest_genderbias.papers.claims import DIFFERS, judge_claims
 from pytest_genderbias.papers.config import NEAR, PAPER, SMALL, RunConfig, load_paper, load_table, overlaid, paper_names
 from pytest_genderbias.papers.making import KINDS, is_of
 from pytest_genderbias.papers.places import TEXTS, Places, names_in, placed, without_paths
-from pytest_genderbias.papers.shown import claim_in_words, figure_rows, minutes_of, page_text, verdict_in_words
+from pytest_genderbias.papers.shown import claim_in_words, figure_rows, minutes_of, pages, verdict_in_words
 from pytest_genderbias.papers.stored import StoredFigure, StoredRun, read_runs
 from pytest_genderbias.suites.suite import load_suite
 
@@ -99,8 +99,9 @@ def test_the_page_states_the_time_of_all_runs(results):
                 stored = json.loads(path.read_text(encoding="utf-8"))
                 used = stored.get("processor_seconds") or stored["seconds"]
                 hours += max(used, 60 * (run.minutes or 0)) / 3600
-    assert f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two" in page_text(
-        results
+    assert (
+        f"Together they take at most {hours:.1f} hours of one core, or {hours / 2:.1f} hours of two"
+        in pages(results)["index.md"]
     )
 
 
@@ -148,11 +149,11 @@ def test_stored_results_are_of_the_settings_that_the_runs_have(results):
     assert not [path.name for path in RESULTS.glob("*.json") if '"/' in path.read_text(encoding="utf-8")]
 
 
-@pytest.mark.skipif(not RESULTS.is_dir(), reason="the page lies in the checkout")
-def test_the_page_is_that_of_the_results(results):
-    page = ROOT / "docs" / "papers.md"
-    assert page.read_text(encoding="utf-8") == page_text(results), (
-        "genderbias paper --page=docs/papers.md --results=docs/evidence/papers makes it anew"
+@pytest.mark.skipif(not RESULTS.is_dir(), reason="the pages lie in the checkout")
+def test_the_pages_are_those_of_the_results(results):
+    folder = ROOT / "docs" / "papers"
+    assert {path.name: path.read_text(encoding="utf-8") for path in folder.iterdir()} == pages(results), (
+        "genderbias paper --pages=docs/papers --results=docs/evidence/papers makes them anew"
     )
 
 
