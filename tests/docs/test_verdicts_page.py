@@ -1,4 +1,4 @@
-"""The page of verdicts has every code, with its verdict and the words of earlier versions."""
+"""The page of codes has every code, with its verdict and the words of earlier versions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, REASONS, with_note
 
-PAGE = Path(__file__).parents[2] / "docs" / "reference" / "verdicts.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "codes.md"
 
 
 def test_the_page_has_every_code_with_its_earlier_words() -> None:
