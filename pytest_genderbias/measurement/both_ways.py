@@ -22,6 +22,7 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES
 from pytest_genderbias.models.replies import Asked, RepliesBackend, RepliesFile, Wanted
 from pytest_genderbias.models.roles import TEXT_REPLIES, Role
+from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.scoring.engine import ScoreSettings, score_suite
 from pytest_genderbias.scoring.reply_counts import ReplyScorer
 from pytest_genderbias.statistics.text_agreement import TextAgreement, text_agreement
@@ -81,14 +82,18 @@ def can_think(model: Model) -> bool:
 
 
 def replying_in_text(
-    model: Model, samples: int = 1, tokens: int = 16, thinking: bool = False, settings: ScoreSettings | None = None
+    model: Model,
+    samples: int | None = None,
+    tokens: int | None = None,
+    thinking: bool = False,
+    settings: ScoreSettings | None = None,
 ) -> Model:
     """Return a chat model as a system that answers in text: its network writes the replies.
 
     Args:
         model: a checkpoint with a chat template.
-        samples: replies to each question.
-        tokens: most tokens of a reply.
+        samples: replies to each question; as the model was loaded with by default.
+        tokens: most tokens of a reply; as the model was loaded with by default.
         thinking: whether it may think aloud before its answer, where its template has a switch.
         settings: of scoring the tokens; the cache is that of the run.
 
@@ -96,6 +101,8 @@ def replying_in_text(
         NotApplicableError: the model has no chat template, or no network in this process.
     """
     prompts_of(model, thinking)
+    loaded = LoadSettings() if model.origin is None else model.origin.settings
+    samples, tokens = samples or model.role.samples, tokens or loaded.served.max_tokens
     backend = SampledReplies(model, tokens, thinking, settings or ScoreSettings())
     role = Role(TEXT_REPLIES, f"{model.role.text} that answers in text", samples=samples)
     drawn = {"samples": str(samples), "max_tokens": str(tokens), "temperature": "1", "thinking": str(thinking).lower()}

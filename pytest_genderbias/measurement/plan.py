@@ -128,11 +128,12 @@ def refuse_without_template(plan: Plan, spec: ModelSpec) -> None:
         NotApplicableError: the model has no chat template.
     """
     query = next(iter(plan.questions.values())).query
-    if not isinstance(query, ChatAnswers):
+    if not isinstance(query, (ChatAnswers, Replies)):
         return
     folder = _tokenizer_folder(spec)
     if folder is not None and lacks_chat_template(folder):
-        raise NotApplicableError(f"{plan.suite.name}: {NO_TEMPLATE.format(spec.name)}{query.otherwise}")
+        instead = query.otherwise if isinstance(query, ChatAnswers) else ""
+        raise NotApplicableError(f"{plan.suite.name}: {NO_TEMPLATE.format(spec.name)}{instead}")
 
 
 @cache  # each suite asks, and the hub is far

@@ -84,13 +84,13 @@ def load_model(
             without one.
         endpoint_timeout: seconds after which a request to a server is sent again if its answer is not complete; six
             times, then it is an error.
-        samples: replies to each question, of a system that answers in text; one by default. A chat endpoint that lists
-            the likeliest first tokens of a reply is asked for these instead where a question has options, unless
-            ``samples`` or another ``temperature`` than 1 is given.
+        samples: replies to each question, of a system that answers in text, and of a checkpoint where a suite reads
+            texts; one by default. A chat endpoint that lists the likeliest first tokens of a reply is asked for these
+            instead where a question has options, unless ``samples`` or another ``temperature`` than 1 is given.
         system_prompt: before each question to a chat endpoint.
         temperature: of the replies of a chat endpoint.
         max_requests: most requests to a chat endpoint in all.
-        max_tokens: of a reply of a chat endpoint.
+        max_tokens: of a reply of a chat endpoint, or of a checkpoint.
 
     A network in memory is shared, not copied, and put into evaluation mode; it stays on its device, in its dtype. Its
     scores are not cached, since its weights may change. The caller vouches for its weights: whether a head was trained
@@ -157,14 +157,16 @@ def inspect(spec: ModelSpec, settings: LoadSettings) -> ModelSource:
     """Locate a model and read its role without loading its weights."""
     with _importing(spec.kind):
         is_adapter = spec.kind == "hub" and checkpoint_file(spec, ADAPTER) is not None
-        return _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
+        source = _module("adapter" if is_adapter else spec.kind).inspect(spec, settings)
+    return replace(source, role=source.role.writing(settings.samples))
 
 
 def load(source: ModelSource, settings: LoadSettings) -> Model:
     """Load the weights of a located model and check them."""
     kind = source.kind or source.spec.kind
     with _importing(kind):
-        return replace(_module(kind).load(source, settings), origin=Origin(source.spec, settings))
+        model = _module(kind).load(source, settings)
+    return replace(model, role=model.role.writing(settings.samples), origin=Origin(source.spec, settings))
 
 
 def _importing(kind: str) -> AbstractContextManager[None]:

@@ -95,7 +95,8 @@ def wrap(
     if name is not None:
         check_name(name)
     if is_network(target):
-        return _checked_network(target, tokenizer, name or kind, labels)
+        model = _checked_network(target, tokenizer, name or kind, labels)
+        return replace(model, role=model.role.writing(samples))
     if tokenizer is not None:
         raise ModelError(
             f"tokenizer={type(tokenizer).__name__} goes with a transformers network (a PreTrainedModel); got {kind},"

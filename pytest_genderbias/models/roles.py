@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pytest_genderbias.text.normal_form import normal_form
 
@@ -75,6 +75,10 @@ class Role:
     def label_order(self) -> tuple[int, ...]:
         """Columns of entailment, neutral and contradiction in the classifier's output."""
         return tuple(self.labels.index(label) for label in NLI_LABELS)
+
+    def writing(self, samples: int | None) -> Role:
+        """Return the role of a causal LM that writes so many replies to a question; any other role as it is."""
+        return replace(self, samples=samples or 1) if self.kind == CAUSAL_LM else self
 
 
 def role_of(

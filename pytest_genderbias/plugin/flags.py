@@ -129,16 +129,17 @@ FLAGS: Mapping[str, Flag] = {
         "seconds after which a request to a server is sent again if its answer is not complete; six times, then it is "
         "an error", default="300"),
     "samples": Flag("bias_samples", "K",
-        "replies to each question, of a system that answers in text: an object with reply, or a chat endpoint "
-        "(default: 1; an endpoint that lists the likeliest first tokens of a reply is asked for these instead, where "
-        "a question has options)"),
+        "replies to each question, of a system that answers in text: an object with reply, a chat endpoint, or a "
+        "checkpoint where a suite reads texts (default: 1; an endpoint that lists the likeliest first tokens of a "
+        "reply is asked for these instead, where a question has options)"),
     "system_prompt": Flag("bias_system_prompt", "TEXT|@FILE",
         "system prompt before each question to a chat endpoint; measurements name it by a hash"),
     "temperature": Flag("bias_temperature", "T", "temperature of the replies of a chat endpoint", default="1"),
     "max_requests": Flag("bias_max_requests", "N",
         "most requests that a run sends to a chat endpoint; it says how many all suites need, and about how many "
         "tokens, and ends before the first one where that is more", default="1000"),
-    "max_tokens": Flag("bias_max_tokens", "N", "most tokens of a reply of a chat endpoint", default="1024"),
+    "max_tokens": Flag("bias_max_tokens", "N", "most tokens of a reply of a chat endpoint, or of a checkpoint",
+        default="1024"),
     "data": Flag("--bias-data", "DIR",
         "folder of your data sets (STS-B, WinoBias, Winogender, GAP, biographies, corpora, ...); "
         "docs/reference/data.md describes its layout"),

@@ -183,3 +183,32 @@ def test_what_has_no_probabilities_or_no_options_is_refused() -> None:
 def test_a_checkpoint_that_replies_is_measured_as_any_system(chat: Any) -> None:
     found = measure("chat-iat", replying_in_text(chat(), samples=2, tokens=3), limit=6, cache=None)
     assert found.values["mass"] is not None and found.signature["model"]["max_tokens"] == "3"
+
+
+LETTERS = """
+{suite: letters, family: paired, title: Letters, source: test, licence: none, language: en, groups: [a, b],
+ persons: {a: [Ann], b: [Bob]}, answer: text, prompts: [{field: x, text: "The nurse {person} is"},
+ {field: x, text: "The cook {person} is"}, {field: y, text: "A teacher, {person}, was"}]}
+"""
+
+
+def test_a_checkpoint_writes_the_texts_that_a_suite_reads(chat: Any, tmp_path: Path) -> None:
+    suite = tmp_path / "letters.yaml"
+    suite.write_text(LETTERS)
+    model = chat()
+    model.backend.network.save_pretrained(tmp_path / "chat")
+    model.backend.tokenizer.save_pretrained(tmp_path / "chat")
+    asked, cache = {"samples": 3, "max_tokens": 5}, tmp_path / "cache"
+    found = measure(suite, load_model(tmp_path / "chat", **asked), cache=cache)
+    assert {name: found.signature["model"][name] for name in asked} == {"samples": "3", "max_tokens": "5"}
+    assert found.values["readable"] == 1 and found.values["group_rms"] is not None
+    explicit = measure(suite, replying_in_text(load_model(tmp_path / "chat"), 3, 5), cache=None)
+    np.testing.assert_array_equal(found.items["score_0"], explicit.items["score_0"])
+    assert measure(suite, load_model(tmp_path / "chat", **asked), cache=cache).values == found.values
+    in_memory = load_model(model.backend.network, tokenizer=model.backend.tokenizer, samples=3)
+    assert measure(suite, in_memory, cache=None).signature["model"]["samples"] == "3"
+    (tmp_path / "chat" / "chat_template.jinja").unlink()
+    with pytest.raises(NotApplicableError, match="has no chat template"):
+        measure(suite, str(tmp_path / "chat"), cache=None)
+    with pytest.raises(NotApplicableError, match="measure a checkpoint, an object with reply"):
+        measure(suite, load_model(AlwaysA()), cache=None)

@@ -220,17 +220,19 @@ class Paired(Family[PairedBody]):
         """Ask each prompt about each person; a unit is a prompt with a word in each of its further slots.
 
         A model that gives probabilities is asked with each of the options first, any other with the one that the number
-        of the prompt gives.
+        of the prompt gives. A causal LM writes the texts that the suite reads.
 
         Raises:
-            NotApplicableError: the suite reads texts, and the model gives probabilities; or its scorer may not be run.
+            NotApplicableError: the suite reads texts, and the model is an object that gives probabilities only.
         """
         reading = body.reading
-        if context.role != REPLIES and not reading.options:
+        if context.role == "chat-model" and not reading.options:
             raise NotApplicableError(
                 f"the suite reads what a system replies ({reading.kind}), and this model gives probabilities of"
-                " options; measure an object with reply(messages, n, seed), or a file of replies"
+                " options; measure a checkpoint, an object with reply(messages, n, seed), or a file of replies"
             )
+        if not reading.options:
+            context = replace(context, role=REPLIES)
         query = chosen_among(reading.options, context)
         found = {"prompts": Question(_cases(body, body.prompts, context.role), query)}
         if body.controls:
