@@ -14,7 +14,15 @@ from typing import Annotated, Any, ClassVar, NamedTuple, TypeAlias
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError
 from pytest_genderbias.gates.limits import Limit, check_breakable
-from pytest_genderbias.gates.policy import MARGIN, NO_MARGIN, Allowed, Margin, read_margin, read_margin_of_sameness
+from pytest_genderbias.gates.policy import (
+    MARGIN,
+    NO_MARGIN,
+    Allowed,
+    Evidence,
+    Margin,
+    read_margin,
+    read_margin_of_sameness,
+)
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.suites.family import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
@@ -32,7 +40,7 @@ Names: TypeAlias = tuple[str | int | float, ...]
 
 
 @dataclass(frozen=True)
-class GateEntry:
+class GateEntry(Evidence):
     """A statistic of a suite, and what a model has to keep: a limit, a baseline, another model, or several of them.
 
     The JSON Schema shows these lines to users.

@@ -362,6 +362,8 @@ class Judgement:
         outcome: ``"failed"`` or ``"passed"``; ``"xfail"`` or ``"caught"`` if it failed, but its test was expected to
             fail or caught the failure; empty until the policy of the run is applied.
         test: id of the test that made it; empty outside a test.
+        evidence: what people said of the gate, by the names of :class:`~pytest_genderbias.gates.policy.Evidence`; only
+            what was said.
     """
 
     suite: str
@@ -387,6 +389,7 @@ class Judgement:
     movement: Movement | None = None
     outcome: str = ""
     test: str = ""
+    evidence: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def failed(self) -> bool:
@@ -478,9 +481,9 @@ class Judgement:
             plain |= {"shown": plain.get("shown") or [first], "details": others}
         return replace(read_value(cls, plain, "judgement"), facts=facts)
 
-    def settled(self, outcome: str, test: str = "") -> Judgement:
-        """Return the judgement with its outcome, and the id of the test that made it."""
-        return replace(self, outcome=outcome, test=test)
+    def settled(self, outcome: str, test: str = "", evidence: Mapping[str, str] | None = None) -> Judgement:
+        """Return the judgement with its outcome, the id of the test that made it, and what people said of its gate."""
+        return replace(self, outcome=outcome, test=test, evidence=evidence or {})
 
     def restated(self, code: str, headline: str, advice: str = "", command: str = "") -> Judgement:
         """Return the judgement with another reason, decision in words, and advice; its figures stay."""

@@ -1,5 +1,5 @@
-"""What is allowed: the margin of a gate, as it is written and as a number; and the referee of a run, who is told of
-each judgement.
+"""What is allowed: the margin of a gate, as it is written and as a number; what people said of the gate; and the
+referee of a run, who is told of each judgement.
 
 A judgement does not depend on the referee. :func:`~pytest_genderbias.gates.assertions.settle` asks the referee that is
 active and records the judgement with its outcome. This module does not import numpy, so that a plugin can read a margin
@@ -12,19 +12,16 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_genderbias.errors import GateError
-from pytest_genderbias.text.schema import Rule
+from pytest_genderbias.text.schema import Date, Rule, Text
 
 if TYPE_CHECKING:
     from pytest_genderbias.errors import GateFailure
     from pytest_genderbias.gates.judgement import Judgement
-
-if TYPE_CHECKING:
-    pass
 
 _SHARE = re.compile(r"\s*([0-9]*\.?[0-9]+)\s*%\s*")
 FORMS = "a number of 0 or more in units of the statistic, or a share of the distance from neutral then ('20%')"
@@ -131,6 +128,33 @@ def read_margin_of_sameness(written: object) -> Margin:
     if (margin := read_margin(written)) != Margin():
         return margin
     raise GateError(NO_MARGIN)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What people said of a gate. No verdict depends on it.
+
+    Attributes:
+        because: why there is this gate, with this limit
+        owner: who answers for it
+        harm: the harm to people that it should prevent
+        decided: when it was decided, as 2026-11-22
+    """
+
+    because: Text | None = None
+    owner: Text | None = None
+    harm: Text | None = None
+    decided: Date | None = None
+
+    @property
+    def said(self) -> dict[str, str]:
+        """What was said, by name; empty if nothing was.
+
+        >>> Evidence(owner="Ada").said
+        {'owner': 'Ada'}
+        """
+        values = {one.name: getattr(self, one.name) for one in fields(Evidence)}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 @dataclass(frozen=True)

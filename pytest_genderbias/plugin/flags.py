@@ -207,6 +207,9 @@ FLAGS: Mapping[str, Flag] = {
     "ability": Flag("bias_ability", "PATH ...|none: REASON",
         "how models show that they can do the task that their bias is measured in: paths of YAML files with control "
         "items of your own; or 'none: REASON' to ask none, which every run says"),
+    "evidence": Flag("bias_evidence", "",
+        "with --bias-strict, fail a gate that does not say because, owner and decided: why it is there, who answers "
+        "for it, and when it was decided"),
     "strict": Flag("--bias-strict", "",
         "fail a run in which a gate may be overlooked: no model is named, nothing is gated, a gate is for no model of "
         "the run, a file that looks like gates is not read, or a suite that --bias-suite names (not by 'all') does "

@@ -5,16 +5,19 @@ get.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import pytest
 
-from pytest_genderbias.errors import GateError
+from pytest_genderbias.errors import GateError, SettingError
+from pytest_genderbias.gates.policy import Evidence
+from pytest_genderbias.text.schema import Rule, check_setting, field_hints
 
 MARKER = "bias"
 
 
 @dataclass(frozen=True)
-class GateMarker:
+class GateMarker(Evidence):
     """Settings of ``@pytest.mark.bias`` on a test in Python.
 
     Attributes:
@@ -22,7 +25,7 @@ class GateMarker:
         optional: whether the test is skipped if it cannot be judged.
     """
 
-    models: tuple[str, ...] | None = None
+    models: Annotated[tuple[str, ...], Rule("a list of names", bool)] | None = None
     optional: bool = False
 
     def judges(self, model: str) -> bool:
@@ -36,20 +39,18 @@ def gate_marker(item: pytest.Item) -> GateMarker:
     Raises:
         GateError: a marker has another argument, or one of another type.
     """
+    hints = field_hints(GateMarker)
     settings: dict[str, object] = {}
     for marker in item.iter_markers(MARKER):
-        if marker.args or not marker.kwargs.keys() <= {"models", "optional"}:
-            wrong = ", ".join([*map(repr, marker.args), *sorted(marker.kwargs.keys() - {"models", "optional"})])
-            raise GateError(f'{item.nodeid}: pytest.mark.bias takes models=["NAME"] and optional=True, got {wrong}')
+        if marker.args or not marker.kwargs.keys() <= hints.keys():
+            wrong = ", ".join([*map(repr, marker.args), *sorted(marker.kwargs.keys() - hints.keys())])
+            raise GateError(f"{item.nodeid}: pytest.mark.bias takes {'=, '.join(hints)}=; got {wrong}")
         settings = {**marker.kwargs, **settings}
-    models, optional = settings.get("models"), settings.get("optional", False)
-    if not isinstance(optional, bool):
-        raise GateError(f"{item.nodeid}: 'optional' of pytest.mark.bias should be True or False, got {optional!r}")
-    if models is None:
-        return GateMarker(None, optional)
-    if not isinstance(models, (list, tuple)) or not models or not all(isinstance(name, str) for name in models):
-        raise GateError(f"{item.nodeid}: 'models' of pytest.mark.bias should be a list of names, got {models!r}")
-    return GateMarker(tuple(models), optional)
+    try:
+        checked = {n: check_setting(f"{n!r} of pytest.mark.bias", hints[n], of) for n, of in settings.items()}
+    except SettingError as error:
+        raise GateError(f"{item.nodeid}: {error}") from None
+    return GateMarker(**checked)
 
 
 def mark(item: pytest.Item, declared: bool) -> None:

@@ -94,6 +94,7 @@ class Settings:
     all_records: bool
     sees: float | None = parsed(parse.growth)
     ability: object = parsed(parse.ability)
+    evidence: bool
     strict: bool
 
     @property

@@ -132,9 +132,14 @@ def _look_alike(first: Measurement, second: Measurement) -> bool:
     )
 
 
+def said_of(item: pytest.Item) -> Mapping[str, str]:
+    """Return what people said of a test as a gate, in its file or its marker."""
+    return item.said if isinstance(item, BiasItem) else gate_marker(item).said
+
+
 def record_judgement(item: pytest.Item, judgement: Judgement, outcome: str) -> None:
     """Record a judgement, and whether it failed the test, for tables and reports."""
-    settled = judgement.settled(outcome, node_id(item))
+    settled = judgement.settled(outcome, node_id(item), said_of(item))
     judgements = outcome_of(item).judgements
     if settled in judgements:
         return

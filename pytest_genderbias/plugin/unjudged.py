@@ -24,6 +24,7 @@ from pytest_genderbias.plugin.markers import gate_marker
 from pytest_genderbias.plugin.options import SETTINGS
 
 NAME_A_MODEL = "no model named: give one with --bias-model=[NAME=]SPEC, as --bias-model=bert-base or --bias-model=demo"
+_DEMANDED = ("because", "owner", "decided")  #: by ``bias_evidence``
 _IN_PYTHON = (
     'a gate that cannot be judged fails; limit the test with @pytest.mark.bias(models=["NAME"]), or allow a skip with '
     "@pytest.mark.bias(optional=True)"
@@ -41,7 +42,10 @@ class GateKeeper:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_call(self, item: pytest.Item) -> Generator[None]:
-        """Skip an optional test whose mitigation does not apply, and fail one whose gate failed in a thread."""
+        """Skip an optional test whose mitigation does not apply, and fail one whose gate failed in a thread, or lacks
+        what ``bias_evidence`` demands.
+        """
+        _require_evidence(item)
         with _skip_optional(item), outcomes.lost_failures_raised(item):
             return (yield)
 
@@ -50,6 +54,19 @@ class GateKeeper:
         """Fail a test whose gate failed in a thread that a fixture ended."""
         with outcomes.lost_failures_raised(item):
             return (yield)
+
+
+def _require_evidence(item: pytest.Item) -> None:
+    """Fail a gate of which nobody said what the run demands."""
+    settings = item.config.stash[SETTINGS]
+    if not settings.strict or not settings.evidence:
+        return
+    is_gate = item.is_gate if isinstance(item, BiasItem) else outcomes.measures(item)
+    if is_gate and (missing := [name for name in _DEMANDED if name not in outcomes.said_of(item)]):
+        advice = "add them to @pytest.mark.bias"
+        if isinstance(item, BiasItem):
+            advice = "write it into a gate file, which can say them" if item.line is None else "add them to its entry"
+        _fail(item, f"the gate {item.name} lacks {', '.join(missing)}: {advice} (bias_evidence)")
 
 
 def require_model(item: pytest.Item) -> ModelSpec:

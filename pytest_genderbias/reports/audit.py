@@ -145,7 +145,8 @@ def _sha256(file: Path) -> str:
 #: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`.
 _VERDICTS = (
     "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "low", "high", "over", "bound", "difference",
-    "p", "tests", "n", "n_total", "accepted_on", "baseline", "margin", "accepted", "test", "reason",
+    "p", "tests", "n", "n_total", "accepted_on", "baseline", "margin", "accepted", "test", "because", "owner", "harm",
+    "decided", "reason",
 )  # fmt: skip
 _VALUES = (
     "model", "suite", "statistic", "value", "low", "high", "level", "over", "neutral", "direction", "n", "n_total",

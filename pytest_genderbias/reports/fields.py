@@ -95,7 +95,7 @@ class Column(Generic[Row]):
         """Return its value; ``None`` where a part of its path is."""
         value: Any = row
         for name in self.path.split("."):
-            value = None if value is None else getattr(value, name)
+            value = value.get(name) if isinstance(value, Mapping) else None if value is None else getattr(value, name)
         return value
 
     def text(self, row: Row, write: Write = format_number) -> str:
@@ -255,4 +255,5 @@ GATE_COLUMNS: Mapping[str, Column[Judgement]] = {
     "settled_by": Column("settled by", "settled_by"),
     "test": Column("test", "test"),
     "reason": Column("reason", "text"),
+    **{name: Column(name, f"evidence.{name}") for name in ("because", "owner", "harm", "decided")},
 }

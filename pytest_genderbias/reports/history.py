@@ -59,6 +59,12 @@ MIGRATIONS: tuple[str, ...] = (
     CREATE INDEX measurements_of_run ON measurements (run);
     """,  # noqa: E501 - files hold these statements as they are here
     "ALTER TABLE measurements ADD COLUMN ability TEXT NOT NULL DEFAULT ''",
+    """
+    ALTER TABLE judgements ADD COLUMN because TEXT NOT NULL DEFAULT '';
+    ALTER TABLE judgements ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+    ALTER TABLE judgements ADD COLUMN harm TEXT NOT NULL DEFAULT '';
+    ALTER TABLE judgements ADD COLUMN decided TEXT NOT NULL DEFAULT ''
+    """,
 )
 _JSON = frozenset(("arguments", "models", "settings", "versions", "failures", "signature"))  #: columns that are not cut
 #: Columns that are called as in :mod:`~pytest_genderbias.reports.fields`.
@@ -367,7 +373,7 @@ def _add_judgement(
         "accepted_on": cells["accepted_on"] or "",
         "reason": cells["reason"].partition("\n")[0],
     }
-    _insert(store, "judgements", run=run, figure=_judged_figure(settled, places), **cells)
+    _insert(store, "judgements", run=run, figure=_judged_figure(settled, places), **cells, **settled.evidence)
 
 
 def _judged_figure(judgement: Judgement, figures: Sequence[tuple[Measurement, Mapping[str, int]]]) -> int | None:

@@ -170,12 +170,13 @@ def _first_sentences(kind: type) -> str:
 
 
 def _about_fields(kind: type) -> dict[str, str]:
-    """Return what the docstring of a class says of each attribute."""
-    section = re.search(r"^Attributes:\n((?:    .*\n?|\n)+)", inspect.getdoc(kind) or "", re.MULTILINE)
-    if section is None:
-        return {}
-    entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^     +.*\n?)*)", section[1], re.MULTILINE)
-    return {name: " ".join(text.split()) for name, text in entries}
+    """Return what the docstrings of a class and its bases say of each attribute."""
+    about: dict[str, str] = {}
+    for base in reversed(kind.__mro__):
+        section = re.search(r"^Attributes:\n((?:    .*\n?|\n)+)", inspect.getdoc(base) or "", re.MULTILINE)
+        entries = re.findall(r"^    (\w+): ((?:.*\n?)(?:^     +.*\n?)*)", section[1] if section else "", re.MULTILINE)
+        about |= {name: " ".join(text.split()) for name, text in entries}
+    return about
 
 
 def report_schema() -> Schema:

@@ -105,6 +105,8 @@ def _result(figure: Figure, judged: Sequence[Judgement], version: str) -> EvalRe
         arguments["ability"] = _text(measurement.ability)
     if judged:
         arguments["verdicts"] = [_text(f"{one.bound}: {one.in_words}") for one in judged]
+    if any(said := [{name: _text(text) for name, text in one.evidence.items()} for one in judged]):
+        arguments["evidence"] = said
     suite = _text(measurement.suite)
     return EvalResult(
         task_type=_task(measurement),

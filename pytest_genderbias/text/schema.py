@@ -8,6 +8,7 @@ A dataclass declares the keys of a mapping by its fields, and ``Annotated[int, a
 
 from __future__ import annotations
 
+import datetime
 import math
 import operator
 import re
@@ -110,7 +111,15 @@ def one_of(*values: str) -> Rule:
     return Rule(f"one of {', '.join(values)}", enum=list(values))
 
 
+def _is_date(text: str) -> bool:
+    try:
+        return bool(datetime.date.fromisoformat(text))
+    except ValueError:
+        return False
+
+
 Text: TypeAlias = Annotated[str, Rule("a text", pattern=r"\S")]
+Date: TypeAlias = Annotated[str, Rule("a date as 2026-11-22", _is_date, pattern=r"^\d{4}-\d\d-\d\d$", format="date")]
 Initials: TypeAlias = Annotated[str, Rule("two letters such as A-M", pattern="^[A-Z]-[A-Z]$")]
 NotNegative: TypeAlias = Annotated[float, Rule("a number of 0 or more", minimum=0)]
 Count: TypeAlias = Annotated[int, at_least(1)]

@@ -187,9 +187,11 @@ def test_a_model_and_nothing_to_run_says_what_to_type_next(project: pytest.Pytes
 @pytest.mark.parametrize(
     ("mark", "message"),
     [
-        ("optional=1", "'optional' of pytest.mark.bias should be True or False, got 1"),
+        ("optional=1", "'optional' of pytest.mark.bias should be true or false, got 1"),
         ('models="m"', "'models' of pytest.mark.bias should be a list of names, got 'm'"),
-        ("option=True", 'pytest.mark.bias takes models=[[]"NAME"] and optional=True, got option'),
+        ('owner=""', "'owner' of pytest.mark.bias should be a text, got ''"),
+        ('decided="2026-02-30"', "'decided' of pytest.mark.bias should be a date as 2026-11-22, got '2026-02-30'"),
+        ("option=True", "pytest.mark.bias takes because=, owner=, harm=, decided=, models=, optional=; got option"),
     ],
 )
 def test_a_wrong_marker_is_one_line(project: pytest.Pytester, mark: str, message: str) -> None:

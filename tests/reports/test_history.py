@@ -222,7 +222,7 @@ def test_a_file_of_an_earlier_version_is_brought_up_to_date(tmp_path: Path, monk
     for use in (check_history, read_history, lambda file: write_history(on(3, hand_made()), file)):
         with pytest.raises(
             DataFileError,
-            match=r"a later version of pytest-genderbias wrote this history \(schema 3; this one reads up to 2\)",
+            match=r"a later version of pytest-genderbias wrote this history \(schema 4; this one reads up to 3\)",
         ):
             use(path)
 

@@ -16,7 +16,7 @@ from typing import Annotated, Any, ClassVar, Literal, TypeAlias
 from pytest_genderbias.errors import BiasError, DataFileError
 from pytest_genderbias.gates.gate_file import NO_MODEL, LoadSuite, Names, Subject, resolve_subject
 from pytest_genderbias.gates.judgement import Judgement
-from pytest_genderbias.gates.policy import SHARE, share_of
+from pytest_genderbias.gates.policy import SHARE, Evidence, share_of
 from pytest_genderbias.measurement.ability_setting import ABILITY, Ability, ability_from
 from pytest_genderbias.mitigation.harness.grid import GridPlan, plan_grid, seeds_to_try
 from pytest_genderbias.mitigation.harness.mitigation_runner import MitigationRunner
@@ -64,7 +64,7 @@ Part: TypeAlias = Annotated[str | LocatedMap, Rule("a name, or a mapping with 'n
 
 
 @dataclass(frozen=True)
-class ReductionEntry:
+class ReductionEntry(Evidence):
     """A reduction of bias that a mitigation should achieve.
 
     Attributes:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
+from collections.abc import Mapping
+from types import MappingProxyType
 
 import pytest
 
@@ -19,7 +21,10 @@ class BiasItem(pytest.Item):
     """A test of one suite on one model, without Python code of the project.
 
     ``spec`` is ``None`` if the run has no model for the test. ``line``: where its file declares it, if a file does.
+    ``said``: what people said there of the gate.
     """
+
+    said: Mapping[str, str] = MappingProxyType({})
 
     def __init__(
         self, *, name: str, parent: pytest.Collector, suite_name: str, spec: ModelSpec | None, line: int | None = None
@@ -44,6 +49,11 @@ class BiasItem(pytest.Item):
     def baseline_gate(self) -> tuple[str, str] | None:
         """The baseline entry and the statistic that it judges; ``None`` if it compares with no baseline."""
         return None
+
+    @property
+    def is_gate(self) -> bool:
+        """Whether something is judged."""
+        return True
 
     @property
     def baseline_module(self) -> str:

@@ -46,7 +46,7 @@ class GateItem(ComparedItem):
         super().__init__(
             name=name, parent=parent, suite_name=plan.gate.suite.name, spec=spec, line=plan.gate.written.at.line
         )
-        self.plan, self.gate = plan, plan.gate
+        self.plan, self.gate, self.said = plan, plan.gate, plan.gate.written.said
 
     @property
     def optional(self) -> bool:
@@ -133,7 +133,7 @@ class ReductionItem(BiasItem):
         super().__init__(
             name=name, parent=parent, suite_name=reduction.suite.name, spec=spec, line=reduction.written.at.line
         )
-        self.reduction, self._shared = reduction, shared
+        self.reduction, self.said, self._shared = reduction, reduction.written.said, shared
 
     @property
     def optional(self) -> bool:

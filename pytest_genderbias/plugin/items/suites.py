@@ -75,6 +75,11 @@ class SuiteItem(ComparedItem):
         )
 
     @property
+    def is_gate(self) -> bool:
+        """Whether a stored baseline or another model makes it a gate."""
+        return self._is_stored or self.reference is not None
+
+    @property
     def baseline_gate(self) -> tuple[str, str] | None:
         """The baseline entry and the statistic that it judges."""
         return self._loaded().name, self._loaded().main_statistic

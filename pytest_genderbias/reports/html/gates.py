@@ -52,7 +52,7 @@ class GateText:
         verdict: one word or two, with a sign.
         title: suite, statistic and model.
         lead: what was decided, in figures.
-        paragraphs: further lines, each with a label; a command is to be copied.
+        paragraphs: further lines, each with a label; a command is to be copied. What people said of the gate is last.
         details: what else is known of it.
         history: since when it has been judged by this baseline, and how far it has come.
     """
@@ -115,7 +115,8 @@ def make_text(number: int, judgement: Judgement) -> GateText:
     outcome = outcome_of(judgement)
     title = f"{judgement.gate_name}.{judgement.statistic} on {judgement.model}"
     history = history_in_words(judgement)
-    texts = judgement.headline, judgement.shown[1:], judgement.details
+    said = (Paragraph(name, text) for name, text in judgement.evidence.items())
+    texts = judgement.headline, (*judgement.shown[1:], *said), judgement.details
     return GateText(f"gate-{number}", outcome, _verdict(judgement), title, *texts, history)
 
 
