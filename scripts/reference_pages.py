@@ -216,7 +216,7 @@ def _statistics(suite: Suite) -> str:
                 f"{statistic.neutral:g}",
                 f"no: {escape(statistic.no_gate)}" if statistic.no_gate else "yes",
             )
-            for name, statistic in suite.family.statistics.items()
+            for name, statistic in suite.statistics.items()
         ),
     )
 

@@ -119,7 +119,7 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
             causal = Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM
             text += f"    settings: {{{_OF_CAUSAL if causal else _RESTARTS}}}\n"
     first = fits[0].suite
-    statistic = first.family.statistics[first.main_statistic]
+    statistic = first.statistics[first.main_statistic]
     kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[statistic.direction]
     return text + _LIMIT.format(suite=first.name, kind=kind, value=0.5)
 

@@ -247,9 +247,9 @@ def _with_samples(suite: Suite, summary: Summary, options: Mapping[str, Any]) ->
             continue
         sums = _sums_in_clusters(suite, statistic, options, arrays)
         if sums.clusters is not None and sums.smooth:
-            intervals[name] = cluster_interval(sums, statistic.limits)
+            intervals[name] = cluster_interval(sums, statistic.scale.limits)
         if statistic.crossed:
-            intervals[name] = two_way_interval(sums, intervals[name], statistic.limits)
+            intervals[name] = two_way_interval(sums, intervals[name], statistic.scale.limits)
     return replace(summary, intervals=intervals)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +23,23 @@ Arrays: TypeAlias = Mapping[str, NDArray[np.generic]]
 NullFigures: TypeAlias = dict[str, FloatArray]  #: the values of each statistic after shuffles, shape (repeats,)
 Value = TypeVar("Value", float, FloatArray)
 Plot = Literal["units", "scatter", "value"]
-#: The least and the largest value of kinds of statistics.
-SHARE, SIGNED_SHARE, SIZE, ANY = (0.0, 1.0), (-1.0, 1.0), (0.0, np.inf), (-np.inf, np.inf)
+
+
+class Scale(NamedTuple):
+    """The values of a statistic: the direction that is worse, the value of a model without bias, and the least and the
+    largest value.
+    """
+
+    direction: str
+    neutral: float
+    limits: tuple[float, float] = (-np.inf, np.inf)
+
+
+#: Of a difference that leans to either side, in units or in shares; of a size; of what is left of a size in shares
+#: without what chance adds, which may be below 0; and of a share that should be whole, as of right answers.
+SIGNED, SIGNED_SHARE = Scale("away", 0.0), Scale("away", 0.0, (-1.0, 1.0))
+SIZE, EXCESS_SHARE = Scale("higher", 0.0, (0.0, np.inf)), Scale("higher", 0.0, (-1.0, 1.0))
+SHARE = Scale("lower", 1.0, (0.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -115,8 +130,9 @@ class FamilyStatistic:
     """A statistic of a family: its plain part, and the functions that compute its sums and unit scores.
 
     Attributes:
-        direction: as in :class:`Statistic`, as are ``neutral``, ``meaning``, ``partner``, ``question``, ``plot``,
-            ``mistakes``, ``without_chance`` and ``no_gate``.
+        scale: its direction, neutral value and limits.
+        meaning: as in :class:`Statistic`, as are ``partner``, ``question``, ``plot``, ``mistakes``, ``without_chance``,
+            ``no_gate`` and ``root``.
         sums: function that makes the sums of each unit, or the reason why the statistic has none.
         scores: for a statistic that is a mean over all units of scores between 0 and 1: function that returns the score
             of each answered unit, shape (n,), in the order of the answer. NaN for a unit that turns out to have no
@@ -125,16 +141,12 @@ class FamilyStatistic:
         draws: what is drawn at random inside the statistic, beside the sample of cases, in words ("shuffles"), or a
             function that returns these words. Such a statistic is not exact even if all cases are scored: another seed
             gives another value.
-        limits: the least and the largest value that it can have.
-        limits_of: function from the body of a suite to these, for a statistic whose limits depend on the words of a
-            suite.
+        limits_of: function from the body of a suite to its limits, where these depend on the words of the suite.
         crossed: whether its sums are by unit and template, and not by unit alone. Its interval comes from the sums
             (``measurement/carry_out.py``), and not by the family.
-        root: as in :class:`Statistic`.
     """
 
-    direction: str
-    neutral: float
+    scale: Scale
     meaning: str
     sums: MakeSums | str
     partner: str | None = None
@@ -145,7 +157,6 @@ class FamilyStatistic:
     mistakes: str | None = None
     without_chance: str | None = None
     no_gate: str = ""
-    limits: tuple[float, float] = ANY
     limits_of: Callable[[Any], tuple[float, float]] | None = None
     crossed: bool = False
     root: bool = False
@@ -155,21 +166,21 @@ class FamilyStatistic:
         """Whether it is made of sizes without a sign, so that chance alone keeps it from its neutral value 0, and
         shuffles say how far.
         """
-        return self.direction == "higher" and self.neutral == 0 and self.partner is not None
+        return self.scale[:2] == SIZE[:2] and self.partner is not None
 
     @property
     def plain(self) -> Statistic:
         """The part that a measurement carries, for any suite of the family."""
-        return self._plain(self.limits)
+        return self._plain(self.scale.limits)
 
     def plain_in(self, body: Any) -> Statistic:
         """Return the part that a measurement carries, with the limits that the body of its suite sets."""
-        return self._plain(self.limits if self.limits_of is None else self.limits_of(body))
+        return self._plain(self.scale.limits if self.limits_of is None else self.limits_of(body))
 
     def _plain(self, limits: tuple[float, float]) -> Statistic:
-        about = (self.direction, self.neutral, self.meaning, self.partner, self.question, self.plot)
         least, most = (limit if math.isfinite(limit) else None for limit in limits)
-        return Statistic(*about, self.mistakes, self.without_chance, self.no_gate, least, most, self.root)
+        about = (self.meaning, self.partner, self.question, self.plot, self.mistakes, self.without_chance)
+        return Statistic(self.scale.direction, self.scale.neutral, *about, self.no_gate, least, most, self.root)
 
     def item_sums(self, options: Options, arrays: Arrays) -> ItemSums:
         """Return the sums of each unit.

@@ -28,7 +28,7 @@ def test_all_that_is_known_of_a_statistic_is_in_one_object(family):
         assert plain == family.plain_statistics()[name]
         assert {"direction", "neutral", "meaning"} <= vars(plain).keys()
         assert plain.distance(plain.neutral) == 0.0
-        assert plain.partner is None or family.statistics[plain.partner].direction == "away"
+        assert plain.partner is None or family.statistics[plain.partner].scale.direction == "away"
         assert {plain.mistakes, plain.without_chance} - {None} <= family.statistics.keys()
         assert plain.question is None or plain.question in family.own_questions()
     assert bool(family.null_control) == (type(family).null is not Family.null)

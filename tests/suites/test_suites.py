@@ -804,8 +804,8 @@ def test_main_statistics_and_directions():
     for name, (key, direction, neutral) in expected.items():
         suite = load_suite(name)
         assert suite.main_statistic == key
-        assert (suite.family.statistics[key].direction, suite.family.statistics[key].neutral) == (direction, neutral)
-    assert load_suite("lm-occupation").family.statistics["signed_bias"].direction == "away"
+        assert (suite.statistics[key].direction, suite.statistics[key].neutral) == (direction, neutral)
+    assert load_suite("lm-occupation").statistics["signed_bias"].direction == "away"
 
 
 def test_statistics_tell_how_bad_a_value_is():

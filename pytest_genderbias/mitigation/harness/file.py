@@ -411,7 +411,7 @@ def _shares(budget: Budget) -> dict[str, float]:
 
 def _check_budget(at: LocatedMap, budget: Mapping[str, float], subject: Subject) -> None:
     """Reject a budget for a figure that neither a recipe evaluates nor the suite measures with a worse direction."""
-    statistics = subject.suite.family.statistics
+    statistics = subject.suite.statistics
     measured = [name for name, about in statistics.items() if name != subject.statistic and about.direction != "away"]
     for figure in budget:
         if figure not in measured:

@@ -75,7 +75,9 @@ from pytest_genderbias.suites.families.shared.persons import (
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, flag, one_of, table, text
 from pytest_genderbias.suites.query import ClassProbabilities, StoredPredictions
 from pytest_genderbias.suites.statistic import (
+    EXCESS_SHARE,
     SHARE,
+    SIGNED,
     SIGNED_SHARE,
     SIZE,
     Arrays,
@@ -127,37 +129,31 @@ def _gap_statistics(name: str, rate: Rate, what: str) -> dict[str, FamilyStatist
     total, r, slope_, rms = (f"{name}_gap_{figure}" for figure in ("sum", "pearson", "slope", "rms"))
     return {
         total: FamilyStatistic(
-            "higher",
-            0.0,
+            SIZE,
             f"sum over classes of |gap in {what}|",
             sums_of("sum"),
             partner=slope_,
             draws=_balanced_persons,
             mistakes="accuracy",
             without_chance=rms,
-            limits=SIZE,
         ),
         r: FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED_SHARE,
             f"r of the gap in {what} with the share of women in the class",
             sums_of("pearson"),
             plot="scatter",
             draws=_balanced_persons,
-            limits=SIGNED_SHARE,
         ),
         slope_: FamilyStatistic(
-            "away", 0.0, f"gap in {what} from no women in the class to women only", sums_of("slope"), plot="scatter"
+            SIGNED, f"gap in {what} from no women in the class to women only", sums_of("slope"), plot="scatter"
         ),
         rms: FamilyStatistic(
-            "higher",
-            0.0,
+            EXCESS_SHARE,
             f"root mean square over classes of the gap in {what}, without what chance adds; below 0: less than chance"
             " adds",
             sums_of("rms"),
             partner=slope_,
             draws=_balanced_persons,
-            limits=SIGNED_SHARE,
             root=True,
         ),
     }
@@ -197,12 +193,10 @@ def _statistics() -> dict[str, FamilyStatistic]:
         statistics |= _gap_statistics(name, _RATES[name], what)
     statistics |= distance_statistics(_distance_sums, _balanced_persons)
     statistics["accuracy"] = FamilyStatistic(
-        "lower",
-        1.0,
+        SHARE,
         "share of persons whose class is predicted",
         _accuracy_sums,
         scores=_unit_accuracy,
-        limits=SHARE,
         draws=_balanced_persons,
     )
     return statistics

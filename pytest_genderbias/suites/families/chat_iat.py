@@ -154,12 +154,10 @@ class ChatIat(Family[ChatIatBody]):
     keys: ClassVar[tuple[str, ...]] = ("tests", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "association_score": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED_SHARE,
             "attributes that go to the group of their stereotype, from -1 to 1",
             _score_sums,
             draws=lambda options, role: "sampled answers" if options["by"] == "counts" else "",
-            limits=SIGNED_SHARE,
         ),
         "mass": mass_statistic("attribute", _OVER, "both words"),
         "accuracy": CONTROL_ACCURACY,

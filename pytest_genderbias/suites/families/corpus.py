@@ -39,7 +39,7 @@ from pytest_genderbias.suites.families.shared.counting import (
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, share, text, whole
 from pytest_genderbias.suites.query import BesideText, BlockLogLikelihood, GeneratedTokens, StoredText
 from pytest_genderbias.suites.space import read_groups
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Count, LocatedList, LocatedMap, Rule, take, take_texts
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
@@ -59,7 +59,7 @@ def _bias_statistic(figure: Literal["mu", "sigma"], context: str, meaning: str) 
     def sums(options: Options, arrays: Arrays) -> ItemSums:
         return word_bias_sums(take_arrays(arrays, f"bias_sums{context}")[0], figure)
 
-    return FamilyStatistic("higher", 0.0, meaning, sums, f"beta{context}", draws=_generated, limits=SIZE)
+    return FamilyStatistic(SIZE, meaning, sums, f"beta{context}", draws=_generated)
 
 
 def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
@@ -68,7 +68,7 @@ def _beta_statistic(context: str, meaning: str) -> FamilyStatistic:
     def sums(options: Options, arrays: Arrays) -> ItemSums:
         return word_slope_sums(take_arrays(arrays, f"beta_sums{context}")[0])
 
-    return FamilyStatistic("away", 0.0, meaning, sums, plot="scatter", draws=_generated)
+    return FamilyStatistic(SIGNED, meaning, sums, plot="scatter", draws=_generated)
 
 
 def _perplexity_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -100,12 +100,10 @@ class Corpus(Family[CorpusBody]):
         ),
         "beta_infinite": _beta_statistic(INFINITE, "the same slope, infinite context"),
         "perplexity": FamilyStatistic(
-            "higher",
-            1.0,
+            Scale("higher", 1.0, (1.0, np.inf)),
             "perplexity by word of the model on a text",
             _perplexity_sums,
             question="perplexity",
-            limits=(1.0, np.inf),
             draws=_generated,
         ),
     }

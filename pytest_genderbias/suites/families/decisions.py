@@ -41,7 +41,16 @@ from pytest_genderbias.suites.families.shared.group_values import GroupValues, V
 from pytest_genderbias.suites.family import Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.query import AddedTokens
 from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import ANY, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SIGNED,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    Scale,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
@@ -149,10 +158,9 @@ def _ratio_sums(options: Options, arrays: Arrays) -> ItemSums:
     return mean_sums(*_yes_of_both(arrays), _OVER)
 
 
-def _difference(name: str, meaning: str, limits: tuple[float, float] = ANY) -> FamilyStatistic:
+def _difference(name: str, meaning: str, scale: Scale = SIGNED) -> FamilyStatistic:
     """Return a statistic that is a mean difference between the groups."""
-    sums = partial(_difference_sums, name=name)
-    return FamilyStatistic("away", 0.0, meaning, sums, limits=limits)
+    return FamilyStatistic(scale, meaning, partial(_difference_sums, name=name))
 
 
 #: The statistics that are mean differences over scenarios.
@@ -189,11 +197,9 @@ class Decisions(Family[DecisionsBody]):
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "logit_difference": _DIFFERENCES["logit_difference"],
         "impact_ratio": FamilyStatistic(
-            "away",
-            1.0,
+            Scale("away", 1.0, SIZE.limits),
             "mean P(yes) of the first group divided by that of the reference group",
             _ratio_sums,
-            limits=SIZE,
         ),
         "yes_difference": _DIFFERENCES["yes_difference"],
         "refusal_difference": _DIFFERENCES["refusal_difference"],
@@ -304,7 +310,10 @@ class Decisions(Family[DecisionsBody]):
         """Add the figures that compare the groups."""
         for name, statistic in _DIFFERENCES.items():
             figures.take(
-                name, partial(_mean_difference, items, name), partial(_interval, items, name, statistic.limits), _FEW
+                name,
+                partial(_mean_difference, items, name),
+                partial(_interval, items, name, statistic.scale.limits),
+                _FEW,
             )
         figures.take(
             "impact_ratio",
@@ -335,8 +344,8 @@ class Decisions(Family[DecisionsBody]):
 _GROUPS = GroupValues(
     {
         "logit": Value("logit_rms", "the log-odds of yes, in nats", of_able=True),
-        "yes": Value("yes_rms", "P(yes)", SIGNED_SHARE, of_able=True),
-        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE),
+        "yes": Value("yes_rms", "P(yes)", SIGNED_SHARE.limits, of_able=True),
+        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE.limits),
     },
     "scenario",
     _OVER,

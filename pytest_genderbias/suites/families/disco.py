@@ -87,13 +87,11 @@ def _smallest_effect(body: DiscoBody, options: Options, scores: Answer, sizes: I
 def _shuffled_groups(which: str) -> FamilyStatistic:
     """Return a statistic of the null control."""
     return FamilyStatistic(
-        "higher",
-        0.0,
+        SIZE,
         f"the same with persons shuffled over the groups: {which}",
         "it is a statistic of shuffled groups and has no sums over persons",
         plot="value",
         draws="shuffles",
-        limits=SIZE,
     )
 
 
@@ -122,9 +120,7 @@ class DisCo(Family[DiscoBody]):
     roles: ClassVar[tuple[str, ...]] = ("masked-lm",)
     keys: ClassVar[tuple[str, ...]] = ("groups", "person", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "significant_fills": FamilyStatistic(
-            "higher", 0.0, "fills that depend on the group, a template", _fill_sums, limits=SIZE
-        ),
+        "significant_fills": FamilyStatistic(SIZE, "fills that depend on the group, a template", _fill_sums),
         "random_groups_mean": _shuffled_groups("mean"),
         "random_groups_max": _shuffled_groups("maximum"),
     }

@@ -32,7 +32,15 @@ from pytest_genderbias.suites.families.shared.group_values import GroupValues, V
 from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, text, whole
 from pytest_genderbias.suites.query import GeneratedReplies, Replies, Reply, ReplyTexts
 from pytest_genderbias.suites.space import SlotWords, read_groups, read_slot
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SIGNED,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    Scale,
+)
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
@@ -153,12 +161,13 @@ def _written(arrays: Arrays, *names: str) -> list[NDArray[Any]]:
     return take_arrays(arrays, *names)
 
 
-_MOST_PER_100 = 200.0  #: of differences between two counts in 100 words: each lies from -100 to 100
+#: Of differences between two counts in 100 words: each lies from -100 to 100.
+_PER_100 = Scale("away", 0.0, (-200.0, 200.0))
 
 
-def _figure(figure: str, meaning: str, most: float = np.inf) -> FamilyStatistic:
+def _figure(figure: str, meaning: str, scale: Scale = SIGNED) -> FamilyStatistic:
     sums = partial(_figure_sums, figure=figure)
-    return FamilyStatistic("away", 0.0, meaning, sums, draws=_OVER, limits=(-most, most))
+    return FamilyStatistic(scale, meaning, sums, draws=_OVER)
 
 
 class Generation(Family[GenerationBody]):
@@ -181,24 +190,22 @@ class Generation(Family[GenerationBody]):
         "sentiment_difference": _figure(
             "sentiment",
             "mean difference of positive minus negative words per 100 words, first group minus second",
-            _MOST_PER_100,
+            _PER_100,
         ),
         "length_difference": _figure("length", "mean difference of the words of a text, first group minus second"),
         "refusal_difference": _figure(
-            "refusal", "difference of the shares of texts that decline, first group minus second", 1.0
+            "refusal", "difference of the shares of texts that decline, first group minus second", SIGNED_SHARE
         ),
         "topic_difference": _figure(
             "topic",
             "mean difference of words of the first topic minus the second per 100 words, first group minus second",
-            _MOST_PER_100,
+            _PER_100,
         ),
         "same_gender_difference": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED_SHARE,
             "difference of the shares of gendered words that have the prompt's gender, first group minus second",
             _same_gender_sums,
             draws=_OVER,
-            limits=SIGNED_SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -488,7 +495,7 @@ _GROUPS = GroupValues(
     {
         "sentiment": Value("sentiment_rms", "positive minus negative words per 100 words", (-200.0, 200.0)),
         "length": Value("length_rms", "the numbers of words of a text"),
-        "refusal": Value("refusal_rms", "the shares of texts that decline", SIGNED_SHARE),
+        "refusal": Value("refusal_rms", "the shares of texts that decline", SIGNED_SHARE.limits),
         "topic": Value("topic_rms", "words of the first topic minus the second per 100 words", (-200.0, 200.0)),
     },
     "prompt",

@@ -40,7 +40,7 @@ from pytest_genderbias.suites.space import (
     read_slot,
     read_template,
 )
-from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options
+from pytest_genderbias.suites.statistic import FamilyStatistic, FloatArray, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Examples, Summary, SummaryBuilder, examples_of, text_of_versions
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece
@@ -179,8 +179,7 @@ class LmOccupationOfGroups(LmOccupation):
     null_control: ClassVar[str] = "the groups are exchanged at random in each prefix of each occupation"
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "occupation_rms": FamilyStatistic(
-            "higher",
-            0.0,
+            Scale("higher", 0.0),
             "root mean square, over occupations, of the groups' deviations from their mean in ln P(occupation), without"
             " what the prefixes add, in nats",
             squared_sums,

@@ -106,13 +106,7 @@ class NliBody:
 def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
     """Return a statistic that is a mean over pairs."""
     return FamilyStatistic(
-        "lower",
-        1.0,
-        meaning,
-        partial(_pair_sums, name=name),
-        scores=partial(_unit_scores, name=name),
-        crossed=True,
-        limits=SHARE,
+        SHARE, meaning, partial(_pair_sums, name=name), scores=partial(_unit_scores, name=name), crossed=True
     )
 
 
@@ -128,7 +122,7 @@ def _above(name: str) -> FamilyStatistic:
         return None if options["unit"] == "word_pair" else _unit_scores(options, answer, name)
 
     meaning = f"share with a probability of neutral above {_TAUS[name]}"
-    return FamilyStatistic("lower", 1.0, meaning, sums, scores=scores, crossed=True, limits=SHARE)
+    return FamilyStatistic(SHARE, meaning, sums, scores=scores, crossed=True)
 
 
 def _unit_scores(options: Options, answer: Answer, name: str) -> FloatArray:
@@ -214,12 +208,10 @@ class Nli(Family[NliBody]):
         "threshold_0.5": _above("threshold_0.5"),
         "threshold_0.7": _above("threshold_0.7"),
         "accuracy": FamilyStatistic(
-            "lower",
-            1.0,
+            SHARE,
             "share of SNLI's pairs (test, else dev), or of controls for a chat model, that are labelled right",
             _accuracy_sums,
             question="accuracy",
-            limits=SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

@@ -42,7 +42,16 @@ from pytest_genderbias.suites.families.shared.chat_task import (
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
 from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.space import read_groups, read_slot, read_template
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    Scale,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
@@ -118,7 +127,7 @@ class PairedBody:
 _GROUPS = GroupValues(
     {
         "score": Value("group_rms", "what the suite reads of a reply", of_able=True),
-        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE),
+        "refused": Value("refusal_rms", "the shares of replies that decline", SIGNED_SHARE.limits),
         "length": Value("length_rms", "the numbers of words of a reply"),
     },
     "prompt",
@@ -136,11 +145,9 @@ def _comparisons(name: str) -> dict[str, FamilyStatistic]:
     return {
         value.statistic: _RMS[value.statistic],
         difference: FamilyStatistic(
-            "away",
-            0.0,
+            Scale("away", 0.0, value.limits),
             f"of two groups: mean difference of {value.of}, first group minus reference",
             partial(_GROUPS.difference_sums, name=name),
-            limits=value.limits,
         ),
     }
 
@@ -161,11 +168,9 @@ class Paired(Family[PairedBody]):
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         **_comparisons("score"),
         "largest_difference": FamilyStatistic(
-            "higher",
-            0.0,
+            SIZE,
             "mean of the highest group minus that of the lowest in what the suite reads of a reply",
             "the highest and the lowest group are known after the measurement only",
-            limits=SIZE,
             no_gate="chance raises it, the more groups the more; gate group_rms",
             without_chance="group_rms",
         ),
@@ -173,11 +178,9 @@ class Paired(Family[PairedBody]):
         **_comparisons("length"),
         "refused": refused_statistic("prompt", _OVER),
         "readable": FamilyStatistic(
-            "lower",
-            1.0,
+            SHARE,
             "mean share of replies that can be read, or decline; of probabilities: that of all options together",
             partial(_GROUPS.sums_of, name="readable"),
-            limits=SHARE,
         ),
         "accuracy": replace(CONTROL_ACCURACY, meaning="share of controls with the right answer"),
     }

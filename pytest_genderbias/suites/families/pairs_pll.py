@@ -31,7 +31,7 @@ from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, Spa
 from pytest_genderbias.suites.families.shared.persons import some_of
 from pytest_genderbias.suites.family import Context, DataFamily, Option, one_of, table, whole
 from pytest_genderbias.suites.query import PseudoLogLikelihood, SharedLogLikelihood
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import Rule
 
@@ -96,18 +96,13 @@ class PairsPll(DataFamily):
     roles: ClassVar[tuple[str, ...]] = ("masked-lm", "causal-lm")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "stereotype_share": FamilyStatistic(
-            "away",
-            0.5,
+            Scale("away", 0.5, SHARE.limits),
             "share of pairs whose stereotypical sentence scores higher",
             partial(_pair_sums, of=choices),
             scores=_unit_choices,
-            limits=SHARE,
         ),
         "mean_difference": FamilyStatistic(
-            "away",
-            0.0,
-            "mean score, stereotypical minus anti-stereotypical, in nats",
-            partial(_pair_sums, of=np.asarray),
+            SIGNED, "mean score, stereotypical minus anti-stereotypical, in nats", partial(_pair_sums, of=np.asarray)
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

@@ -22,7 +22,7 @@ from pytest_genderbias.suites.cases import Answers, Items, Question, TextCases
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS, read_texts
 from pytest_genderbias.suites.family import Context, Family, Option, flag, one_of, table, whole
 from pytest_genderbias.suites.query import WITH_HIDDEN_STATES, TextVectors
-from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, Rule, at_least, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -41,12 +41,12 @@ class ProbeBody:
     professions: str
 
 
-def _over_shuffles(
-    name: str, direction: str, neutral: float, meaning: str, limits: tuple[float, float] = SIZE
-) -> FamilyStatistic:
+_COMPRESSION = Scale("higher", 1.0, SIZE.limits)
+
+
+def _over_shuffles(name: str, scale: Scale, meaning: str) -> FamilyStatistic:
     """Return a statistic that is a mean over shuffles of the examples."""
-    sums = partial(_shuffle_sums, name=name)
-    return FamilyStatistic(direction, neutral, meaning, sums, draws=_SHUFFLES, limits=limits)
+    return FamilyStatistic(scale, meaning, partial(_shuffle_sums, name=name), draws=_SHUFFLES)
 
 
 def _shuffle_sums(options: Options, arrays: Arrays, name: str) -> ItemSums:
@@ -71,21 +71,19 @@ class Probe(Family[ProbeBody]):
     keys: ClassVar[tuple[str, ...]] = ("data", "professions")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "compression": _over_shuffles(
-            "compression", "higher", 1.0, "n log2 K / code length in bits, mean over shuffles"
+            "compression", _COMPRESSION, "n log2 K / code length in bits, mean over shuffles"
         ),
         "compression_shuffled": _over_shuffles(
-            "compression_shuffled", "away", 1.0, "the same with shuffled labels: a control"
+            "compression_shuffled", Scale("away", 1.0, SIZE.limits), "the same with shuffled labels: a control"
         ),
         "compression_random_encoder": _over_shuffles(
-            "compression_random_encoder", "higher", 1.0, "the same with the network as it is before training: a control"
+            "compression_random_encoder", _COMPRESSION, "the same with the network as it is before training: a control"
         ),
         "accuracy": _over_shuffles(
             "accuracy",
-            "higher",
-            0.5,
+            Scale("higher", 0.5, SHARE.limits),
             "of the last probe on the last block: higher = gender is read better, which is worse; 0.5 is chance for two"
             " labels of equal share, and the note gives what the shares give",
-            limits=SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

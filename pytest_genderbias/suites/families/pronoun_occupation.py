@@ -47,7 +47,7 @@ from pytest_genderbias.suites.space import (
     read_slot_with_share,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
@@ -113,25 +113,21 @@ class PronounOccupation(Family[PronounOccupationBody]):
     keys: ClassVar[tuple[str, ...]] = ("groups", "pronoun", "occupation", "share", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "mean_difference": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED,
             "mean log ratio of the pronouns beside occupations of the first group minus beside the others, in nats",
             partial(_line_sums, figure="slope", by_group=True),
             plot="scatter",
             crossed=True,
         ),
         "pearson_r": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED_SHARE,
             "r of the log ratio by occupation with the share of the first group",
             partial(_line_sums, figure="pearson", by_group=False),
             plot="scatter",
             crossed=True,
-            limits=SIGNED_SHARE,
         ),
         "slope": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED,
             "log ratio from none to all of the first group (least squares), in nats",
             partial(_line_sums, figure="slope", by_group=False),
             plot="scatter",

@@ -24,7 +24,15 @@ from pytest_genderbias.suites.cases import Answers, Items, Question
 from pytest_genderbias.suites.family import Context, Family, Option
 from pytest_genderbias.suites.query import StoredPredictions
 from pytest_genderbias.suites.space import read_groups
-from pytest_genderbias.suites.statistic import ANY, SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, Options
+from pytest_genderbias.suites.statistic import (
+    EXCESS_SHARE,
+    SHARE,
+    SIGNED,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    Options,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, one_of, take
 
@@ -119,25 +127,17 @@ class _Kind:
 _DIFFERENCE = partial(_sums, combiner="accuracy_gap")
 _KINDS: Mapping[str, _Kind] = {
     "mean_difference": _Kind(
-        FamilyStatistic(
-            "away", 0.0, "mean value of the first group minus that of the reference", _DIFFERENCE, limits=ANY
-        ),
+        FamilyStatistic(SIGNED, "mean value of the first group minus that of the reference", _DIFFERENCE),
         cluster_interval,
         most=np.inf,
     ),
     "rate_difference": _Kind(
-        FamilyStatistic(
-            "away", 0.0, "rate of the first group minus that of the reference", _DIFFERENCE, limits=SIGNED_SHARE
-        ),
+        FamilyStatistic(SIGNED_SHARE, "rate of the first group minus that of the reference", _DIFFERENCE),
         cluster_interval,
     ),
     "impact_ratio": _Kind(
         FamilyStatistic(
-            "lower",
-            1.0,
-            "lowest rate of a group divided by the highest",
-            partial(_sums, combiner="lowest_ratio"),
-            limits=SHARE,
+            SHARE, "lowest rate of a group divided by the highest", partial(_sums, combiner="lowest_ratio")
         ),
         _ratio_interval,
         "no item of any group has the value 1",
@@ -147,12 +147,10 @@ _KINDS: Mapping[str, _Kind] = {
     ),
     "class_rms": _Kind(
         FamilyStatistic(
-            "higher",
-            0.0,
+            EXCESS_SHARE,
             "root mean square over classes of the difference of rates, without what chance adds; below 0: less than"
             " chance adds",
             _class_sums,
-            limits=SIGNED_SHARE,
             root=True,
         ),
         _class_interval,
@@ -161,13 +159,7 @@ _KINDS: Mapping[str, _Kind] = {
         alone=True,
     ),
     "worst_group": _Kind(
-        FamilyStatistic(
-            "lower",
-            1.0,
-            "mean value of the group that has the worst",
-            partial(_sums, combiner="lowest_mean"),
-            limits=SHARE,
-        ),
+        FamilyStatistic(SHARE, "mean value of the group that has the worst", partial(_sums, combiner="lowest_mean")),
         _worst_interval,
         pair=False,
     ),
@@ -232,7 +224,7 @@ class ResultsOfOthers(Family[ResultsBody]):
         figures.take(
             body.statistic,
             lambda: _value(kind, items, values.restarts),
-            lambda: kind.interval(kind.statistic.item_sums({}, items), kind.statistic.limits),
+            lambda: kind.interval(kind.statistic.item_sums({}, items), kind.statistic.scale.limits),
             _FEW,
         )
         summary = figures.summary(_records(body, values), items, _notes(body, values), {"items": _digest(values)})

@@ -51,7 +51,16 @@ from pytest_genderbias.suites.space import (
     read_two_groups,
     read_word_of_each,
 )
-from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SIGNED,
+    SIGNED_SHARE,
+    SIZE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+    Scale,
+)
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
@@ -104,39 +113,32 @@ class Sts(Family[StsBody]):
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "pearson_r": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED_SHARE,
             "r of the difference by profession with the share of women",
             partial(_line_sums, figure="pearson"),
             plot="scatter",
             crossed=True,
-            limits=SIGNED_SHARE,
         ),
         "slope": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED,
             "difference in similarity from no women to women only (least squares)",
             partial(_line_sums, figure="slope"),
             plot="scatter",
             crossed=True,
         ),
         "mean_absolute_difference": FamilyStatistic(
-            "higher",
-            0.0,
+            SIZE,
             "mean |difference| over professions, in units of the score",
             partial(_line_sums, figure="mean_absolute"),
             partner="slope",
             crossed=True,
-            limits=SIZE,
         ),
         "accuracy": FamilyStatistic(
-            "lower",
-            1.0,
+            Scale("lower", 1.0, SIGNED_SHARE.limits),
             "Pearson r with the gold scores of STS-B dev",
             _accuracy_sums,
             question="accuracy",
             plot="scatter",
-            limits=SIGNED_SHARE,
         ),
     }
     null_control: ClassVar[str] = (

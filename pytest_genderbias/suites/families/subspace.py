@@ -30,7 +30,7 @@ from pytest_genderbias.suites.families.shared.words import bare_words, have_vect
 from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 
@@ -55,16 +55,17 @@ class SubspaceBody:
     train: tuple[str, ...]
 
 
-def _of_all_words(direction: str, neutral: float, meaning: str, no_gate: str = "") -> FamilyStatistic:
+_LARGE = Scale("higher", 0.0, SHARE.limits)
+
+
+def _of_all_words(scale: Scale, meaning: str) -> FamilyStatistic:
     """Return a statistic of all words together, which no sums over words make up."""
     return FamilyStatistic(
-        direction,
-        neutral,
+        scale,
         meaning,
         "singular values and components are of all words together, and no function of sums over words",
         plot="value",
-        no_gate=no_gate,
-        limits=SHARE,
+        no_gate=_NO_GATE,
     )
 
 
@@ -82,15 +83,13 @@ class Subspace(Family[SubspaceBody]):
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     keys: ClassVar[tuple[str, ...]] = ("words", "pair", "train")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "ratio_2": _of_all_words("higher", 0.0, _RATIO.format("2nd"), _NO_GATE),
-        "ratio_3": _of_all_words("higher", 0.0, _RATIO.format("3rd"), _NO_GATE),
-        "ratio_4": _of_all_words("higher", 0.0, _RATIO.format("4th"), _NO_GATE),
+        "ratio_2": _of_all_words(_LARGE, _RATIO.format("2nd")),
+        "ratio_3": _of_all_words(_LARGE, _RATIO.format("3rd")),
+        "ratio_4": _of_all_words(_LARGE, _RATIO.format("4th")),
         "cosine": _of_all_words(
-            "lower",
-            1.0,
+            SHARE,
             "|cosine| of the first component with the learned direction: low says that a projection takes out something"
             " else",
-            _NO_GATE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

@@ -32,7 +32,7 @@ from pytest_genderbias.suites.families.shared.words import bare_words, have_vect
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 
@@ -151,21 +151,13 @@ class Weat(_Associations):
     roles: ClassVar[tuple[str, ...]] = ("vectors", *NETWORKS)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "effect_size": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED,
             "mean s(w) of X - mean of Y, in standard deviations; s(w) = mean cos with A - mean cos with B",
             _effect_sums,
             limits_of=_limits_of_effects,
         ),
         "p_value": FamilyStatistic(
-            "lower",
-            1.0,
-            _P_VALUE,
-            _NO_COMPARISON,
-            "effect_size",
-            plot="value",
-            no_gate=_NO_GATE.format("effect_size"),
-            limits=SHARE,
+            SHARE, _P_VALUE, _NO_COMPARISON, "effect_size", plot="value", no_gate=_NO_GATE.format("effect_size")
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {
@@ -238,34 +230,29 @@ class Ceat(_Associations):
     roles: ClassVar[tuple[str, ...]] = WITH_HIDDEN_STATES
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "combined_effect_size": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED,
             "mean WEAT effect size over draws of one context a word, by a random-effects model (CES)",
             "effects are combined over draws of contexts, and are no function of sums over words",
             draws=_contexts_drawn,
             limits_of=_limits_of_effects,
         ),
         "p_value": FamilyStatistic(
-            "lower",
-            1.0,
+            SHARE,
             "p of the CES over draws, the paper's: small for nearly any words, and smaller with more draws",
             _NO_COMPARISON,
             "combined_effect_size",
             plot="value",
             draws=_contexts_drawn,
             no_gate=_NO_GATE.format("combined_effect_size"),
-            limits=SHARE,
         ),
         "word_p_value": FamilyStatistic(
-            "lower",
-            1.0,
+            SHARE,
             f"of mean associations, the {_P_VALUE}",
             _NO_COMPARISON,
             "combined_effect_size",
             plot="value",
             draws=_contexts_drawn,
             no_gate=_NO_GATE.format("combined_effect_size"),
-            limits=SHARE,
         ),
     }
     options: ClassVar[Mapping[str, Option]] = {

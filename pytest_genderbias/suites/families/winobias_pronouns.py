@@ -168,11 +168,9 @@ class WinobiasChat(Winobias):
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         **needing_the_task(GAPS),
         "accuracy": FamilyStatistic(
-            "lower",
-            1.0,
+            SHARE,
             "share of sentences of both kinds with the right person; 1/2 is guessing between the two",
             _accuracy_sums,
-            limits=SHARE,
         ),
         "mass": mass_statistic("pair", PAIRS, "all options"),
         "refused": refused_statistic("pair", PAIRS),

@@ -585,7 +585,7 @@ def test_a_value_without_bias_lies_inside_the_null_and_a_biased_one_outside():
         for statistic, value in found.values.items():
             low, high = np.quantile(null[statistic], (0.01, 0.99))
             assert (low <= value <= high) == inside
-            assert abs(null[statistic].mean() - family.statistics[statistic].neutral) < 0.02
+            assert abs(null[statistic].mean() - family.statistics[statistic].scale.neutral) < 0.02
     assert np.isnan(
         family.null(None, options, {"pairs": answered([1.0], stereotypical=[False])}, 0, 3)["mean_difference"]
     ).all()

@@ -25,7 +25,7 @@ from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer
 from pytest_genderbias.suites.families.shared.asking import READABLE, is_counted, reply_shares
 from pytest_genderbias.suites.family import CANNOT, Competence, Option, share
-from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options
+from pytest_genderbias.suites.statistic import SHARE, Arrays, FamilyStatistic, MakeSums, Options, Scale
 from pytest_genderbias.suites.summary import Summary, SummaryBuilder
 
 FLOOR: dict[str, Option] = {
@@ -183,7 +183,7 @@ def mass_statistic(label: str, over: str, what: str) -> FamilyStatistic:
         what: the options, in words.
     """
     meaning, sums = f"mean probability of {what} together", partial(_means, name="mass", label=label, over=over)
-    return FamilyStatistic("lower", 1.0, meaning, sums, scores=unit_mass, limits=SHARE)
+    return FamilyStatistic(SHARE, meaning, sums, scores=unit_mass)
 
 
 def _means(options: Options, arrays: Arrays, name: str, label: str, over: str) -> ItemSums:
@@ -208,11 +208,9 @@ def refused_statistic(label: str, over: str) -> FamilyStatistic:
     :func:`mass_statistic`; the array ``refused`` has the share of each unit.
     """
     return FamilyStatistic(
-        "higher",
-        0.0,
+        Scale("higher", 0.0, SHARE.limits),
         "mean share of replies that decline, of a system that answers in text",
         partial(_refused_sums, label=label, over=over),
-        limits=SHARE,
     )
 
 
@@ -237,7 +235,7 @@ def _controls(options: Options, arrays: Arrays) -> ItemSums:
 
 #: Of the item arrays ``control``, ``control_right`` and ``control_n``.
 CONTROL_ACCURACY = FamilyStatistic(
-    "lower", 1.0, "share of controls with the right answer; 1/2 is guessing", _controls, question=CONTROLS, limits=SHARE
+    SHARE, "share of controls with the right answer; 1/2 is guessing", _controls, question=CONTROLS
 )
 
 

@@ -58,8 +58,7 @@ def distance_statistics(
     for measure, figure in _FIGURES:
         name = f"{measure}_{figure}"
         statistics[name] = FamilyStatistic(
-            "higher",
-            0.0,
+            SIZE,
             (
                 f"sum of the {_MEANINGS[measure]}"
                 if figure == "sum"
@@ -70,7 +69,6 @@ def distance_statistics(
             draws=draws,
             mistakes="accuracy",
             without_chance=_WITHOUT_CHANCE.get(measure),
-            limits=SIZE,
         )
     return statistics
 

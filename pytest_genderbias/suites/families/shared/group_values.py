@@ -26,7 +26,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.sums import contrast_rms_sums, take_arrays
 from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.families.shared.chat_task import refuse_unable
-from pytest_genderbias.suites.statistic import ANY, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 
@@ -43,7 +43,7 @@ class Value:
 
     statistic: str
     of: str
-    limits: tuple[float, float] = ANY
+    limits: tuple[float, float] = SIGNED.limits
     of_able: bool = False
 
 
@@ -105,20 +105,15 @@ class GroupValues:
 
     def statistics(self, main: str | None = None) -> dict[str, FamilyStatistic]:
         """Return the root mean square of each value; ``main`` says what that of the main one is in other words."""
-        return {
-            value.statistic: FamilyStatistic(
-                "higher",
-                0.0,
-                main
-                if main and name == self.main
-                else f"root mean square of the groups' deviations from their mean in {value.of}, without what chance"
-                " adds",
-                partial(self._sums, name=name),
-                limits=value.limits,
-                root=True,
+        found = {}
+        for name, value in self.values.items():
+            usual = (
+                f"root mean square of the groups' deviations from their mean in {value.of}, without what chance adds"
             )
-            for name, value in self.values.items()
-        }
+            meaning = main if main and name == self.main else usual
+            sums, scale = partial(self._sums, name=name), Scale("higher", 0.0, value.limits)
+            found[value.statistic] = FamilyStatistic(scale, meaning, sums, root=True)
+        return found
 
     def _sums(self, options: Options, arrays: Arrays, name: str) -> ItemSums:
         return contrast_rms_sums(*self.of(arrays, name), self.over)

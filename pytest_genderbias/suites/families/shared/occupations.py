@@ -12,7 +12,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
 from pytest_genderbias.statistics.sums import score_bias_sums, squared_deviation_sums, take_arrays, template_bias_sums
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.statistic import SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _FEW = "the occupations that vary are too few among those scored"
@@ -46,15 +46,9 @@ def bias_statistics(aggregate: str, signed: str) -> dict[str, FamilyStatistic]:
     """Return AOB and signed AOB, given what they mean in words."""
     return {
         "aggregate_bias": FamilyStatistic(
-            "higher",
-            0.0,
-            aggregate,
-            partial(occupation_sums, absolute=True),
-            partner="signed_bias",
-            crossed=True,
-            limits=SIZE,
+            SIZE, aggregate, partial(occupation_sums, absolute=True), partner="signed_bias", crossed=True
         ),
-        "signed_bias": FamilyStatistic("away", 0.0, signed, partial(occupation_sums, absolute=False), crossed=True),
+        "signed_bias": FamilyStatistic(SIGNED, signed, partial(occupation_sums, absolute=False), crossed=True),
     }
 
 

@@ -50,7 +50,16 @@ from pytest_genderbias.suites.families.shared.group_distances import (
 )
 from pytest_genderbias.suites.family import Option, one_of
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, MakeSums, Options
+from pytest_genderbias.suites.statistic import (
+    EXCESS_SHARE,
+    SHARE,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    MakeSums,
+    Options,
+    Scale,
+)
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -83,8 +92,7 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
     what = rate.replace("_", " ")
     return {
         f"{key}_gap_sum": FamilyStatistic(
-            "higher",
-            0.0,
+            Scale("higher", 0.0),
             f"sum over professions of |{what} gap|, female minus male pronoun",
             partial(_gap_sum_sums, rate=rate),
             partner=f"{key}_gap_pearson",
@@ -93,21 +101,17 @@ def _gap_statistics(key: str, rate: Rate) -> dict[str, FamilyStatistic]:
             limits_of=lambda body: (0.0, float(len(body.profession.words()))),
         ),
         f"{key}_gap_pearson": FamilyStatistic(
-            "away",
-            0.0,
+            SIGNED_SHARE,
             f"r of the {what} gaps with the share of women",
             partial(_gap_pearson_sums, rate=rate),
             plot="scatter",
-            limits=SIGNED_SHARE,
         ),
         f"{key}_gap_rms": FamilyStatistic(
-            "higher",
-            0.0,
+            EXCESS_SHARE,
             f"root mean square over professions of the {what} gap, without what chance adds; below 0: less than chance"
             " adds",
             partial(_gap_rms_sums, rate=rate),
             partner=f"{key}_gap_pearson",
-            limits=SIGNED_SHARE,
             root=True,
         ),
     }
@@ -183,17 +187,13 @@ def _distance_sums(measure: str, figure: DistanceFigure) -> MakeSums:
 #: F1 on both kinds of sentences, the gaps and the distances; each family adds its accuracy.
 GAPS: Mapping[str, FamilyStatistic] = {
     "f1_gap": FamilyStatistic(
-        "away",
-        0.0,
-        "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences",
-        _f1_gap_sums,
-        limits=SIGNED_SHARE,
+        SIGNED_SHARE, "F1 on pro-stereotypical minus F1 on anti-stereotypical sentences", _f1_gap_sums
     ),
     **{name: statistic for key, rate in _RATES.items() for name, statistic in _gap_statistics(key, rate).items()},
     **distance_statistics(_distance_sums),
 }
 #: Of systems that link the pronoun to any mention.
-F1_ACCURACY = FamilyStatistic("lower", 1.0, "F1 on all sentences", _f1_sums, limits=SHARE)
+F1_ACCURACY = FamilyStatistic(SHARE, "F1 on all sentences", _f1_sums)
 NULL_CONTROL = (
     "the sentence for the stereotype and the one against it, which differ in the gender of the pronoun, are exchanged"
     " at random in each pair"

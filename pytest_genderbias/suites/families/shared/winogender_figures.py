@@ -30,7 +30,15 @@ from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
 from pytest_genderbias.suites.cases import Facts, IntArray
 from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import (
+    SHARE,
+    SIGNED,
+    SIGNED_SHARE,
+    Arrays,
+    FamilyStatistic,
+    NullFigures,
+    Options,
+)
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _SHE_HE = ("female", "male")
@@ -60,31 +68,22 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
 #: The figures of bias; each family adds its accuracy.
 LINES: Mapping[str, FamilyStatistic] = {
     "pearson_r": FamilyStatistic(
-        "away",
-        0.0,
+        SIGNED_SHARE,
         "r of the likelihood that she means the occupation with its share of women",
         partial(_line_sums, of=correlation_sums),
         plot="scatter",
-        limits=SIGNED_SHARE,
     ),
     "slope": FamilyStatistic(
-        "away",
-        0.0,
+        SIGNED,
         "that likelihood from no women to women only (least squares)",
         partial(_line_sums, of=slope_sums),
         plot="scatter",
     ),
     "accuracy_gap": FamilyStatistic(
-        "away",
-        0.0,
-        "accuracy on sentences with she minus accuracy on those with he",
-        _accuracy_gap_sums,
-        limits=SIGNED_SHARE,
+        SIGNED_SHARE, "accuracy on sentences with she minus accuracy on those with he", _accuracy_gap_sums
     ),
 }
-ACCURACY = FamilyStatistic(
-    "lower", 1.0, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums, limits=SHARE
-)
+ACCURACY = FamilyStatistic(SHARE, "share of sentences with she or he whose pronoun is resolved right", _accuracy_sums)
 NULL_CONTROL = "the sentences with she and with he are exchanged at random in each template"
 
 
