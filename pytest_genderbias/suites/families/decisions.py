@@ -274,8 +274,7 @@ class Decisions(Family[DecisionsBody]):
     def summarise(self, body: DecisionsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups with intervals over scenarios, and compute the accuracy on the controls."""
         groups = len(body.groups)
-        weights = _weights(answers.get(_NAMES), groups)
-        items = _items(answers, options["floor"], weights, groups)
+        items = _items(answers, options["floor"], groups)
         figures = SummaryBuilder(self.statistics)
         self._compare(figures, items)
         take_task(figures, self.statistics, _TASK, options, items, _FEW)
@@ -296,7 +295,7 @@ class Decisions(Family[DecisionsBody]):
                 f"{body.filled.left_out} texts of the file are left out: not every group has one about a like person"
             )
         elif options["person"] == "names":
-            notes.append(_balance_note(options, weights, answers.get(_NAMES), groups))
+            notes.append(_balance_note(options, answers.get(_NAMES), groups))
         if is_counted(answer):
             notes.append(
                 f"{self._names[0]}: of the counts of yes and no, with 1/2 added to each; {self._names[1]} needs no such"
@@ -327,10 +326,7 @@ class Decisions(Family[DecisionsBody]):
 
     def null(self, body: DecisionsBody, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return the differences with the groups exchanged at random in each scenario."""
-        groups = len(body.groups)
-        return self._exchanged(
-            _items(answers, options["floor"], _weights(answers.get(_NAMES), groups), groups), repeats, seed
-        )
+        return self._exchanged(_items(answers, options["floor"], len(body.groups)), repeats, seed)
 
     def _exchanged(self, items: Arrays, repeats: int, seed: int) -> NullFigures:
         shuffled = {}
@@ -545,29 +541,19 @@ def _counted(answer: Answer, groups: int) -> _Decided:
     return _Decided(logits[..., None], rates[..., None], mass, refused / replies)
 
 
-@dataclass(frozen=True)
-class _Weights:
-    """Weights of the names of each group, each of shape (names,), and why there are none; they are equal where nothing
-    is balanced.
+def _weights(answer: Answer | None, groups: int) -> tuple[tuple[FloatArray, ...] | None, str]:
+    """Return the weights of the names of each group by their numbers of tokens, each of shape (names,); ``None`` where
+    nothing is balanced, and why it cannot be.
     """
-
-    by_group: tuple[FloatArray, ...] | None = None
-    reason: str = ""
-
-
-def _weights(answer: Answer | None, groups: int) -> _Weights:
-    """Return the weights of the names from their numbers of tokens, or none where these are not known."""
     if answer is None:
-        return _Weights()
+        return None, ""
     tokens = answer.in_order().reshape(groups, -1)
     try:
-        return _Weights(balanced_weights(*tokens))
+        return balanced_weights(*tokens), ""
     except UndefinedError:
-        return _Weights(
-            reason=(
-                f"no name of one group has as many tokens as one of the other ({_all_counts(tokens)}); use the"
-                " option person=described, names of your own, or balance=none"
-            )
+        return None, (
+            f"no name of one group has as many tokens as one of the other ({_all_counts(tokens)}); use the"
+            " option person=described, names of your own, or balance=none"
         )
 
 
@@ -587,17 +573,17 @@ def _all_counts(tokens: NDArray[np.int32]) -> str:
     return f"{', '.join(first)}, and {last}"
 
 
-def _balance_note(options: Options, weights: _Weights, answer: Answer | None, groups: int) -> str:
+def _balance_note(options: Options, answer: Answer | None, groups: int) -> str:
     """Return how the names are weighted."""
     if options["balance"] == "none":
         return "names: all alike (option balance)"
     if answer is None:
         return "names: all alike, since the model's tokenizer, which would count their tokens, is not known"
-    tokens = answer.in_order().reshape(groups, -1)
+    tokens, (weights, _) = answer.in_order().reshape(groups, -1), _weights(answer, groups)
     counts = _all_counts(tokens)
-    if weights.by_group is None:
+    if weights is None:
         return f"names: not balanced by tokens: {counts}"
-    total = float(weights.by_group[0].sum())
+    total = float(weights[0].sum())
     return (
         f"names: balanced by tokens ({counts}); the weights of each group sum to {total:g} of {tokens.shape[1]} names"
     )
@@ -617,7 +603,7 @@ def _columns(name: str, groups: int) -> list[str]:
     return [f"{name}_{place}" for place in (("first", "reference") if groups == 2 else range(groups))]
 
 
-def _items(answers: Answers, floor: float, weights: _Weights, groups: int) -> dict[str, NDArray[np.generic]]:
+def _items(answers: Answers, floor: float, groups: int) -> dict[str, NDArray[np.generic]]:
     """Return log-odds (of two groups: their difference) and P(yes) by scenario, the controls, and the reason why no
     bias has a value.
     """
@@ -626,10 +612,11 @@ def _items(answers: Answers, floor: float, weights: _Weights, groups: int) -> di
     what = "the pairs of controls, whose answer hangs on no person"
     replied = decided.refused is not None
     reason = cannot_do(decided.mass, floor, right, asked, _CHANCE, _PAIRS, what, replied)
-    by_group = weights.by_group or (None,) * groups
+    weights, unbalanced = _weights(answers.get(_NAMES), groups)
+    by_group = weights or (None,) * groups
     yes = [np.average(decided.yes[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
     if groups == 2:
-        compared = {"difference": logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights.by_group)}
+        compared = {"difference": logit_differences(decided.logits[:, 0], decided.logits[:, 1], weights)}
     else:
         logits = [np.average(decided.logits[:, place], axis=1, weights=one) for place, one in enumerate(by_group)]
         compared = dict(zip(_columns("logit", groups), logits, strict=True))
@@ -642,7 +629,7 @@ def _items(answers: Answers, floor: float, weights: _Weights, groups: int) -> di
         "control": controls,
         "control_right": right,
         "control_n": asked,
-        "undefined": np.asarray([reason or weights.reason]),
+        "undefined": np.asarray([reason or unbalanced]),
     }
     if decided.refused is None:
         return items

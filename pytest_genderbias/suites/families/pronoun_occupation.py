@@ -6,20 +6,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import numpy as np
 
 from pytest_genderbias.errors import DataFileError, NotApplicableError, UndefinedError
-from pytest_genderbias.statistics.block_tables import distinct
-from pytest_genderbias.statistics.correlation import (
-    pearson,
-    pearson_interval,
-    pearson_of_sums,
-    slope,
-    slope_interval,
-    slope_of_sums,
-)
+from pytest_genderbias.statistics.correlation import pearson_of_sums, slope_of_sums
 from pytest_genderbias.statistics.group_deviations import (
     contrast_values,
     group_contrast,
@@ -27,12 +19,11 @@ from pytest_genderbias.statistics.group_deviations import (
     shuffled_contrast_rms,
     shuffled_lines,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
-from pytest_genderbias.statistics.sums import correlation_sums, slope_sums, take_arrays, template_line_sums
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
-from pytest_genderbias.suites.families.shared.occupations import scores_by_group
+from pytest_genderbias.suites.families.shared.occupations import line_statistics, line_sums, scores_by_group, take_line
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
 from pytest_genderbias.suites.family import GENDERS, ITEMS, ITEMS_KEY, Context, Family, Option
 from pytest_genderbias.suites.query import SlotLogProbability
@@ -47,7 +38,7 @@ from pytest_genderbias.suites.space import (
     read_slot_with_share,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
@@ -60,6 +51,7 @@ _SLOTS = ", ".join(f"{{{form}}}" for form in FORMS)
 _CAUSAL = "causal-lm"
 _HALF = 0.5  #: the share from which on an occupation belongs to the first group
 _FEW = "too few occupations, or all on a line"
+_OVER = "occupations"
 
 
 @dataclass(frozen=True)
@@ -88,18 +80,9 @@ class PronounOccupationBody:
         return np.asarray(shares, dtype=np.float64) / 100
 
 
-def _line_sums(options: Options, arrays: Arrays, figure: Literal["pearson", "slope"], by_group: bool) -> ItemSums:
-    """Return the sums of a line of log ratios against the share, or against the group (1 or 0).
-
-    By occupation and, unless only the ratio of each was stored, by template.
-    """
-    labels, share, ratio = take_arrays(arrays, "occupation", "share", "ratio")
-    x = _in_first(share) if by_group else share
-    if "template_ratio" in arrays:
-        templates, ratios = take_arrays(arrays, "template", "template_ratio")
-        return template_line_sums(labels, templates, x, ratios, np.ones_like(ratios), figure, "occupations")
-    of = correlation_sums if figure == "pearson" else slope_sums
-    return of(distinct(labels), x, ratio, "occupations")
+def _in_first(share: FloatArray) -> FloatArray:
+    """Return 1 for the occupations of the first group, in which at least half belong to it, and 0 for the others."""
+    return np.asarray(share >= _HALF, dtype=np.float64)
 
 
 class PronounOccupation(Family[PronounOccupationBody]):
@@ -115,23 +98,16 @@ class PronounOccupation(Family[PronounOccupationBody]):
         "mean_difference": FamilyStatistic(
             SIGNED,
             "mean log ratio of the pronouns beside occupations of the first group minus beside the others, in nats",
-            partial(_line_sums, figure="slope", by_group=True),
+            partial(line_sums, figure="slope", unit=OCCUPATION, value="ratio", over=_OVER, x_of=_in_first),
             plot="scatter",
             crossed=True,
         ),
-        "pearson_r": FamilyStatistic(
-            SIGNED_SHARE,
+        **line_statistics(
             "r of the log ratio by occupation with the share of the first group",
-            partial(_line_sums, figure="pearson", by_group=False),
-            plot="scatter",
-            crossed=True,
-        ),
-        "slope": FamilyStatistic(
-            SIGNED,
             "log ratio from none to all of the first group (least squares), in nats",
-            partial(_line_sums, figure="slope", by_group=False),
-            plot="scatter",
-            crossed=True,
+            OCCUPATION,
+            "ratio",
+            _OVER,
         ),
     }
     null_control: ClassVar[str] = "the log ratios are shuffled over the occupations"
@@ -258,23 +234,17 @@ def _pronoun(data: LocatedMap, beside: Path, group: str, forms: set[str]) -> dic
     return {form: str(text) for form, text in known.items()}
 
 
-def _in_first(share: FloatArray) -> FloatArray:
-    """Return 1 for the occupations of the first group, in which at least half belong to it, and 0 for the others."""
-    return np.asarray(share >= _HALF, dtype=np.float64)
-
-
 def _figures(share: FloatArray, ratio: FloatArray) -> SummaryBuilder:
     """Return the three figures with intervals over occupations."""
-    figures, over = SummaryBuilder(PronounOccupation.statistics), "occupations"
+    figures = SummaryBuilder(PronounOccupation.statistics)
     first = _in_first(share)
     figures.take(
         "mean_difference",
         lambda: group_contrast(ratio, first),
-        lambda: group_contrast_interval(ratio, first, over),
+        lambda: group_contrast_interval(ratio, first, _OVER),
         _FEW,
     )
-    figures.take("pearson_r", lambda: pearson(share, ratio), lambda: pearson_interval(share, ratio, over), _FEW)
-    figures.take("slope", lambda: slope(share, ratio), lambda: slope_interval(share, ratio, over), _FEW)
+    take_line(figures, share, ratio, _OVER, _FEW)
     return figures
 
 
@@ -316,7 +286,6 @@ def _slot(piece: Piece) -> str:
     return f"{{{'a:' if piece.article else ''}{piece.slot}}}"
 
 
-_OVER = "occupations"
 _GROUPS = GroupValues(
     {"contrast": Value("mean_difference_rms", "ln P(pronoun) beside occupations of the first group minus the others")},
     "occupation",

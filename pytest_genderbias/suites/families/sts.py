@@ -15,21 +15,20 @@ import numpy as np
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.sentence_similarity import read_sentences, read_similarity, sts_templates
 from pytest_genderbias.errors import DataFileError
-from pytest_genderbias.statistics.block_tables import blocks_of, distinct
+from pytest_genderbias.statistics.block_tables import blocks_of
 from pytest_genderbias.statistics.correlation import (
     pearson,
     pearson_interval,
     pearson_of_sums,
     product_sums,
-    slope,
-    slope_interval,
     slope_of_sums,
 )
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.sums import LineFigure, correlation_sums, slope_sums, take_arrays, template_line_sums
+from pytest_genderbias.statistics.sums import take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
+from pytest_genderbias.suites.families.shared.occupations import line_statistics, line_sums, take_line
 from pytest_genderbias.suites.families.shared.paraphrases import (
     BOTH,
     KEY,
@@ -51,22 +50,14 @@ from pytest_genderbias.suites.space import (
     read_two_groups,
     read_word_of_each,
 )
-from pytest_genderbias.suites.statistic import (
-    SIGNED,
-    SIGNED_SHARE,
-    SIZE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-    Scale,
-)
+from pytest_genderbias.suites.statistic import SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
 from pytest_genderbias.text.template import Piece, Word, parse_template
 
 PERSON, PROFESSION = "person", "profession"
 _FEW = "too few {}, or all on a line"
+_LINE = (PROFESSION, "difference", "professions")  #: units, values, and what units are
 
 
 @dataclass(frozen=True)
@@ -78,20 +69,6 @@ class StsBody:
     profession: SlotWords
     share: str
     templates: TemplateSets[str]
-
-
-def _line_sums(options: Options, arrays: Arrays, figure: LineFigure) -> ItemSums:
-    """Return the sums of a figure of the difference against the share of women, by profession and, if that is known, by
-    template.
-    """
-    profession, share, bias = take_arrays(arrays, "profession", "share", "difference")
-    if "template_difference" in arrays:
-        templates, sums, n = take_arrays(arrays, "template", "template_difference", "template_n")
-        return template_line_sums(profession, templates, share, sums, n, figure)
-    if figure == "mean_absolute":
-        return mean_sums(distinct(profession), np.abs(bias), np.ones(len(bias)), "professions")
-    of = correlation_sums if figure == "pearson" else slope_sums
-    return of(distinct(profession), share, bias, "professions")
 
 
 def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -112,24 +89,15 @@ class Sts(Family[StsBody]):
     roles: ClassVar[tuple[str, ...]] = ("pair-regressor", "encoder", "sentence-encoder", "masked-lm", "causal-lm")
     keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "profession", "share", "templates", KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
-        "pearson_r": FamilyStatistic(
-            SIGNED_SHARE,
+        **line_statistics(
             "r of the difference by profession with the share of women",
-            partial(_line_sums, figure="pearson"),
-            plot="scatter",
-            crossed=True,
-        ),
-        "slope": FamilyStatistic(
-            SIGNED,
             "difference in similarity from no women to women only (least squares)",
-            partial(_line_sums, figure="slope"),
-            plot="scatter",
-            crossed=True,
+            *_LINE,
         ),
         "mean_absolute_difference": FamilyStatistic(
             SIZE,
             "mean |difference| over professions, in units of the score",
-            partial(_line_sums, figure="mean_absolute"),
+            partial(line_sums, figure="mean_absolute", unit=_LINE[0], value=_LINE[1], over=_LINE[2]),
             partner="slope",
             crossed=True,
         ),
@@ -203,14 +171,7 @@ class Sts(Family[StsBody]):
         by_group = np.stack([np.bincount(profession, scores.values[:, g, 0], len(seen)) / n for g in (0, 1)], axis=1)
         bias = by_group[:, 0] - by_group[:, 1]
         figures = SummaryBuilder(self.statistics)
-        few, over = _FEW.format("professions"), "professions"
-        figures.take("pearson_r", lambda: pearson(share, bias), lambda: pearson_interval(share, bias, over), few)
-        figures.take(
-            "slope",
-            lambda: slope(share, bias),
-            lambda: slope_interval(share, bias, "professions"),
-            _FEW.format("professions"),
-        )
+        take_line(figures, share, bias, "professions", _FEW.format("professions"))
         figures.take(
             "mean_absolute_difference",
             lambda: float(np.abs(bias).mean()),

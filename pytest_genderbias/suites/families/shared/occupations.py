@@ -1,18 +1,31 @@
-"""Shared by the families of score bias by occupation: their statistics, sums, figures, records and null control."""
+"""Shared by the families of bias by occupation: score bias with its sums, figures, records and null control, and lines
+against the share of women.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import numpy as np
 
+from pytest_genderbias.statistics.block_tables import distinct
+from pytest_genderbias.statistics.correlation import pearson, pearson_interval, slope, slope_interval
 from pytest_genderbias.statistics.inference.intervals import clustered_mean_interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
+from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import aggregate_bias, exchanged_biases, signed_bias
-from pytest_genderbias.statistics.sums import score_bias_sums, squared_deviation_sums, take_arrays, template_bias_sums
+from pytest_genderbias.statistics.sums import (
+    LineFigure,
+    correlation_sums,
+    score_bias_sums,
+    slope_sums,
+    squared_deviation_sums,
+    take_arrays,
+    template_bias_sums,
+    template_line_sums,
+)
 from pytest_genderbias.suites.cases import Answer
-from pytest_genderbias.suites.statistic import SIGNED, SIZE, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, SIGNED_SHARE, SIZE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _FEW = "the occupations that vary are too few among those scored"
@@ -94,3 +107,56 @@ def shuffled_biases(answer: Answer, contexts: int, repeats: int, seed: int) -> N
     scores = scores_by_group(answer, contexts)
     bias = exchanged_biases(scores[:, :, 0], scores[:, :, 1], repeats, seed)
     return {"aggregate_bias": np.abs(bias).mean(axis=1), "signed_bias": bias.mean(axis=1)}
+
+
+def line_sums(
+    options: Options,
+    arrays: Arrays,
+    figure: LineFigure,
+    unit: str,
+    value: str,
+    over: str,
+    x_of: Callable[[FloatArray], FloatArray] | None = None,
+) -> ItemSums:
+    """Return the sums of a figure of values against the share of women, by unit and, where there are some, by template.
+
+    Args:
+        options: of the measurement.
+        arrays: ``unit`` and ``share``, shape (n,), and ``value``: shape (n,); where there are templates, also
+            ``template``, shape (t,), the sums ``template_VALUE`` and, unless each is one value, their numbers
+            ``template_n``, shape (n, t).
+        figure: r, the slope, or the mean absolute value.
+        unit: name of the array with the units.
+        value: name of the array with their values.
+        over: what a unit is, in the plural.
+        x_of: makes of the shares what the values are held against; by default the shares themselves.
+    """
+    labels, share, y = take_arrays(arrays, unit, "share", value)
+    x = share if x_of is None else x_of(share)
+    if f"template_{value}" in arrays:
+        templates, sums = take_arrays(arrays, "template", f"template_{value}")
+        return template_line_sums(
+            labels, templates, x, sums, arrays.get("template_n", np.ones_like(sums)), figure, over
+        )
+    if figure == "mean_absolute":
+        return mean_sums(distinct(labels), np.abs(y), np.ones(len(y)), over)
+    return (correlation_sums if figure == "pearson" else slope_sums)(distinct(labels), x, y, over)
+
+
+def line_statistics(
+    r: str, slope: str, unit: str, value: str, over: str, crossed: bool = True
+) -> dict[str, FamilyStatistic]:
+    """Return r and slope of values against the share of women, given what they mean in words; the other arguments as of
+    :func:`line_sums`.
+    """
+    of = partial(partial, line_sums, unit=unit, value=value, over=over)
+    return {
+        "pearson_r": FamilyStatistic(SIGNED_SHARE, r, of(figure="pearson"), plot="scatter", crossed=crossed),
+        "slope": FamilyStatistic(SIGNED, slope, of(figure="slope"), plot="scatter", crossed=crossed),
+    }
+
+
+def take_line(figures: SummaryBuilder, share: FloatArray, values: FloatArray, over: str, few: str) -> None:
+    """Add r and slope of values against the share of women, each of shape (n,), with intervals over units."""
+    figures.take("pearson_r", lambda: pearson(share, values), lambda: pearson_interval(share, values, over), few)
+    figures.take("slope", lambda: slope(share, values), lambda: slope_interval(share, values, over), few)

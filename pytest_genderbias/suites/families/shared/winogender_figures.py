@@ -4,53 +4,29 @@ which answers are right.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from functools import partial
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.folder import MissingDataError
 from pytest_genderbias.datasets.winogender import GENDERS
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.coreference_scores import LINKS_NOTHING
-from pytest_genderbias.statistics.correlation import (
-    pearson,
-    pearson_interval,
-    pearson_of_sums,
-    product_sums,
-    slope,
-    slope_interval,
-    slope_of_sums,
-)
+from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope_of_sums
 from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.score_bias import exchanged
-from pytest_genderbias.statistics.sums import accuracy_gap_sums, correlation_sums, slope_sums, take_arrays
+from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
 from pytest_genderbias.suites.cases import Facts, IntArray
+from pytest_genderbias.suites.families.shared.occupations import line_statistics, take_line
 from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.statistic import (
-    SHARE,
-    SIGNED,
-    SIGNED_SHARE,
-    Arrays,
-    FamilyStatistic,
-    NullFigures,
-    Options,
-)
+from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, SummaryBuilder
 
 _SHE_HE = ("female", "male")
 _FEW = "the occupations that vary are too few among those scored"
-
-
-def _line_sums(
-    options: Options, arrays: Arrays, of: Callable[[NDArray[np.str_], ArrayLike, ArrayLike, str], ItemSums]
-) -> ItemSums:
-    """Return the sums by occupation of r, or of the slope, of the likelihood against the share of women."""
-    names, x, y = take_arrays(arrays, "occupation", "share", "likelihood")
-    return of(names, x, y, "occupations")
 
 
 def _accuracy_gap_sums(options: Options, arrays: Arrays) -> ItemSums:
@@ -67,17 +43,13 @@ def _accuracy_sums(options: Options, arrays: Arrays) -> ItemSums:
 
 #: The figures of bias; each family adds its accuracy.
 LINES: Mapping[str, FamilyStatistic] = {
-    "pearson_r": FamilyStatistic(
-        SIGNED_SHARE,
+    **line_statistics(
         "r of the likelihood that she means the occupation with its share of women",
-        partial(_line_sums, of=correlation_sums),
-        plot="scatter",
-    ),
-    "slope": FamilyStatistic(
-        SIGNED,
         "that likelihood from no women to women only (least squares)",
-        partial(_line_sums, of=slope_sums),
-        plot="scatter",
+        "occupation",
+        "likelihood",
+        "occupations",
+        crossed=False,
     ),
     "accuracy_gap": FamilyStatistic(
         SIGNED_SHARE, "accuracy on sentences with she minus accuracy on those with he", _accuracy_gap_sums
@@ -200,8 +172,7 @@ def _take_figures(figures: SummaryBuilder, tables: Mapping[str, _OccupationSums]
     seen = female.n > 0
     x, y = share[seen], female.mean_likelihood[seen]
     n, right = female.n + male.n, female.right + male.right
-    figures.take("pearson_r", lambda: pearson(x, y), lambda: pearson_interval(x, y, "occupations"), _FEW)
-    figures.take("slope", lambda: slope(x, y), lambda: slope_interval(x, y, "occupations"), _FEW)
+    take_line(figures, x, y, "occupations", _FEW)
     figures.take("accuracy_gap", lambda: female.accuracy - male.accuracy, lambda: _gap_interval(female, male), _FEW)
     figures.take(
         "accuracy",
