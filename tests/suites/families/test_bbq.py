@@ -6,7 +6,7 @@ import json
 import numpy as np
 import pytest
 from scipy import stats
-from support.chat_models import AlwaysA, PlantedChat, bbq_reader, bbq_rows, crossed_bbq_rows, luck, write_bbq
+from support.chat_models import AlwaysA, PlantedChat, Sampled, bbq_reader, bbq_rows, crossed_bbq_rows, luck, write_bbq
 
 from pytest_genderbias import Limit, load_model, measure
 from pytest_genderbias.datasets.folder import MissingDataError
@@ -259,8 +259,10 @@ def test_a_sample_without_clear_contexts_shows_nothing(tmp_path):
     rows = [row for row in bbq_rows(12, 2) if row["context_condition"] == "ambig"]
     found = measured(tmp_path, rows, wrap_object(bbq_reader(rows, 0.6, 0.1)))
     assert found.values["s_amb"] is None
-    assert "disambiguated contexts are not among those scored" in found.reasons["s_amb"]
+    assert "no answer to disambiguated contexts: none is scored" in found.reasons["s_amb"]
     assert "no disambiguated context is among those scored" in found.reasons["accuracy_disambiguated"]
+    silent = Sampled(bbq_reader(bbq_rows(12, 2), 0.6, 0.1), lambda message: 1.0)
+    assert "or all replies decline" in measured(tmp_path, bbq_rows(12, 2), wrap_object(silent)).reasons["s_amb"]
 
 
 # Data

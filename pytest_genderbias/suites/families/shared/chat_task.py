@@ -82,7 +82,7 @@ def cannot_do(
         return reason
     total = float(np.sum(counts))
     if not total:
-        return f"{CANNOT}, as far as is known: {what} are not among those scored; score more cases"
+        return f"{CANNOT}, as far as is known: no answer to {what}: none is scored (score more), or all replies decline"
     accuracy = float(np.sum(right)) / total
     low = least_accuracy(right, counts, over)
     if low > chance + 1e-9:
