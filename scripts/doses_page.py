@@ -6,6 +6,7 @@ the drawn pairs of baseline and candidate each gate stopped.
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import random
@@ -21,7 +22,7 @@ from tabulate import tabulate
 
 from pytest_genderbias.gates.comparison import judge_against
 from pytest_genderbias.gates.sensitivity import seen_by
-from pytest_genderbias.gates.verdicts import Correction, passes
+from pytest_genderbias.gates.verdicts import LESS_ABLE, Correction, passes
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.reports.picture import Axis, Panel, Picture, Series
@@ -48,6 +49,7 @@ GATED = {
     "word-vectors": VECTOR_GATES,
     "word-vectors-elsewhere": VECTOR_GATES,
 }
+EQUAL = ("bert-tiny-again",)  #: models of which each pair of equal trainings is judged
 CONTROL = "continued"  #: what a mitigation is held against
 LEVEL = 0.025  #: one-sided, of all gates of a file together
 POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
@@ -202,6 +204,25 @@ def able(models: Packed, model: str, dose: int, seed: int) -> bool:
     return not next(iter(models[f"{model}/dose-{dose}/seed-{seed}"].values())).unable
 
 
+def equal_pairs(models: Packed, model: str) -> dict[str, dict[str, int]]:
+    """Judge each single training against each other one of its dose, on the main gate of the model: how many pairs are
+    ``worse`` at the task, how many by their bias, and how many of these have the baseline that has most.
+    """
+    suite, _, name = GATED[model][0].rpartition(" ")
+    found = {}
+    for dose in doses_of(model):
+        of_dose = (one[suite] for key, one in models.items() if key.startswith(f"{model}/dose-{dose}/"))
+        able = [one for one in of_dose if not one.unable]
+        less, by_baseline = 0, dict.fromkeys(range(len(able)), 0)
+        for then, now in itertools.permutations(by_baseline, 2):
+            code = judge_against(able[now], able[then], statistic=name, correction=Correction(1)).code
+            less += code == LESS_ABLE
+            by_baseline[then] += code != LESS_ABLE and not passes(code)
+        pairs, biased = len(able) * (len(able) - 1), sum(by_baseline.values())
+        found[str(dose)] = {"pairs": pairs, "less able": less, "biased": biased, "one": max(by_baseline.values())}
+    return found
+
+
 def counted(rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     """Return how many of the pairs each gate and each file stops, by dose, and what a gate sees in the median."""
     gates = list(dict.fromkeys(gate for gate, _ in rows[0]["p"]))
@@ -252,10 +273,12 @@ def store(packed: Packed, path: Path = STORED) -> None:
     print(rows_of_wide(packed, models), flush=True)
     of_packed = figures(packed)
     draws = [one for one in read()["draws"] if one["model"] not in of_packed]
+    equal = {model: equal_pairs(models, model) for model in EQUAL if model in of_packed}
     for model, restarts, pairs, seeds in (one for one in DRAWN if one[0] in of_packed):
         found = counted(drawn(models, model, restarts, pairs, HALVES.get(seeds, range(20))))
         draws.append({"model": model, "restarts": restarts, "pairs": pairs, "seeds": seeds, **found})
         content = {**read(), "models": {**read()["models"], **of_packed}, "draws": draws}
+        content["equal"] = {**content.get("equal", {}), **equal}
         path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
         print(model, restarts, seeds, flush=True)
 
@@ -307,6 +330,7 @@ def tables(stored: Stored) -> dict[str, str]:
         "gates": verdicts(stored, *(model for model in stored["models"] if model not in GATED)),
         "files": files(stored),
         "mitigated": mitigated(stored),
+        **{f"equal pairs of {model}": singles(stored["equal"][model]) for model in EQUAL},
         **{
             f"{about} of {model}": table
             for model in GATED
@@ -410,6 +434,18 @@ def files(stored: Stored) -> str:
         for name, stopped in one["files"].items()
     ]
     return _table(rows, ["model", "restarts", "seeds", "gates of the file", *(f"dose {dose}" for dose in DOSES)])
+
+
+def singles(by_dose: Mapping[str, Mapping[str, int]]) -> str:
+    """Return how many pairs of single trainings of a dose a gate fails, all doses in the last row."""
+    totals = {name: sum(one[name] for one in by_dose.values()) for name in next(iter(by_dose.values()))}
+    rows = []
+    for dose, one in {**by_dose, "all": totals}.items():
+        less, biased = (f"{one[name]} ({100 * one[name] / one['pairs']:.1f} %)" for name in ("less able", "biased"))
+        rows.append([dose, one["pairs"], less, biased, one["one"]])
+    return _table(
+        rows, ["dose of both", "pairs", "worse at its task", "worse by its bias", "of these with one baseline"]
+    )
 
 
 def mitigated(stored: Stored) -> str:

@@ -604,9 +604,10 @@ def share_less_able(trainings: Sequence[Measured], suite: str) -> str:
     """
     able = [one[suite] for one in trainings if suite in one and not one[suite].unable]
     pairs = list(itertools.permutations(able, 2))
-    spread = retraining_of(able[0], able[0].main).abilities
+    spread = retraining_of(able[0], able[0].main)
     alone, known = (
-        sum(bool(why_less_able(now.abilities, then.abilities, of)) for then, now in pairs) for of in ({}, spread)
+        sum(bool(why_less_able(now.abilities, then.abilities, *of)) for then, now in pairs)
+        for of in ((), (spread.abilities, spread.freedom))
     )
     return f"{alone} of {len(pairs)} by items alone, {known} with the spread of trainings"
 

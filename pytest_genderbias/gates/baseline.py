@@ -312,7 +312,7 @@ class Baseline:
         self, measurement: Measurement, statistic: str, name: str, entry: BaselineEntry, margin: Margin
     ) -> Judgement:
         retraining = retraining_of(measurement, statistic)
-        if less := why_less_able(measurement.abilities, entry.abilities, retraining.abilities):
+        if less := why_less_able(measurement.abilities, entry.abilities, retraining.abilities, retraining.freedom):
             return self._less_able(measurement, statistic, less)
         if reasons := different(measurement, statistic, entry.signature):
             return self._not_comparable(measurement, statistic, name, entry, reasons)
@@ -468,11 +468,8 @@ class Baseline:
             self._check_items(name, entry)
         if entry is not None and alike and not different(measurement, statistic, entry.signature):
             self._note_change(measurement, statistic, name, entry, margin)
-        less = (
-            ""
-            if entry is None
-            else why_less_able(measurement.abilities, entry.abilities, retraining_of(measurement, statistic).abilities)
-        )
+        known, stored = retraining_of(measurement, statistic), () if entry is None else entry.abilities
+        less = why_less_able(measurement.abilities, stored, known.abilities, known.freedom)
         if less and not self.reason:
             self.refused.add(name)
             return self._less_able(measurement, statistic, less, NO_REASON)

@@ -76,9 +76,8 @@ def judge_against(
     if reason := _why_not_comparable(measurement, reference, name):
         return replace(judged(NOT_COMPARABLE, bound, reason), name=label or "")
     retraining = None if same else retraining_of(measurement, name)  # a copy has the same training
-    if less := why_less_able(
-        measurement.abilities, reference.abilities, {} if retraining is None else retraining.abilities
-    ):
+    known = () if retraining is None else (retraining.abilities, retraining.freedom)
+    if less := why_less_able(measurement.abilities, reference.abilities, *known):
         text = f"{measurement.model} is worse at its task than {reference.model}, so that its bias says nothing: {less}"
         advice = "fix the model; a copy that loses this much is another model"
         return replace(judged(LESS_ABLE, bound, text, advice=advice), name=label or "")

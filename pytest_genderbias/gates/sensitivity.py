@@ -219,6 +219,7 @@ class Retraining:
         source: where the figures come from, for a line of a report.
         known: whether the suite itself was measured on trainings of this kind of model.
         abilities: standard deviation of each ability over such trainings, by name.
+        freedom: degrees of freedom of these standard deviations.
     """
 
     spread: float | None
@@ -228,6 +229,7 @@ class Retraining:
     source: str
     known: bool
     abilities: Mapping[str, float] = field(default_factory=dict)
+    freedom: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -278,7 +280,8 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         growth = max(1.0, measurement.n / table.cases)
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
     abilities = _spread_of_abilities(measurement, table)
-    return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row), abilities)
+    freedom = min((one.trainings for one in ([table] if table else _tables().values())), default=math.inf) - 1
+    return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row), abilities, freedom)
 
 
 def _set_of_items(measurement: Measurement) -> str:

@@ -31,6 +31,7 @@ from pytest_genderbias.statistics.student import t_quantile
 TASK = "task"  #: name of an ability that a suite asks by its own questions
 #: Share of the stored distance from chance. A larger fall, by its lower bound, makes a model worse at its task.
 _FALL = 0.1
+_NONE: Mapping[str, float] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -70,9 +71,9 @@ class Ability:
         share = "none" if self.value is None else f"{self.value:.2f}"
         return f"{share} of {self.n:,} {self.what} ({self.low:.2f} to {self.high:.2f}), guessing {self.chance:.2g}"
 
-    def fall_from(self, then: Ability) -> tuple[float, float] | None:
-        """Return how far the share fell since ``then`` and a lower bound of the fall; ``None`` where the items are
-        others.
+    def fall_from(self, then: Ability, level: float = LEVEL) -> tuple[float, float] | None:
+        """Return how far the share fell since ``then`` and a lower bound of the fall at a two-sided level; ``None``
+        where the items are others. What are no paired items has bounds at 95 %, whatever the level.
         """
         if self.value is None or then.value is None or self.digest != then.digest:
             return None
@@ -80,7 +81,7 @@ class Ability:
             # The suite's own questions: their intervals are combined as if they were independent, which is wider.
             fall = then.value - self.value
             return fall, fall - float(np.hypot(then.value - then.low, self.high - self.value))
-        return fall_bound(_array(then.right), _array(self.right))
+        return fall_bound(_array(then.right), _array(self.right), level)
 
 
 def over_restarts(abilities: Sequence[tuple[Ability, ...]]) -> tuple[Ability, ...]:
@@ -112,29 +113,32 @@ def why_unable(abilities: Sequence[Ability]) -> str:
 
 
 def why_less_able(
-    now: Sequence[Ability], then: Sequence[Ability], spread: Mapping[str, float] = MappingProxyType({})
+    now: Sequence[Ability], then: Sequence[Ability], spread: Mapping[str, float] = _NONE, freedom: float = math.inf
 ) -> str:
     """Return why a model is worse at its task than it, or another, was; an empty text if it is not.
 
     It is worse where the lower bound of the fall, item by item, is above a tenth of the distance between the stored
-    share and chance, and no other training explains the fall: its lower bound for both is above 0. Where each side has
-    two restarts, the bound over items holds for other restarts already.
+    share and chance, and no other training explains the fall: its lower bound for both is above 0. The abilities that
+    both have share the 2.5 % of the bound. Where each side has two restarts, the bound over items holds for other
+    restarts already.
 
     Args:
         now: abilities of the model.
         then: those that were stored, or of the other model.
         spread: standard deviation over equal trainings, by the name of an ability; none for a copy of the same weights.
+        freedom: degrees of freedom of these standard deviations.
     """
     stored = {one.name: one for one in then}
-    for one in now:
-        before = stored.get(one.name)
-        fall = None if before is None else one.fall_from(before)
-        if before is None or fall is None or before.value is None or one.value is None:
+    pairs = [(one, stored[one.name]) for one in now if one.name in stored]
+    level = 1 - (1 - LEVEL) / max(1, len(pairs))
+    for one, before in pairs:
+        fall = one.fall_from(before, level)
+        if fall is None or before.value is None or one.value is None:
             continue
         amount, low = fall
         restarts = [max(1, len(side.right)) for side in (before, one)]
         of_training = 0.0 if min(restarts) > 1 else spread.get(one.name, 0.0) * math.sqrt(sum(1 / k for k in restarts))
-        reach = math.hypot(amount - low, t_quantile((1 + LEVEL) / 2, math.inf) * of_training)
+        reach = math.hypot(amount - low, t_quantile((1 + level) / 2, freedom) * of_training)
         if amount > reach and low > _FALL * (before.value - before.chance):
             return (
                 f"{before.value:.2f} -> {one.value:.2f} of {one.n:,} {one.what}: it fell by {amount:.2f} (at least"

@@ -69,9 +69,8 @@ def mean_recall(right: ArrayLike, n: ArrayLike) -> tuple[float, float, float]:
     return value, max(0.0, value - reach), min(1.0, value + reach)
 
 
-def fall_bound(then: ArrayLike, now: ArrayLike) -> tuple[float, float]:
-    """Return how far a share of right answers fell, and a one-sided 97.5 % lower bound of that for other items and
-    restarts.
+def fall_bound(then: ArrayLike, now: ArrayLike, level: float = LEVEL) -> tuple[float, float]:
+    """Return how far a share of right answers fell, and a lower bound of that for other items and restarts.
 
     Items are paired. Where a side has two restarts or more, the bound for other restarts (their pooled spread, by
     Student's t) also counts, and the lower of both is returned.
@@ -79,6 +78,7 @@ def fall_bound(then: ArrayLike, now: ArrayLike) -> tuple[float, float]:
     Args:
         then: right answers by restart and item, 1, 0, or NaN where an item was not asked, shape (R, n).
         now: the same, shape (S, n).
+        level: of the two-sided bounds, of which the lower one is returned; by default it is wrong in 2.5 %.
 
     Returns:
         The fall (above 0: fewer right answers now) and its lower bound; both NaN where fewer than two items were asked
@@ -99,11 +99,11 @@ def fall_bound(then: ArrayLike, now: ArrayLike) -> tuple[float, float]:
         return float("nan"), float("nan")
     falls = before.mean(axis=0) - after.mean(axis=0)
     fall = float(falls.mean())
-    low = fall - t_quantile((1 + LEVEL) / 2, n - 1) * float(falls.std(ddof=1)) / float(np.sqrt(n))
-    return fall, min(low, fall - _reach_of_restarts(before.mean(axis=1), after.mean(axis=1)))
+    low = fall - t_quantile((1 + level) / 2, n - 1) * float(falls.std(ddof=1)) / float(np.sqrt(n))
+    return fall, min(low, fall - _reach_of_restarts(before.mean(axis=1), after.mean(axis=1), level))
 
 
-def _reach_of_restarts(before: NDArray[np.float64], after: NDArray[np.float64]) -> float:
+def _reach_of_restarts(before: NDArray[np.float64], after: NDArray[np.float64], level: float) -> float:
     """Return how far the difference of two means over restarts may lie from that of others; 0 where neither side has
     restarts.
     """
@@ -113,4 +113,4 @@ def _reach_of_restarts(before: NDArray[np.float64], after: NDArray[np.float64]) 
         return 0.0
     pooled = sum(float(side.var(ddof=1)) * (len(side) - 1) for side in sides) / freedom
     error = np.sqrt(pooled * (1 / len(before) + 1 / len(after)))
-    return t_quantile((1 + LEVEL) / 2, freedom) * float(error)
+    return t_quantile((1 + level) / 2, freedom) * float(error)

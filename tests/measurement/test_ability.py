@@ -388,6 +388,16 @@ def test_a_fall_counts_above_a_tenth_of_the_distance_from_chance():
     assert why_less_able([lost], [replace(then, digest="others")]) == ""
 
 
+def test_abilities_share_the_error_and_a_spread_of_few_trainings_is_wide():
+    then, lost = ability("1" * 200), ability("1" * 164 + "0" * 36)  # 18 of 100 fell
+    assert why_less_able([lost], [then], {"word-order": 0.05}, 29)  # 2.05 * sqrt(2) * .05 = .14
+    assert why_less_able([lost], [then], {"word-order": 0.05}, 4) == ""  # 2.78 * sqrt(2) * .05 = .20
+    other = replace(then, name="gender")
+    assert why_less_able([lost, other], [then], {"word-order": 0.058}, 29)  # nothing is stored of the other one
+    assert why_less_able([lost], [then, other], {"word-order": 0.058}, 29), "nor was it asked now"
+    assert why_less_able([lost, other], [then, other], {"word-order": 0.058}, 29) == ""  # 2.36 * sqrt(2) * .058 = .19
+
+
 def test_a_restart_may_lack_an_ability():
     """A suite's own questions can leave a restart without an accuracy."""
     one, task = ability("1" * 20), ability("1" * 20, name="task")
