@@ -26,7 +26,13 @@ _LINK = re.compile(r"\[([^\]]+)\]\(((?:\.\./)+)([^)#\s]+)(?:#[^)]*)?\)")
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:
     """Put the page of each suite into the navigation."""
-    pages = [f"{_SUITES}index.md", *({name: f"{_SUITES}{name}.md"} for name in reference_pages.suite_names())]
+    pages = [
+        f"{_SUITES}index.md",
+        *(
+            {kind: [{name: f"{_SUITES}{name}.md"} for name in names]}
+            for kind, names in reference_pages.suites_by_kind().items()
+        ),
+    ]
     config.nav = _replaced(config.nav, pages)
     return config
 

@@ -11,7 +11,9 @@ import inspect
 import json
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import MISSING, fields
 from functools import partial
 from pathlib import Path
 
@@ -21,9 +23,12 @@ import doses_page
 import evidence_pictures
 
 from pytest_genderbias import errors
+from pytest_genderbias.datasets.folder import DATA_SETS
 from pytest_genderbias.errors import BiasError
 from pytest_genderbias.escaping import printable
+from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, REASONS, with_note
 from pytest_genderbias.measurement.fit import example_cases
+from pytest_genderbias.mitigation.methods.registry import METHODS, RECIPES
 from pytest_genderbias.plugin.flags import FLAGS, Flag
 from pytest_genderbias.reports.figures.drawing import PALETTE
 from pytest_genderbias.reports.figures.files import svg
@@ -81,20 +86,90 @@ def _first_paragraph(text: str) -> str:
     return " ".join(inspect.cleandoc(text).partition("\n\n")[0].split()).replace("``", "`")
 
 
-def suite_table() -> str:
-    """Return the table of the packaged suites, with links to their pages."""
+def codes() -> str:
+    """Return the table of the codes of verdicts, with the words of earlier versions."""
     return rows(
-        ("suite", "asks", "model", "main statistic"),
+        ("verdict and note", "code", "before", "meaning"),
         (
             (
-                f"[`{suite.name}`]({suite.name}.md)",
-                escape(suite.about.question),
-                escape(suite.family.needs),
-                f"`{suite.main_statistic}`",
+                f"`{with_note(code)}`",
+                f"`{code}`",
+                ", ".join(f"`{word}`" for word, now in EARLIER_VERDICTS.items() if now == code) or "-",
+                reason.meaning,
             )
-            for suite in map(load_suite, suite_names())
+            for code, reason in REASONS.items()
         ),
     )
+
+
+def data_sets() -> str:
+    """Return the table of the data sets, with the published name of the file of each split."""
+    return rows(
+        ("data set", "files under `DIR`, the first that is there", "published at, licence", "without it"),
+        (
+            (
+                f"`{data.name}`",
+                ", ".join(f"`{choice}`" for choices in data.splits.values() for choice in choices[0]),
+                f"<{data.published}>, {data.licence}",
+                data.instead or "-",
+            )
+            for data in DATA_SETS.values()
+        ),
+    )
+
+
+#: The families of packaged suites by the kind of model that they are for.
+KINDS: dict[str, tuple[str, ...]] = {
+    "Products and chat models": (
+        "paired",
+        "decisions",
+        "chat-iat",
+        "generation",
+        "bbq",
+        "winobias-chat",
+        "winogender-chat",
+    ),
+    "Language models": ("pronoun-occupation", "lm-occupation", "disco", "pairs-pll"),
+    "NLI models": ("nli",),
+    "Classifiers": ("bios",),
+    "Coreference": ("coref-occupation", "coref-winobias", "coref-winogender"),
+    "Encoders and word vectors": ("sts", "weat", "ceat", "subspace", "probe"),
+    "Texts": ("corpus",),
+}
+_ONE_ROW = ("weat", "ceat", "subspace")  #: families whose suites differ in their words only
+
+
+def suites_by_kind() -> dict[str, list[str]]:
+    """Return the names of the packaged suites by kind of model."""
+    suites = {name: load_suite(name).family.name for name in suite_names()}
+    return {
+        kind: [name for family in families for name, of in suites.items() if of == family]
+        for kind, families in KINDS.items()
+    }
+
+
+def suite_tables() -> str:
+    """Return a table of the packaged suites for each kind of model, with links to their pages."""
+    parts = []
+    for kind, names in suites_by_kind().items():
+        suites = [load_suite(name) for name in names if name.partition("-")[0] not in _ONE_ROW or name in _ONE_ROW]
+        needed = Counter(suite.family.needs for suite in suites).most_common(1)[0][0]
+        lines = ((_linked(suite, names), _asked(suite, needed)) for suite in suites)
+        parts.append(f"## {kind}\n\nFor {escape(needed)}.\n\n{rows(('suite', 'asks'), lines)}")
+    return "\n\n".join(parts)
+
+
+def _asked(suite: Suite, needed: str) -> str:
+    """Return the question of a suite, and the model that it needs if that is another than those beside it need."""
+    question = escape(suite.about.question.partition("?")[0] + "?")
+    return question if suite.family.needs == needed else f"{question} *For {escape(suite.family.needs)}.*"
+
+
+def _linked(suite: Suite, names: Sequence[str]) -> str:
+    """Return the link to the page of a suite, and of those that only have other words, and its main statistic."""
+    others = [name for name in names if suite.name in _ONE_ROW and name.startswith(f"{suite.name}-")]
+    links = [f"[`{suite.name}`]({suite.name}.md)", *(f"[{name.partition('-')[2]}]({name}.md)" for name in others)]
+    return f"{', '.join(links)}<br>`{suite.main_statistic}`"
 
 
 def family_options() -> str:
@@ -118,6 +193,35 @@ def _options(options: Mapping[str, Option]) -> str:
             for name, option in options.items()
         ),
     )
+
+
+def methods() -> str:
+    """Return the methods with their settings; mkdocstrings fills in what the docstrings say of them."""
+    return _with_settings({name: kind() for name, kind in METHODS.items()})
+
+
+def recipes() -> str:
+    """Return the recipes with their settings."""
+    return _with_settings({name: kind() for name, kind in RECIPES.items()})
+
+
+def _with_settings(kinds: Mapping[str, type]) -> str:
+    return "\n\n".join(
+        f"### {name}\n\n{_defaults(kind)}\n\n::: {kind.__module__}.{kind.__qualname__}\n    options:\n"
+        "      show_root_heading: false\n      show_root_toc_entry: false\n      show_bases: false\n"
+        "      members: false"
+        for name, kind in kinds.items()
+    )
+
+
+def _defaults(kind: type) -> str:
+    """Return the settings of a method or recipe with their defaults, as YAML has them."""
+    made = {
+        field.name: field.default_factory() if field.default is MISSING else field.default  # type: ignore[misc]
+        for field in fields(kind)
+    }
+    told = (f"`{name}`: {json.dumps(default, default=list)}".replace('"', "") for name, default in made.items())
+    return f"{'; '.join(told)}."
 
 
 def suite_page(name: str) -> str:
@@ -234,14 +338,17 @@ def _doses(suite: str) -> str:
 #: What pages name in ``<!-- generated: NAME -->``.
 GENERATED: dict[str, Callable[[], str]] = {
     "flags": flags,
-    "a picture": lambda: _picture("sts-occupation"),
     "picture of trainings": lambda: inlined(evidence_pictures.trainings()),
     "picture of lasting": lambda: inlined(evidence_pictures.lasting()),
     "picture of new heads": lambda: inlined(evidence_pictures.new_heads()),
     "picture of neutrality": lambda: inlined(evidence_pictures.neutrality()),
     **{f"doses and {suite}": partial(_doses, suite) for suite in doses_page.SUITES},
+    "codes": codes,
+    "data sets": data_sets,
     "errors": exceptions,
-    "suites": suite_table,
+    "methods": methods,
+    "recipes": recipes,
+    "suites": suite_tables,
     "options of families": family_options,
     "keys of families": family_keys,
     "report": report_keys,

@@ -36,10 +36,12 @@ class ClassifierTuning(FineTuning):
     """Classification of texts about persons with a gender: biographies, or a labelled file (docs/reference/data.md).
     ``accuracy`` is on held-out texts.
 
-    ``held_out``: share of each label and gender that is never trained on, unless ``evaluation`` names a file; the draw
-    does not depend on the seed. ``taken_out``: entries ``(label, gender, share)``: this share of their rows is removed
-    from the training part, for an imbalance that a mitigation can correct. Groups are ``female`` and ``male``, or those
-    of the file. A file without the column ``group`` can be trained on, but neither balanced nor measured by group.
+    ``data_set``: ``wiki_career`` or ``bias_in_bios``. ``text_column``, ``label_column`` and ``group_column``: the names
+    of the columns of a file. ``held_out``: share of each label and gender that is never trained on, unless
+    ``evaluation`` names a file; the draw does not depend on the seed. ``taken_out``: entries ``(label, gender,
+    share)``: this share of their rows is removed from the training part, for an imbalance that a mitigation can
+    correct. Groups are ``female`` and ``male``, or those of the file. A file without the column ``group`` can be
+    trained on, but neither balanced nor measured by group.
 
     The suite ``bios`` is measured on the held-out texts, with the shares of women in the training part
     (:meth:`suite_settings`).

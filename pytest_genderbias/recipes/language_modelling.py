@@ -261,7 +261,8 @@ class CausalPretraining(_Pretraining):
     """Causal language modelling on a corpus, evaluated by the perplexity per word of held-out passages.
 
     Words are counted as in :mod:`~pytest_genderbias.datasets.corpora`, so the perplexity is comparable between
-    tokenizers. The settings are those of :class:`MaskedPretraining`, without ``mask_probability``.
+    tokenizers. The settings ``corpus``, ``held_out``, ``max_tokens``, ``max_length``, ``steps``, ``warmup``,
+    ``weights``, ``layers``, ``hidden_size``, ``heads`` and ``freeze`` are those of :class:`MaskedPretraining`.
     """
 
     name: ClassVar[str] = "causal-lm"

@@ -33,10 +33,10 @@ class StaticInferenceTraining(InferenceTuning):
     It starts from a file of word vectors, ``mitigate(load_model("glove.6B.50d.txt"), ...)``. The vocabulary has the
     words of the data and of the packaged suites and word lists; all other words share the mean of the file's vectors
     (**choice**). ``hidden_size``: size of the encoder, both directions together, and of the layers after it.
-    ``freeze_embeddings``: do not train the vectors, so that a projection before training persists (**choice**: dev2019
-    does so for ELMo, and does not say for GloVe); ``freeze`` takes its place if it freezes more. For other settings see
-    :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300 dimensions, all of SNLI, the best of
-    100 epochs.
+    ``dropout``: between them. ``freeze_embeddings``: do not train the vectors, so that a projection before training
+    persists (**choice**: dev2019 does so for ELMo, and does not say for GloVe); ``freeze`` takes its place if it
+    freezes more. For other settings see :class:`~pytest_genderbias.recipes.fine_tuning.InferenceTuning`. dev2019: 300
+    dimensions, all of SNLI, the best of 100 epochs.
     """
 
     name: ClassVar[str] = "static-nli"

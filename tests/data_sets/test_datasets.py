@@ -224,15 +224,12 @@ def test_a_missing_data_set_says_which_file_where_and_what_instead(tmp_path, dat
     assert (str(tmp_path) in message) == (data is None)
 
 
-def test_every_data_set_is_described_and_documented() -> None:
-    docs = (Path(__file__).parents[2] / "docs" / "reference" / "data.md").read_text()
+def test_every_data_set_is_described() -> None:
     for name, data in DATA_SETS.items():
         assert data.name == name
-        assert f"`{name}`" in docs
         assert data.title
         assert data.licence
         assert data.published.startswith("http")
-        assert data.published in docs
         assert data.splits
         assert all(choice and all(choice) for choices in data.splits.values() for choice in choices)
 

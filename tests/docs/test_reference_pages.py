@@ -15,6 +15,7 @@ import pytest_genderbias
 import pytest_genderbias.mitigation
 from pytest_genderbias import load_suite, suite_names
 from pytest_genderbias.gates import gate_file
+from pytest_genderbias.gates.verdicts import EARLIER_VERDICTS, REASONS, with_note
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.text.schema import field_hints
@@ -36,6 +37,13 @@ def test_every_packaged_suite_has_a_picture_with_its_finding() -> None:
         picture = Picture.from_dict(json.loads(path.read_text(encoding="utf-8")))
         assert picture.suite == path.stem
         assert picture.alt
+
+
+def test_every_suite_stands_under_one_kind_of_model_and_has_a_link(pages: ModuleType) -> None:
+    assert sorted(name for names in pages.suites_by_kind().values() for name in names) == sorted(suite_names())
+    tables = pages.suite_tables()
+    assert all(f"({name}.md)" in tables for name in suite_names())
+    assert [tables.count(f"| [`{name}`]") for name in ("weat", "ceat", "subspace", "weat-names")] == [1, 1, 1, 0]
 
 
 def test_every_flag_has_a_row_of_two_cells(pages: ModuleType) -> None:
@@ -65,6 +73,13 @@ def test_pages_name_only_what_is_generated(pages: ModuleType) -> None:
         for name in re.findall("<!-- generated: (.+?) -->", page.read_text(encoding="utf-8"))
     }
     assert named == set(pages.GENERATED)
+
+
+def test_every_code_has_a_row_with_its_earlier_words(pages: ModuleType) -> None:
+    lines = pages.codes().splitlines()
+    for code in REASONS:
+        row = next(line for line in lines if line.startswith(f"| `{with_note(code)}` | `{code}` |"))
+        assert all(f"`{word}`" in row for word, known in EARLIER_VERDICTS.items() if known == code), row
 
 
 def test_every_key_of_a_gate_is_described() -> None:

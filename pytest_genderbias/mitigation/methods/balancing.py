@@ -81,7 +81,10 @@ def _unbalanced(left: Sequence[object], classes: int) -> str:
 
 @dataclass(frozen=True)
 class Balancing(Method):
-    """Balance the training rows by ``subsample`` or ``oversample`` (orgad2022). See :func:`balance`."""
+    """Balance the training rows (orgad2022): as many of each group in each class. See :func:`balance`.
+
+    ``how`` is ``subsample``, which leaves rows out, or ``oversample``, which repeats them.
+    """
 
     name: ClassVar[str] = "balancing"
     how: How = SUBSAMPLE

@@ -329,10 +329,13 @@ class IterativeScrubbing(Method):
     """Scrub first names and gender words, and then further words that predict gender, round by round (orgad2022,
     appendix C).
 
-    ``scrub_first=False`` leaves out the first part. ``by_class`` treats each class by itself; classes with too few rows
-    of a group stay as the first part left them. ``profession`` is the one class whose texts lose further words (table
-    10: nurses). The other settings are those of :class:`ScrubLimits`. :func:`removed_words` shows the words over
-    several seeds.
+    ``scrub_first`` false leaves names and gender words to the rounds. ``by_class`` treats each class by itself; classes
+    with too few rows of a group stay as the first part left them. ``profession`` is the one class whose texts lose
+    further words (table 10: nurses). ``rounds`` is the largest number of rounds, ``words_per_group`` the number of
+    words of each group that a round scrubs, ``min_texts`` the number of texts in which a word must occur.
+    ``until_majority`` stops as soon as the accuracy on the share ``held_out`` of the texts is not above that of the
+    majority. ``ridge`` is the penalty of the logistic regression (:class:`ScrubLimits`). :func:`removed_words` shows
+    the words over several seeds.
     """
 
     name: ClassVar[str] = "iterative-scrubbing"

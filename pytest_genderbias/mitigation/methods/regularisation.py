@@ -279,7 +279,9 @@ class Regularisation(Method):
     """The loss term of bordia2019 on the embeddings in each step. The control is the same recipe without it.
 
     ``pairs`` are the defining pairs; only pairs whose words are both single tokens of the vocabulary count.
-    ``matrices`` is that of :func:`make_regulariser`; the other settings are those of :func:`bias_loss`.
+    ``matrices`` is ``input``, ``output`` or ``both``; the paper reports the input alone, since both raise the
+    perplexity most. ``strength`` is its lambda, ``share`` the part of the variance that the subspace holds, and
+    ``normalised`` divides rows by their length, as the reference code does (see :func:`bias_loss`).
     """
 
     name: ClassVar[str] = "regularisation"
