@@ -294,7 +294,7 @@ _MADE = "<!-- made by: genderbias paper --pages=docs/papers --results=docs/evide
 _HEAD = """\
 # The papers, table by table
 
-{made}
+{front}
 
 Each table and figure of the five papers that has figures has a row on the page of its paper. The others have none:
 lu2018's table 1 (the models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1
@@ -323,7 +323,7 @@ The absolute figures of small models on small data are not expected to equal tho
 def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
     """Return the pages of the papers in markdown, by the names of their files: a front page, and one a paper."""
     papers = [load_paper(name) for name in paper_names()]
-    made = {"index.md": [_HEAD.format(made=_MADE), "\n".join(_front(papers, runs)), _cost(papers, runs)]}
+    made = {"index.md": [_HEAD.format(front="\n".join(_front(papers, runs))), _cost(papers, runs)]}
     for paper in papers:
         made[f"{paper.name}.md"] = [
             f"# {escape(paper.title)}\n\n{_MADE}\n\nWhat the verdicts mean stands on [the front page](index.md).",
@@ -334,7 +334,7 @@ def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
 
 
 def _front(papers: Sequence[PaperConfig], runs: Mapping[str, StoredRun]) -> Iterator[str]:
-    yield "| paper | tables and figures | claims, each counted once |"
+    yield f"{_MADE}\n\n| paper | tables and figures | claims, each counted once |"
     yield "|---|---|---|"
     for paper in papers:
         yield f"| [{escape(paper.title)}]({paper.name}.md) | {len(paper.tables)} | {_claims(paper, runs)} |"

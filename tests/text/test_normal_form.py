@@ -203,7 +203,7 @@ def test_a_corpus_with_soft_hyphens_has_the_figures_of_one_without(tmp_path: Pat
 
 
 def test_the_docs_list_every_kind() -> None:
-    page = (Path(__file__).parents[2] / "docs/reference/characters.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs/evidence/characters.md").read_text(encoding="utf-8")
     rows = [row.strip("| ").split(" | ") for row in page.splitlines() if row.startswith("| ")][1:]
     for kind, (name, code_points, matched_as) in zip(KINDS, rows, strict=True):
         each = ", ".join(f"U+{first:04X}" for first, _ in kind.ranges)
