@@ -64,48 +64,6 @@ class Draws:
         return cls(np.asarray(rows, dtype=np.float64).reshape(shape), np.asarray(drawn, dtype=np.int64))
 
 
-def z_of_mass(draws: Draws) -> float:
-    """Return by how many standard errors more tokens of the lists were drawn than their probabilities say.
-
-    Example:
-        Two listed tokens with .5 together, four draws, all of them listed: 4 where 2 are expected, with a standard
-            error of 1.
-
-        >>> draws = Draws(np.full((4, 2), .25), np.zeros(4, dtype=np.int64))
-        >>> float(z_of_mass(draws))
-        2.0
-    """
-    return _z(*_of_mass(draws))
-
-
-def z_of_sharpness(draws: Draws) -> float:
-    """Return by how many standard errors drawn tokens of the lists are likelier than their probabilities say.
-
-    It is the score test of the inverse temperature: the log-probability of the drawn token minus its mean over the
-    list, given that it is listed. Values in base 10, or of another temperature, are far off.
-
-    Example:
-        Probabilities .8 and .2 (a mean of ln .8 - .2 ln 4), four draws of the first: .2 ln 4 each above the mean, with
-        a standard deviation of .4 ln 4 each.
-
-        >>> draws = Draws(np.tile([.8, .2], (4, 1)), np.zeros(4, dtype=np.int64))
-        >>> round(float(z_of_sharpness(draws)), 12)
-        1.0
-    """
-    return _z(*_of_sharpness(draws))
-
-
-def z_of_first(draws: Draws) -> float:
-    """Return by how many standard errors the most likely token was drawn more often than its probability says.
-
-    Example:
-        >>> draws = Draws(np.full((4, 1), .5), np.array([0, 0, 0, 0]))
-        >>> float(z_of_first(draws))
-        2.0
-    """
-    return _z(*_of_first(draws))
-
-
 def trouble_of_draws(draws: Draws) -> str | None:
     """Return what is wrong, in one line, if draws do not follow the listed probabilities; ``None`` if they may."""
     count = len(draws.drawn)
@@ -219,16 +177,42 @@ def _excesses(draws: Draws) -> dict[str, _Excess]:
 
 
 def _of_mass(draws: Draws) -> _Excess:
+    """Return it for tokens of the lists.
+
+    Example:
+        Two listed tokens with .5 together, four draws, all of them listed: 4 where 2 are expected, with a standard
+            error of 1.
+
+        >>> float(_z(*_of_mass(Draws(np.full((4, 2), .25), np.zeros(4, dtype=np.int64)))))
+        2.0
+    """
     mass = np.minimum(draws.probabilities.sum(axis=1), 1.0)
     return (draws.drawn >= 0) - mass, mass * (1 - mass)
 
 
 def _of_first(draws: Draws) -> _Excess:
+    """Return it for the most likely token.
+
+    >>> float(_z(*_of_first(Draws(np.full((4, 1), .5), np.zeros(4, dtype=np.int64)))))
+    2.0
+    """
     first = np.minimum(draws.probabilities[:, 0], 1.0)
     return (draws.drawn == 0) - first, first * (1 - first)
 
 
 def _of_sharpness(draws: Draws) -> _Excess:
+    """Return it for the log-probability of drawn tokens, given that they are listed, against its mean over the list.
+
+    It is the score test of the inverse temperature: values in base 10, or of another temperature, are far off.
+
+    Example:
+        Probabilities .8 and .2 (a mean of ln .8 - .2 ln 4), four draws of the first: .2 ln 4 each above the mean, with
+        a standard deviation of .4 ln 4 each.
+
+        >>> draws = Draws(np.tile([.8, .2], (4, 1)), np.zeros(4, dtype=np.int64))
+        >>> round(float(_z(*_of_sharpness(draws))), 12)
+        1.0
+    """
     inside = draws.drawn >= 0
     weights, drawn = draws.probabilities[inside], draws.drawn[inside]
     shares = weights / np.maximum(weights.sum(axis=1, keepdims=True), 1e-300)

@@ -2,16 +2,15 @@
 
 A way of asking is one value of an axis that crosses the families. An option is *chosen* in a chat, by its probability
 in every order of the options. It is picked by *replies* in text, in one order that the number of the question draws. Or
-its answer is *stored* in a file. The table ``_ASKED`` has a line for each way, and a family has none of them. Suites
-about pronouns are also *scored* (``asked_pronouns.py``).
+its answer is *stored* in a file. A family knows none of these ways. Suites about pronouns are also *scored*
+(``asked_pronouns.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import factorial
-from typing import NamedTuple
 from zlib import crc32
 
 import numpy as np
@@ -87,19 +86,21 @@ def asked(
 
 def query_for(context: Context, number: int, otherwise: str = "") -> Query:
     """Return the query for questions with ``number`` options to a kind of model; ``otherwise`` as of :func:`asked`."""
-    return _ASKED[context.role].query(context, LETTERS[:number], otherwise)
+    return StoredPredictions() if context.role == STORED else chosen_among(LETTERS[:number], context, otherwise)
 
 
-def chosen_among(labels: tuple[str, ...], context: Context) -> Query:
+def chosen_among(labels: tuple[str, ...], context: Context, otherwise: str = "") -> Query:
     """Return the query for messages that ask for one of some words."""
     if context.role == REPLIES:
         return Replies(labels, context.samples, context.seed)
-    return ChatAnswers(labels)
+    return ChatAnswers(labels, otherwise)
 
 
 def ways_to_ask(role: str, number: int, text: str, options: Options) -> list[str]:
     """Return the messages by which a kind of model is asked a question with this number."""
-    return _ASKED[role].messages(number, text, options)
+    if role == STORED:
+        return [text]
+    return one_order(number, text, options) if role == REPLIES else messages(text, options)
 
 
 def is_counted(answer: Answer) -> bool:
@@ -194,26 +195,6 @@ def drawn_order(number: int, orders: int) -> int:
     return crc32(str(number).encode()) % orders
 
 
-def _all_orders(number: int, text: str, options: Options) -> list[str]:
-    return messages(text, options)
-
-
-def _as_it_is(number: int, text: str, options: Options) -> list[str]:
-    return [text]
-
-
-def _choosing(context: Context, labels: tuple[str, ...], otherwise: str) -> Query:
-    return ChatAnswers(labels, otherwise)
-
-
-def _replying(context: Context, labels: tuple[str, ...], otherwise: str) -> Query:
-    return Replies(labels, context.samples, context.seed)
-
-
-def _looking_up(context: Context, labels: tuple[str, ...], otherwise: str) -> Query:
-    return StoredPredictions()
-
-
 def _by_order(answer: Answer) -> FloatArray:
     """Return ln P of the letter at each place, in each order of the options, shape (n, K!, K)."""
     number = answer.values.shape[-1]
@@ -240,20 +221,3 @@ def _looked_up(answer: Answer) -> Picked:
     facts = question_facts(answer)
     picked = picked_options(answer.content, zip(facts["id"].tolist(), facts["options"].tolist(), strict=True))
     return Picked(picked, picked, picked.sum(axis=1))
-
-
-class _Way(NamedTuple):
-    """How a kind of model is asked: the messages of a question, by its number, text and options, and the query for all
-    of them.
-    """
-
-    messages: Callable[[int, str, Options], list[str]]
-    query: Callable[[Context, tuple[str, ...], str], Query]
-
-
-#: By the kind of the model.
-_ASKED: Mapping[str, _Way] = {
-    **dict.fromkeys(PROBABILITY_ROLES, _Way(_all_orders, _choosing)),
-    REPLIES: _Way(one_order, _replying),
-    STORED: _Way(_as_it_is, _looking_up),
-}
