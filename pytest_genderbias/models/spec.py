@@ -417,7 +417,6 @@ def _parse_text(name: str, spec: str) -> ModelSpec:
 
 
 def _kind_of_file(path: Path) -> str:
-    from pytest_genderbias.models.conversions import how_to_convert
     from pytest_genderbias.models.predictions import looks_like_predictions
     from pytest_genderbias.models.vectors import looks_like_vectors
 
@@ -432,14 +431,13 @@ def _kind_of_file(path: Path) -> str:
         return "predictions"
     if looks_like_vectors(path):
         return "vectors"
-    if advice := how_to_convert(path):
-        raise ModelError(f"{path} cannot be measured as it is: {advice}")
     if path.name.endswith((".txt", ".txt.gz")):
         _refuse_other_encodings(path)
     raise ModelError(
         f"{path} cannot be measured: the kind of the file is unknown; expected the directory of a checkpoint with its"
-        " config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), vectors (.txt, .vec, .npz, .npy or"
-        " .safetensors with a vocabulary), predictions (.csv, .tsv, .jsonl, .parquet), or a text as text:FILE"
+        " config.json, a .gguf file, an exported graph (.onnx, OpenVINO's .xml), vectors as text"
+        " (.txt, .vec) or as arrays (.npz, .npy or .safetensors with a vocabulary), predictions (.csv, .tsv,"
+        " .jsonl, .parquet), or a text as text:FILE"
     )
 
 
