@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import Interval
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 from pytest_genderbias.suites.cases import Cases, IntArray
 
 _PREFIX = "example."  #: of the arrays of :meth:`Examples.to_arrays`

@@ -19,7 +19,6 @@ from pytest_genderbias.statistics.group_deviations import (
     shuffled_contrast_rms,
     shuffled_lines,
 )
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
 from pytest_genderbias.statistics.score_bias import score_bias
 from pytest_genderbias.suites.cases import Answer, Answers, Items, Question
 from pytest_genderbias.suites.families.shared.group_values import GroupValues, Value
@@ -38,7 +37,7 @@ from pytest_genderbias.suites.space import (
     read_slot_with_share,
     read_template,
 )
-from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SIGNED, FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Examples, Record, Summary, SummaryBuilder, examples_of, text_of_pair
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,6 +9,7 @@ from pytest_genderbias.datasets.inference import LABELS
 from pytest_genderbias.statistics.multiple_choice import choices
 from pytest_genderbias.suites.cases import Answer, Cases, Question
 from pytest_genderbias.suites.families.shared.asking import (
+    FloatArray,
     asked,
     is_counted,
     picked_of,
@@ -21,9 +20,6 @@ from pytest_genderbias.suites.families.shared.asking import (
 from pytest_genderbias.suites.families.shared.chat_task import cannot_do, why_by_place
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.space import AskedPairs
-
-if TYPE_CHECKING:
-    from pytest_genderbias.statistics.inference.item_sums import FloatArray
 
 #: The options for entailment, neutral and contradiction.
 OPTIONS = ("Yes, it must be true.", "It may be true or false.", "No, it cannot be true.")
