@@ -83,6 +83,7 @@ OUTPUTS = (
     Output("summary", "markdown:write_summary", parse.file, (".md",), flagged=True),
     Output("records", "records:write_records", parse.records_file, (".csv", ".parquet")),
     Output("card", "model_card:write_model_card", parse.file, ("card.md", "readme.md"), check="model_card:check_card"),
+    Output("eval-results", "model_card:write_eval_results", parse.writable_folder, (".eval_results",)),
     Output("figures", "figures.files:write_figures", parse.writable_folder, ("figures",)),
     Output("report", "html.page:write_report", parse.file, (".html",), flagged=True),
     Output("gates", "written_gates:write_gates", parse.new_gate_file, (".bias.yaml",)),

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,8 +17,9 @@ from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import Judgement
+from pytest_genderbias.gates.verdicts import direction_in_words
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.fields import Figure, figures_of, largest
+from pytest_genderbias.reports.fields import Figure, between, figures_of, largest
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.text.located_yaml import parse_map, plain
 from pytest_genderbias.text.plain_files import read_whole
@@ -59,6 +60,34 @@ def write_model_card(report: RunReport, path: Path) -> None:
     write_whole(path, card.with_results(_model_index(name, eval_results(report, model))).encode())
 
 
+def write_eval_results(report: RunReport, folder: Path) -> None:
+    """Write the same results as a file of the folder ``.eval_results`` of a model on the Hub.
+
+    Raises:
+        OSError: the file cannot be written.
+        SettingError: as :func:`write_model_card`.
+    """
+    entries = [
+        {
+            "dataset": {"id": f"{_SOURCE}/{_text(figure.measurement.suite)}", "task_id": _text(figure.name)},
+            "value": figure.value,
+            "date": report.run.date,
+            "notes": "; ".join(_notes(figure, verdicts)),
+        }
+        for figure, verdicts in _shown(report, card_model(report))
+    ]
+    text = yaml.safe_dump(entries, sort_keys=False, allow_unicode=True, width=_WIDE)
+    write_whole(folder / f"{_SOURCE}.yaml", text.encode())
+
+
+def _notes(figure: Figure, judged: Sequence[Judgement]) -> Iterator[str]:
+    yield _text(figure.about.meaning)
+    yield f"neutral is {figure.about.neutral:g}, {direction_in_words(figure.about.direction)} is worse"
+    if figure.interval is not None:
+        yield f"95 % interval for other {_text(figure.interval.over)} {between(figure.interval)}"
+    yield from (_text(f"{one.bound}: {one.in_words}") for one in judged)
+
+
 def card_model(report: RunReport) -> str:
     """Return the name of the model that the card is of: the only one that the run measured, but for references.
 
@@ -79,18 +108,21 @@ def eval_results(report: RunReport, model: str) -> list[EvalResult]:
     """Return the main statistic of each suite on a model, and each statistic that was judged, as Hugging Face's own
     class has them.
     """
+    return [_result(figure, verdicts, report.run.version) for figure, verdicts in _shown(report, model)]
+
+
+def _shown(report: RunReport, model: str) -> Iterator[tuple[Figure, Sequence[Judgement]]]:
+    """Yield the main statistic of each suite on a model, and each that was judged, with its judgements."""
     judged: dict[tuple[str, str], list[Judgement]] = {}
     for settled in report.judgements:
         if settled.model == model:
             judged.setdefault((settled.suite, settled.statistic), []).append(settled)
-    results = []
     measured = largest((one for one in report.measurements if one.model == model), lambda one: one.suite)
     for figure in figures_of(measured):
         verdicts = judged.get((figure.measurement.suite, figure.name), [])
         is_shown = figure.name == figure.measurement.main or verdicts
         if is_shown and figure.value is not None and math.isfinite(figure.value):
-            results.append(_result(figure, verdicts, report.run.version))
-    return results
+            yield figure, verdicts
 
 
 def _result(figure: Figure, judged: Sequence[Judgement], version: str) -> EvalResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+import yaml
 from support.command_lines import make_reports
 from support.small_projects import model
 
@@ -32,3 +33,11 @@ def test_the_card_of_a_model_gets_its_results_and_keeps_the_rest(project: pytest
     assert card.data.model_name == "m"
     assert card.data.license == "mit"
     assert card.text.strip() == "# A model\n\nIts text."
+    assert make_reports(".eval_results").status == 0
+    (written,) = (project.path / ".eval_results").iterdir()
+    parse = pytest.importorskip("huggingface_hub", "1.4", reason="reads .eval_results").parse_eval_result_entries
+    entries = parse(yaml.safe_load(written.read_text()))
+    assert {entry.task_id: entry.value for entry in entries} == values
+    assert {entry.dataset_id for entry in entries} == {"pytest-genderbias/tiny-nli"}
+    assert all("neutral is 1, lower is worse" in entry.notes for entry in entries)
+    assert huggingface_hub.eval_result_entries_to_yaml(entries) == yaml.safe_load(written.read_text()), "nothing else"
