@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +56,7 @@ class Values:
 
     ``ids``, ``classes``, ``clusters``: names, shape (n,), the last two empty where no column names them. ``group``:
     positions in the groups that were asked for, shape (n,). ``values``: shape (n,), means over the restarts.
-    ``restarts``: rows of each item.
+    ``restarts``: rows of each item. ``unknown``: rows of an unknown group, which are left out.
     """
 
     ids: NDArray[np.str_]
@@ -65,6 +65,7 @@ class Values:
     classes: NDArray[np.str_]
     clusters: NDArray[np.str_]
     restarts: int
+    unknown: int = 0
 
 
 def cell(row: object, key: str) -> Any:
@@ -111,7 +112,9 @@ def keys_of(row: object, before: str = "") -> Iterator[str]:
             yield f"{before}{name}"
 
 
-def take_values(results: Results, columns: Columns, groups: Sequence[str], most: float, whole: bool) -> Values:
+def take_values(
+    results: Results, columns: Columns, groups: Sequence[str], most: float, whole: bool, with_unknown: bool = False
+) -> Values:
     """Return the items of a file of results. Rows of one item differ in their restart; their mean is its value.
 
     Args:
@@ -120,6 +123,7 @@ def take_values(results: Results, columns: Columns, groups: Sequence[str], most:
         groups: the names of the groups.
         most: the largest value, and its negative the smallest; infinite for any.
         whole: whether values are 0 or 1.
+        with_unknown: whether the group of a row may be unknown: an empty cell, or ``unknown``.
 
     Raises:
         DataFileError: what is wrong with the rows, of each kind how many and the first: a cell is missing, a value is
@@ -134,7 +138,8 @@ def take_values(results: Results, columns: Columns, groups: Sequence[str], most:
     pytest_genderbias.errors.DataFileError: a.csv: its 3 rows cannot be judged: another group than 'female', 'male' in
     'sex': 1, first row 3: 'x'
     """
-    rows = _rows_of_restart(results, columns)
+    all_rows = _rows_of_restart(results, columns)
+    rows = [row for row in all_rows if not (with_unknown and _is_unknown(row[1], columns.group, groups))]
     read: dict[str, Callable[[Any], Any]] = {"id": _name, "group": lambda raw: _place(raw, groups)}
     read |= {"value": lambda raw: _number(raw, most, whole)}
     read |= {what: _name for what in ("class_", "cluster", "restart") if getattr(columns, what)}
@@ -150,7 +155,15 @@ def take_values(results: Results, columns: Columns, groups: Sequence[str], most:
             except ValueError as error:
                 wrong.setdefault(f"{error} in {key!r}", []).append(f"row {number}: {brief(cell(row, key))}")
     _refuse(results, len(rows), wrong, _hint(rows, columns, wrong))
-    return _by_item(results, columns, groups, found)
+    return replace(_by_item(results, columns, groups, found), unknown=len(all_rows) - len(rows))
+
+
+def _is_unknown(row: Mapping[str, Any], key: str, groups: Sequence[str]) -> bool:
+    try:
+        raw = cell(row, key)
+    except KeyError:
+        return False
+    return raw is None or (isinstance(raw, str) and folded(raw) in ("", "unknown") and raw not in groups)
 
 
 def _rows_of_restart(results: Results, columns: Columns) -> list[tuple[int, Mapping[str, Any]]]:

@@ -480,11 +480,12 @@ class Ledger:
         return replace(report, pictures=(*report.pictures, *pictures))
 
     def _selections(self) -> tuple[SelectionRow, ...]:
-        """Return the impact ratios of the files of predictions of the run, for an audit."""
+        """Return the impact ratios of the files of predictions and results of the run, for an audit."""
         from pytest_genderbias.reports.selection import selection_rows
 
-        files = [spec for spec in self._settings.models if spec.kind == "predictions"]
-        return tuple(row for spec in files for row in selection_rows(spec.name, Path(spec.target)))
+        files = [spec for spec in self._settings.models if spec.kind in ("predictions", "results")]
+        named = ((spec.name, Path(spec.target), spec.kind == "results") for spec in files)
+        return tuple(row for one in named for row in selection_rows(*one))
 
     def pytest_terminal_summary(self, terminalreporter: TerminalReporter) -> None:
         """Print tables, notes, and messages on baselines, and count what fails the run beside its tests."""

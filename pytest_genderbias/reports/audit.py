@@ -1,4 +1,6 @@
-"""The audit pack (``--to audit``): a dated folder of evidence of one run, with a manifest of SHA-256 digests."""
+"""The audit pack (``--to audit``): a dated folder of evidence of one run, with a manifest of SHA-256 digests, and an
+in-toto statement over it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import datetime
 import hashlib
 import secrets
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -25,8 +27,9 @@ from pytest_genderbias.text.printable import brief, escape, json_text
 from pytest_genderbias.text.strict_json import parse_json
 
 SCHEMA = 1  #: of the manifest
-MANIFEST, SUMS = "manifest.json", "SHA256SUMS"
+MANIFEST, SUMS, STATEMENT = "manifest.json", "SHA256SUMS", "statement.intoto.json"
 _LARGEST = 2**26  #: bytes of a manifest
+_CONFIGURATION = ("run.json", "signatures.json", "data.json")  #: what the tests depend on
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,18 @@ def check_pack(folder: Path) -> list[str]:
     here = {_relative(folder, file): file for file in _files(folder)}
     lines = [f"{name}: missing" for name in sorted(digests.keys() - here.keys())]
     lines += [f"{name}: changed" for name, file in here.items() if name in digests and _sha256(file) != digests[name]]
-    return lines + [f"{name}: not in the manifest" for name in sorted(here.keys() - digests.keys() - {MANIFEST, SUMS})]
+    if STATEMENT in here and not _is_of(here[STATEMENT], path):
+        lines.append(f"{STATEMENT}: of another manifest")
+    known = {*digests, MANIFEST, SUMS, STATEMENT}
+    return lines + [f"{name}: not in the manifest" for name in sorted(here.keys() - known)]
+
+
+def _is_of(statement: Path, manifest: Path) -> bool:
+    try:
+        said = parse_json(read_whole(statement, _LARGEST), str(statement))
+    except DataFileError:
+        return False
+    return isinstance(said, Mapping) and said.get("subject") == [_described(manifest)]
 
 
 # The manifest.
@@ -123,8 +137,35 @@ def _write_manifest(report: RunReport, folder: Path, parts: Sequence[Part]) -> N
     ]
     manifest = {"schema": SCHEMA, "date": report.run.date, "version": report.run.version, "files": files}
     write_whole(folder / MANIFEST, (json_text(manifest) + "\n").encode())
+    write_whole(folder / STATEMENT, (json_text(_statement(report, folder)) + "\n").encode())
     sums = [f"{_sha256(file)}  {_relative(folder, file)}\n" for file in _files(folder)]
     write_whole(folder / SUMS, "".join(sums).encode())
+
+
+def _statement(report: RunReport, folder: Path) -> dict[str, object]:
+    """Return an in-toto statement (v1) on the manifest, whose predicate is a test result (v0.1). It bears no
+    signature.
+    """
+    tests: dict[str, list[str]] = {"passed": [], "warned": [], "failed": []}
+    outcomes = [(one.test, one.outcome) for one in report.judgements] + [(t.test, FAILED) for t in broken_tests(report)]
+    for test, outcome in outcomes:
+        tests[outcome if outcome in tests else "warned"].append(test)
+    verdict = run_verdict(report).outcome
+    return {
+        "_type": "https://in-toto.io/Statement/v1",
+        "subject": [_described(folder / MANIFEST)],
+        "predicateType": "https://in-toto.io/attestation/test-result/v0.1",
+        "predicate": {
+            "result": (verdict if verdict in tests else "warned").upper(),
+            "configuration": [_described(folder / name) for name in _CONFIGURATION],
+            **{f"{outcome}Tests": list(dict.fromkeys(names)) for outcome, names in tests.items()},
+        },
+    }
+
+
+def _described(file: Path) -> dict[str, object]:
+    """Return the resource descriptor of a file, as in-toto has it."""
+    return {"name": file.name, "digest": {"sha256": _sha256(file)}}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -258,6 +299,7 @@ def _readme(report: RunReport, path: Path) -> None:
         "|---|---|",
         *(f"| {part.name} | {part.what} |" for part in PARTS if part.applies(report)),
         f"| {MANIFEST} | every file with its size and SHA-256 |",
+        f"| {STATEMENT} | the result of the tests, and the digest of the manifest: an in-toto statement to sign |",
         f"| {SUMS} | the same digests: `sha256sum -c {SUMS}` checks them |",
         "",
         (
@@ -281,6 +323,19 @@ def _readme(report: RunReport, path: Path) -> None:
     write_whole(path, "\n".join(lines).encode())
 
 
+def _form(name: str) -> Callable[[RunReport, Path], None]:
+    def write(report: RunReport, path: Path) -> None:
+        from pytest_genderbias.reports import audit_forms
+
+        getattr(audit_forms, name)(report, path)
+
+    return write
+
+
+def _questions(report: RunReport, path: Path) -> None:
+    write_whole(path, Path(__file__).with_name("audit_questions.md").read_bytes())
+
+
 def _page(report: RunReport, path: Path) -> None:
     from pytest_genderbias.reports.html.page import write_report
 
@@ -298,12 +353,24 @@ _write_values = _table_writer(_values, [FIGURE_COLUMNS[name].header for name in 
 #: What a pack holds, in the order of its README.
 PARTS = (
     Part("README.md", "this page", _readme),
+    Part(
+        "bias-profile.md",
+        "groups and harms, measures, limits and who decided them, results, mitigation, re-evaluation",
+        _form("write_bias_profile"),
+    ),
+    Part(
+        "local-law-144.md",
+        "the same rates in the order of the summary of Local Law 144: sex, race, and both",
+        _form("write_selection_summary"),
+        lambda report: bool(report.selections),
+    ),
+    Part("questions.md", "which file helps with which question of laws and frameworks", _questions),
     Part("verdicts.csv", "every verdict with its figures and its whole reason", _write_verdicts),
     Part("values.csv", "every statistic with its interval, neutral value and direction", _write_values),
     Part("records.csv", "results of single items or groups, the worst first", write_records),
     Part(
         "impact-ratios.csv",
-        "selection rates and impact ratios of predictions by group",
+        "selection rates and impact ratios by group",
         _table_writer(_selections, tuple(_SELECTIONS.values())),
         lambda report: bool(report.selections),
     ),

@@ -1,4 +1,4 @@
-"""Impact ratios of a file of predictions: a table for each decision and each category of persons."""
+"""Impact ratios of a file of predictions or results: a table for each decision and each category of persons."""
 
 from __future__ import annotations
 
@@ -17,8 +17,10 @@ from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.printable import brief
 
 ABOVE_MEDIAN = "score above the median"  #: the decision that is counted where a file has scores
-_MAIN_CATEGORIES = ("group", "gender")  #: columns; others begin with ``group_``
-_PREFIX, _SCORE, _PREDICTION = "group_", "score", "prediction"
+_MAIN_CATEGORIES = ("group", "gender", "sex")  #: columns; others begin with ``group_``, or are those below
+_OTHER_CATEGORIES = ("race", "ethnicity")
+_PREFIX, _SCORE, _PREDICTION, _SELECTED = "group_", "score", "prediction", "selected"
+_TRUTHS = {"1": True, "true": True, "yes": True, "0": False, "false": False, "no": False}
 _MOST_CATEGORIES = 3  #: of which every combination has a table
 _UNKNOWN = ("", "unknown")
 
@@ -29,7 +31,7 @@ class SelectionRow:
 
     Attributes:
         model: name of the model.
-        decision: the predicted class that counts as selected, or :data:`ABOVE_MEDIAN`.
+        decision: the predicted class that counts as selected, :data:`ABOVE_MEDIAN`, or ``selected``.
         category: the columns by which persons are grouped.
         group: name of the group; ``unknown`` for persons who are not counted.
         persons: persons of the group.
@@ -61,7 +63,7 @@ class SelectionTable:
     """The impact ratios of one decision in one category of persons, or in an intersection of several.
 
     Attributes:
-        decision: the predicted class that counts as selected, or :data:`ABOVE_MEDIAN`.
+        decision: the predicted class that counts as selected, :data:`ABOVE_MEDIAN`, or ``selected``.
         categories: the columns of the file by which persons are grouped.
         ratios: selection rates and impact ratios by group; ``None`` if there are none.
         reason: why there are none.
@@ -96,24 +98,27 @@ class SelectionTable:
 
 
 def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
-    """Return the impact ratios of a table of predictions: CSV, TSV, JSON lines (each also with ``.gz``) or Parquet.
+    """Return the impact ratios of a table of predictions or results: CSV, TSV, JSON lines (each also with ``.gz``) or
+    Parquet.
 
-    Persons are grouped by the column ``group`` (or ``gender``) and by every column that begins with ``group_``, such as
-    ``group_race``, each alone and in all combinations. An empty cell, or ``unknown``, is an unknown group. Each class
-    in the column ``prediction`` is a decision; where there are scores, in the column ``score``, so is a score above the
-    median of all.
+    Persons are grouped by the columns ``group``, ``gender``, ``sex``, ``race`` and ``ethnicity``, and by every column
+    that begins with ``group_``, such as ``group_race``, each alone and in all combinations. An empty cell, or
+    ``unknown``, is an unknown group. Each class in the column ``prediction`` is a decision; where there are scores, in
+    the column ``score``, so is a score above the median of all; and so is a 1, true or yes in the column ``selected``.
 
     Raises:
         DataFileError: the file cannot be read, has no such column, too many of them, or a cell is of another type.
         SettingError: a Parquet file without pyarrow.
     """
     present = column_names(path)
-    categories = [name for name in present if name in _MAIN_CATEGORIES or name.startswith(_PREFIX)]
-    decided = [name for name in (_PREDICTION, _SCORE) if name in present]
+    named = (*_MAIN_CATEGORIES, *_OTHER_CATEGORIES)
+    categories = [name for name in present if name in named or name.startswith(_PREFIX)]
+    decided = [name for name in (_PREDICTION, _SCORE, _SELECTED) if name in present]
     if not categories or not decided or len(categories) > _MOST_CATEGORIES:
         raise DataFileError(
-            f"{place(path, 1)}: expected a column {_PREDICTION!r} or {_SCORE!r}, and one to {_MOST_CATEGORIES} columns"
-            f" of groups ('group', 'gender', or beginning with {_PREFIX!r}), got {brief(list(present))}"
+            f"{place(path, 1)}: expected a column {_PREDICTION!r}, {_SCORE!r} or {_SELECTED!r}, and one to"
+            f" {_MOST_CATEGORIES} columns of groups ({', '.join(map(repr, named))}, or beginning with {_PREFIX!r}), got"
+            f" {brief(list(present))}"
         )
     rows = list(read_rows(path, (*decided, *categories)))
     groups = {name: [_group(path, row, name) for row in rows] for name in categories}
@@ -125,19 +130,27 @@ def selection_tables(path: Path) -> tuple[SelectionTable, ...]:
     )
 
 
-def selection_rows(model: str, path: Path) -> tuple[SelectionRow, ...]:
+def selection_rows(model: str, path: Path, of_results: bool = False) -> tuple[SelectionRow, ...]:
     """Return the rows of all tables of a file; where it has none, one row that says why.
 
     Args:
         model: name of the model that made the predictions.
         path: as in :func:`selection_tables`; a file of coreference output has no rows.
+        of_results: whether it is a file of results, which has rows only where it says who was ``selected``.
     """
     try:
-        if looks_like_predictions(path) == COREFERENCE_PREDICTIONS:
+        if looks_like_predictions(path) == COREFERENCE_PREDICTIONS or (of_results and not _says_selected(path)):
             return ()
         return tuple(row for one in selection_tables(path) for row in one.rows(model))
     except (DataFileError, SettingError) as error:
         return (SelectionRow(model, "", "", "", 0, note=str(error)),)
+
+
+def _says_selected(path: Path) -> bool:
+    try:
+        return _SELECTED in column_names(path)
+    except DataFileError:  # no table
+        return False
 
 
 def _table(
@@ -155,6 +168,8 @@ def _decisions(path: Path, rows: Sequence[Row], decided: Sequence[str]) -> Itera
         predicted = [read_name(path, row, _PREDICTION) for row in rows]
         for name in sorted(set(predicted)):
             yield name, [prediction == name for prediction in predicted]
+    if _SELECTED in decided:
+        yield _SELECTED, [_truth(path, row) for row in rows]
     if _SCORE in decided:
         yield ABOVE_MEDIAN, above_median([_score(path, row) for row in rows]).tolist()
 
@@ -166,6 +181,13 @@ def _group(path: Path, row: Row, column: str) -> str:
         return ""
     name = read_name(path, row, column)
     return group_name(name) if column in _MAIN_CATEGORIES else name
+
+
+def _truth(path: Path, row: Row) -> bool:
+    line, value = row[0], row[1][_SELECTED]
+    if (known := _TRUTHS.get(folded(str(value)))) is None:
+        raise DataFileError(f"{place(path, line)}: expected 1 or 0 in column {_SELECTED!r}, got {brief(value)}")
+    return known
 
 
 def _score(path: Path, row: Row) -> float:

@@ -89,7 +89,9 @@ def test_the_manifest_lists_every_file_and_finds_every_change(tmp_path: Path) ->
     manifest = json.loads((made / "manifest.json").read_text())
     assert manifest["date"] == "2026-11-22T20:00:00+01:00"
     assert [entry["path"] for entry in manifest["files"]] == sorted(
-        path.name for path in made.iterdir() if path.name not in ("manifest.json", "SHA256SUMS")
+        path.name
+        for path in made.iterdir()
+        if path.name not in ("manifest.json", "statement.intoto.json", "SHA256SUMS")
     )
     for entry in manifest["files"]:
         content = (made / entry["path"]).read_bytes()

@@ -49,6 +49,24 @@ def test_scores_count_from_above_the_median_of_all(tmp_path) -> None:
     assert by_score.ratios.rates.tolist() == [0.0, 1.0]
 
 
+def test_who_was_selected_counts_and_so_do_columns_of_sex_and_race(tmp_path: Path) -> None:
+    path = table(tmp_path, "id,sex,race,selected\n1,F,x,1\n2,f,y,0\n3,M,x,TRUE\n4,m,y,yes\n")
+    tables = selection_tables(path)
+    assert [(one.decision, one.categories) for one in tables] == [
+        ("selected", ("sex",)),
+        ("selected", ("race",)),
+        ("selected", ("sex", "race")),
+    ]
+    assert tables[0].ratios is not None
+    assert (tables[0].ratios.groups, tables[0].ratios.rates.tolist()) == ((("female",), ("male",)), [0.5, 1.0])
+    lines = table(tmp_path, '{"sex": "F", "selected": true}\n{"sex": "M", "selected": false}\n', "hired.jsonl")
+    assert selection_rows("m", lines, of_results=True)[0].selected == 1
+    assert selection_rows("m", table(tmp_path, "sex,hired\nF,1\n"), of_results=True) == ()
+    assert selection_rows("m", table(tmp_path, "[]", "log.json"), of_results=True) == ()
+    with pytest.raises(DataFileError, match=r"hired.csv:3: expected 1 or 0 in column 'selected', got 'perhaps'"):
+        selection_tables(table(tmp_path, "sex,selected\nF,1\nM,perhaps\n"))
+
+
 def test_rows_name_small_and_unknown_groups(tmp_path) -> None:
     people = [f"{i},{'yes' if i % 2 else 'no'},{'a' if i % 3 else 'b'}" for i in range(100)]
     path = table(tmp_path, "\n".join(["id,prediction,group", *people, "x,yes,few", "y,yes,"]) + "\n")
@@ -70,8 +88,8 @@ def test_a_decision_that_is_never_made_for_a_known_group_says_so(tmp_path) -> No
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("prediction,sex\nyes,a\n", "expected a column 'prediction' or 'score', and one to 3 columns of groups"),
-        ("group\na\n", "expected a column 'prediction' or 'score'"),
+        ("prediction,age\nyes,a\n", "'score' or 'selected', and one to 3 columns of groups"),
+        ("group\na\n", "expected a column 'prediction', 'score' or 'selected'"),
         ("prediction,group,group_b,group_c,group_d\nyes,1,2,3,4\n", "one to 3 columns of groups"),
         ("score,group\nhigh,a\n", r"hired.csv:2: expected a number in column 'score', got 'high'"),
         ("score,group\nnan,a\n", "expected a number in column 'score'"),

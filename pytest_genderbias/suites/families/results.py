@@ -112,7 +112,7 @@ class _Kind:
 
     ``interval``: function from its sums and limits. ``undefined``: why it has no value. ``most``: the largest value of
     an item. ``whole``: whether values are 0 or 1. ``pair``: whether it compares two groups. ``alone``: whether its
-    items are independent samples.
+    items are independent samples. ``unknown``: whether items of an unknown group are left out.
     """
 
     statistic: FamilyStatistic
@@ -122,6 +122,7 @@ class _Kind:
     whole: bool = False
     pair: bool = True
     alone: bool = False
+    unknown: bool = False
 
 
 _DIFFERENCE = partial(_sums, combiner="accuracy_gap")
@@ -144,6 +145,7 @@ _KINDS: Mapping[str, _Kind] = {
         whole=True,
         pair=False,
         alone=True,
+        unknown=True,
     ),
     "class_rms": _Kind(
         FamilyStatistic(
@@ -219,7 +221,7 @@ class ResultsOfOthers(Family[ResultsBody]):
     def summarise(self, body: ResultsBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the groups, with an interval over items or their clusters."""
         kind = _KINDS[body.statistic]
-        values = take_values(answers["results"].content, body.columns, body.groups, kind.most, kind.whole)
+        values = take_values(answers["results"].content, body.columns, body.groups, kind.most, kind.whole, kind.unknown)
         items, figures = _items(body, values), SummaryBuilder(self.statistics)
         figures.take(
             body.statistic,
@@ -280,4 +282,6 @@ def _notes(body: ResultsBody, values: Values) -> list[str]:
     notes = [f"values: {body.columns.value}; reference: {body.groups[-1]}"]
     if values.restarts > 1:
         notes.append(f"the value of each item is its mean over {values.restarts} restarts")
+    if values.unknown:
+        notes.append(f"{values.unknown:,} items of an unknown group in {body.columns.group!r} are not counted")
     return notes

@@ -156,6 +156,26 @@ def test_the_mean_over_restarts_is_the_value_of_an_item(tmp_path: Path) -> None:
         measured(tmp_path, rows[1:], statistic="rate_difference", restart="run")
 
 
+def test_items_of_an_unknown_group_are_left_out_of_an_impact_ratio_and_of_nothing_else(tmp_path: Path) -> None:
+    rows = rows_of()
+    more = [{**rows[0], "id": f"u{i}", "group": name, "value": 1} for i, name in enumerate(("", "Unknown", " "))]
+    known, all_rows = (measured(tmp_path, some, statistic="impact_ratio") for some in (rows, rows + more))
+    assert (all_rows.value, all_rows.n, all_rows.intervals) == (known.value, known.n, known.intervals)
+    assert "3 items of an unknown group in 'group' are not counted" in all_rows.notes
+    assert not any("unknown" in note for note in known.notes)
+    with pytest.raises(DataFileError, match=r"another group than 'female', 'male' in 'group': 1, first row 242"):
+        measured(tmp_path, [*rows, *more[:2]], statistic="rate_difference")
+    named = measured(
+        tmp_path,
+        [*rows, more[1], {**more[1], "id": "v"}],
+        statistic="impact_ratio",
+        groups=["female", "male", "Unknown"],
+    )
+    assert not any("not counted" in note for note in named.notes), "a group of the suite"
+    with pytest.raises(DataFileError, match="a group of fewer than 2 items"):
+        measured(tmp_path, more, statistic="impact_ratio")
+
+
 #: By name: changes of rows, keys of the suite, and what the message says.
 WRONG: dict[str, tuple[Any, dict[str, Any], str]] = {
     "group": (lambda rows: rows[3].update(group="x"), {}, r"another group than 'female', 'male' in 'group': 1, first"),
