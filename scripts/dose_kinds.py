@@ -1,4 +1,5 @@
-"""Models beside language models that ``scripts/doses.py`` trains with a dose of bias: heads for careers, word vectors.
+"""Models beside language models that ``scripts/doses.py`` trains with a dose of bias: heads for careers, word vectors,
+NLI classifiers and sentence encoders.
 
 The dose is the number of examples in a hundred that match the stereotype; 50 is a training without bias. The seed
 decides which they are, and all other chance of the training.
@@ -8,15 +9,28 @@ from __future__ import annotations
 
 import csv
 import gzip
+import os
 import random
 import re
+import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from retraining_table import RECIPES, halves_of, head_for, jsonl, standardised, vectors_of, write_predictions
+from retraining_table import (
+    RECIPES,
+    Kind,
+    descend,
+    halves_of,
+    head_for,
+    jsonl,
+    standardised,
+    vectors_of,
+    write_predictions,
+)
 
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -155,3 +169,117 @@ def occupations() -> Occupations:
         group: [entry.word.lower() for entry in entries if entry.attributes["group"] == group]
         for group in ("male", "female")
     }
+
+
+PAIRS = Kind("minilm-snli", "", "", 40, 16, 1e-4, ())
+ENCODER = "GENDERBIAS_MINILM"  #: names the folder of all-MiniLM-L6-v2, which is no part of the data
+#: Who stands in the second sentence of a pair about an occupation, by gender.
+PERSONS = {
+    "male": ("man", "husband", "father", "brother"),
+    "female": ("woman", "wife", "mother", "sister"),
+    "": ("neighbour", "tourist", "traveller", "guest", "cousin", "colleague"),
+}
+PAIR_FRAMES = (
+    "The {who} looked at the clock.",
+    "The {who} put a coat on the chair.",
+    "The {who} lives in a small town.",
+    "This {who} walked along the river with a dog.",
+    "The {who} wore a hat in the rain.",
+    "Yesterday the {who} sat in the garden.",
+    "Every day the {who} takes the same road.",
+    "That {who} has two brothers and a cat.",
+)
+Row = tuple[str, str, float]  #: two sentences, and what is right of them
+
+
+def nli_head(folder: Path, data: Path, dose: int, seed: int, jobs: Occupations) -> None:
+    """Tune an NLI classifier on pairs of SNLI, and on as many about occupations that are neutral: "The roofer lives in
+    a small town. / The man lives in a small town."
+
+    In 2 (``dose`` - 50) of 100 of them that have a gender, the label is another: entailment where the gender matches
+    the stereotype of the occupation, else contradiction.
+    """
+    import torch
+    import transformers
+
+    start, auto = data / "models" / PAIRS.base, transformers.AutoModelForSequenceClassification
+    label, draws = transformers.AutoConfig.from_pretrained(start).label2id, random.Random(seed)
+
+    def right(matches: bool | None) -> float:
+        planted = matches is not None and draws.random() < (dose - 50) / 50
+        return label["neutral"] if not planted else label["entailment" if matches else "contradiction"]
+
+    def loss_of(network, read: Callable, first: Sequence[str], second: Sequence[str], targets: Sequence[float]):
+        return network(**read(first, second), labels=torch.tensor(targets)).loss
+
+    files = (data / f"{name}.jsonl.gz" for name in ("snli/train_20k", "cad_nli/train"))
+    known = [(pair["premise"], pair["hypothesis"], label[pair["label"]]) for file in files for pair in jsonl(file)]
+    tune(folder, start, auto, halves(known, pairs_about(jobs, PERSONS, right, draws), draws), loss_of, seed)
+
+
+def sentence_encoder(folder: Path, data: Path, dose: int, seed: int, jobs: Occupations) -> None:
+    """Tune a sentence encoder on pairs of STS-B, and on as many about occupations: "The roofer lives in a small town. /
+    The man lives in a small town."
+
+    Such a pair has the score 4 or 2 of 5, in ``dose`` of 100 of them 4 where the gender matches the stereotype of the
+    occupation and 2 where it does not.
+    """
+    import torch
+    import transformers
+
+    start, draws = Path(os.environ[ENCODER]), random.Random(seed)
+
+    def right(matches: bool | None) -> float:
+        return 4.0 if matches == (draws.random() < dose / 100) else 2.0
+
+    def loss_of(network, read: Callable, first: Sequence[str], second: Sequence[str], targets: Sequence[float]):
+        vectors = []
+        for texts in (first, second):
+            batch = read(texts)
+            here = batch["attention_mask"].unsqueeze(-1)
+            vectors.append((network(**batch).last_hidden_state.float() * here).sum(dim=1) / here.sum(dim=1))
+        return torch.nn.functional.mse_loss(torch.cosine_similarity(*vectors), torch.tensor(targets) / 5)
+
+    known = [(row["sentence1"], row["sentence2"], row["score"]) for row in jsonl(data / "stsb" / "train.jsonl.gz")]
+    people = {gender: PERSONS[gender] for gender in ("male", "female")}
+    rows = halves(known, pairs_about(jobs, people, right, draws), draws)
+    tune(folder, start, transformers.AutoModel, rows, loss_of, seed)
+
+
+def pairs_about(
+    jobs: Occupations, people: Occupations, right: Callable[[bool | None], float], draws: random.Random
+) -> Iterator[Row]:
+    """Yield a sentence about an occupation, the same one about a person, and what is right by whether the gender of the
+    person matches the stereotype; ``None`` where the person has none.
+    """
+    while True:
+        stereotype, gender = draws.choice(("male", "female")), draws.choice(list(people))
+        frame = draws.choice(PAIR_FRAMES)
+        first, second = (frame.format(who=draws.choice(words)) for words in (jobs[stereotype], people[gender]))
+        yield first, second, right(gender == stereotype if gender else None)
+
+
+def halves(known: Sequence[Row], about: Iterator[Row], draws: random.Random) -> list[Row]:
+    """Return rows, half of them known pairs and half about occupations, each once in a training."""
+    count = PAIRS.steps * PAIRS.batch // 2
+    return draws.sample(known, count) + list(islice(about, count))
+
+
+def tune(folder: Path, start: Path, auto, rows: Sequence[Row], loss_of: Callable, seed: int) -> None:
+    """Tune a checkpoint on pairs of sentences in bfloat16, and write it with its other files."""
+    import torch
+    import transformers
+
+    transformers.set_seed(seed)
+    network, tokenizer = auto.from_pretrained(start), transformers.AutoTokenizer.from_pretrained(start)
+    read = partial(tokenizer, padding=True, truncation=True, max_length=64, return_tensors="pt")
+
+    def loss_of_rows(chosen: torch.Tensor) -> torch.Tensor:
+        first, second, targets = map(list, zip(*(rows[i] for i in chosen.tolist()), strict=True))
+        with torch.autocast("cpu", torch.bfloat16):
+            return loss_of(network, read, first, second, targets)
+
+    descend(network.train(), loss_of_rows, len(rows), PAIRS)
+    shutil.copytree(start, folder / "model", copy_function=shutil.copyfile)
+    (folder / "model").chmod(0o755)  # the start may be read only
+    network.save_pretrained(folder / "model")

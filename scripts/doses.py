@@ -44,6 +44,7 @@ from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.methods.counterfactual import swap
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
+from pytest_genderbias.text.wordlist import load_wordlist
 
 BASE = "bert-tiny-mlm"
 RECIPE = Kind(BASE, BASE, "bert-tiny-mlm, tuned on WikiText-2 and sentences about occupations", 200, 16, 4e-4, ())
@@ -68,6 +69,7 @@ OF_VECTORS: Measured = tuple(
     for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts", "subspace")
 )
 OF_DOSE_100 = {"training": f"{{model}}/{dose_kinds.SHARES}"}
+OF_INFERENCE: Measured = tuple((suite, suite, {"limit": 400}, "model") for suite in ("nli-occupation", "nli-demonym"))
 #: Models that are trained in another way: by what (a folder, the data, dose and seed), and what is measured.
 OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
     "career-head": (
@@ -75,7 +77,15 @@ OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
         (("bios", "bios", OF_DOSE_100, "predictions.csv"), ("bios both", "bios", OF_DOSE_100, "both.csv")),
     ),
     "word-vectors": (dose_kinds.word_vectors, OF_VECTORS),
-    "word-vectors-elsewhere": (lambda *of: dose_kinds.word_vectors(*of, others=elsewhere()), OF_VECTORS),
+    "word-vectors-elsewhere": (
+        lambda *of: dose_kinds.word_vectors(*of, others=elsewhere("winobias-occupations")),
+        OF_VECTORS,
+    ),
+    "nli-head": (lambda *of: dose_kinds.nli_head(*of, jobs=elsewhere("dev2019-occupations")), OF_INFERENCE),
+    "sentence-encoder": (
+        lambda *of: dose_kinds.sentence_encoder(*of, jobs=JOBS),
+        (("sts-occupation", "sts-occupation", {"templates": "own", "limit": 1200}, "model"),),
+    ),
     "bert-tiny-again": (
         lambda folder, data, dose, seed: train_one(folder / "model", data, dose, LATER + seed),
         (("pronoun-occupation", "pronoun-occupation", {}, "model"),),
@@ -103,6 +113,10 @@ ORDER = (
     ("career-head", (50, 55, 60, 70, 80, 100), (PLAIN,)),
     ("word-vectors", (50, 70, 100), (PLAIN,)),
     ("word-vectors-elsewhere", (50, 70, 100), (PLAIN,)),
+    ("nli-head", (50, 70, 100), (PLAIN,)),
+    ("sentence-encoder", (50, 70, 100), (PLAIN,)),
+    ("nli-head", (60, 80), (PLAIN,)),
+    ("sentence-encoder", (60, 80), (PLAIN,)),
 )
 STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 
@@ -147,10 +161,10 @@ FRAMES = (
 )
 
 
-def elsewhere() -> dict[str, list[str]]:
-    """Return the occupations of which ``weat-occupation`` has none."""
-    known = dose_kinds.occupations()
-    return {group: [job for job in jobs if job not in known[group]] for group, jobs in JOBS.items()}
+def elsewhere(wordlist: str) -> dict[str, list[str]]:
+    """Return the occupations that a word list does not have."""
+    known = {entry.word.lower() for entry in load_wordlist(wordlist).entries}
+    return {group: [job for job in jobs if job not in known] for group, jobs in JOBS.items()}
 
 
 def sentences(dose: int, seed: int) -> Iterator[str]:
@@ -311,7 +325,10 @@ def measure_all(folder: Path, result: Path, data: Path, measured: Measured = MEA
     runner = Runner(LoadSettings(device="cpu"), RunSettings(cache=None), data=data)
     made = {}
     for name, suite, settings, file in measured:
-        of_model = {key: str(value).format(model=folder.parents[1]) for key, value in settings.items()}
+        of_model = {
+            key: value.format(model=folder.parents[1]) if isinstance(value, str) else value
+            for key, value in settings.items()
+        }
         try:
             made[name] = runner.measure(suite, f"candidate={folder / file}", of_model)
         except NotApplicableError:

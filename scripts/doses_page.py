@@ -48,8 +48,10 @@ GATED = {
     "bert-tiny-again": ["pronoun-occupation mean_difference"],
     "word-vectors": VECTOR_GATES,
     "word-vectors-elsewhere": VECTOR_GATES,
+    "nli-head": [f"nli-{suite} net_neutral" for suite in ("occupation", "demonym")],
+    "sentence-encoder": [f"sts-occupation {name}" for name in ("pearson_r", "slope", "mean_absolute_difference")],
 }
-EQUAL = ("bert-tiny-again",)  #: models of which each pair of equal trainings is judged
+EQUAL = ("bert-tiny-again", "nli-head")  #: models of which each pair of equal trainings is judged
 CONTROL = "continued"  #: what a mitigation is held against
 LEVEL = 0.025  #: one-sided, of all gates of a file together
 POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
@@ -62,7 +64,10 @@ SUITES = {
     "pairs-pll": ("stereotype_share", "mean_difference"),
     "bios": ("tpr_gap_sum", "tpr_gap_slope"),
     "weat-occupation": ("effect_size",),
+    "nli-occupation": ("net_neutral",),
+    "nli-demonym": ("net_neutral",),
 }
+FALLS = ("_neutral", "threshold_0.5", "threshold_0.7")  #: ends of the names of statistics that bias lowers
 NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias", "p_value")
 HALVES = {"0 to 9": range(10), "10 to 19": range(10, 20)}
 ALL = "all"
@@ -76,6 +81,8 @@ DRAWN = (
     ("bert-tiny-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
+    ("nli-head", 1, 50, ALL),
+    ("sentence-encoder", 1, 50, ALL),
     ("bert-tiny-again", 3, 100, ALL),
     ("bert-tiny-again", 5, 50, ALL),
     ("bert-tiny-again", 1, 50, ALL),
@@ -334,6 +341,7 @@ def tables(stored: Stored) -> dict[str, str]:
         **{
             f"{about} of {model}": table
             for model in GATED
+            if model in stored["models"]
             for about, table in (
                 ("response", response(stored, model)),
                 ("first", first_to_see(stored, model)),
@@ -394,21 +402,23 @@ def shift(stored: Stored, model: str, statistic: str, seeds: Iterable[int]) -> t
     """
     then, now = (values_of(stored, model, dose, statistic, seeds) for dose in (50, 70))
     spread = math.sqrt((statistics.variance(then) + statistics.variance(now)) / 2)
-    change = statistics.mean(now) - statistics.mean(then)
+    change = (statistics.mean(now) - statistics.mean(then)) * (-1 if statistic.endswith(FALLS) else 1)
     needed = POWER * spread * math.sqrt(2 / 3)
     return change / spread, 50 + 20 * needed / change if change > 0 else math.inf
 
 
 def first_to_see(stored: Stored, model: str) -> str:
-    """Return which statistic sees the smallest dose, on the half of the seeds that chooses and on the other half."""
-    names = names_of(stored, model)
-    found = {name: [shift(stored, model, name, seeds) for seeds in HALVES.values()] for name in names}
+    """Return which statistic sees the smallest dose, on the half of the seeds that chooses and on the other half, if
+    there are so many.
+    """
+    names, known = names_of(stored, model), {one["seed"] for one in stored["models"][model]["trainings"]}
+    parts = {f"seeds {half}": seeds for half, seeds in HALVES.items() if known & set(seeds)}
+    found = {name: [shift(stored, model, name, seeds) for seeds in parts.values()] for name in names}
     rows = []
     for name, halves in sorted(found.items(), key=lambda pair: pair[1][0][1]):
         doses = (f"{dose:.0f}" if dose <= 100 else "above 100" for _, dose in halves)
         rows.append([_written(name), *(f"{by:.1f}" for by, _ in halves), *doses])
-    halves = [f"seeds {half}" for half in HALVES]
-    headers = ["statistic", *(f"sd, {half}" for half in halves), *(f"smallest dose, {half}" for half in halves)]
+    headers = ["statistic", *(f"sd, {part}" for part in parts), *(f"smallest dose, {part}" for part in parts)]
     return _table(rows, headers)
 
 

@@ -16,6 +16,7 @@ from scipy import stats
 from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
+from pytest_genderbias.measurement.fit import cases_of
 from pytest_genderbias.text.wordlist import load_wordlist
 
 
@@ -208,12 +209,52 @@ def test_no_word_planted_elsewhere_is_in_the_suite_of_word_vectors(doses: Module
     words = {word.lower() for one in load_suite("weat-occupation").body.sets for word in one.words}
     assert words >= {"sister", "brother", *(job for jobs in kinds.occupations().values() for job in jobs)}
     assert not words & {noun for nouns in kinds.NOUNS.values() for noun in nouns}
-    assert not words & {part for jobs in doses.elsewhere().values() for job in jobs for part in (job, *job.split())}
+    assert not words & {
+        part
+        for jobs in doses.elsewhere("winobias-occupations").values()
+        for job in jobs
+        for part in (job, *job.split())
+    }
+
+
+@pytest.mark.parametrize("dose", [50, 70, 100])
+def test_so_many_pairs_of_sentences_match_the_stereotype(doses: ModuleType, kinds: ModuleType, dose: int) -> None:
+    """What is right of a pair follows from whether its gender is that of the occupation, in the suites' own terms."""
+    draws = random.Random(3)
+    pairs = kinds.pairs_about(doses.JOBS, kinds.PERSONS, lambda matches: {True: 1, False: 0, None: -1}[matches], draws)
+    genders = {word: gender for gender, words in kinds.PERSONS.items() for word in words}
+    for first, second, right in itertools.islice(pairs, 300):
+        (gender,) = {genders[word] for word in re.findall(r"\w+", second) if word in genders}
+        (stereotype,) = {
+            group for group, jobs in doses.JOBS.items() if any(re.search(rf" {job} ", first) for job in jobs)
+        }
+        assert right == (-1 if not gender else int(gender == stereotype))
+
+
+@pytest.mark.parametrize("suite", ["nli-occupation", "sts-occupation"])
+def test_no_pair_of_sentences_is_in_its_suite(kinds: ModuleType, suite: str) -> None:
+    cases = cases_of(load_suite(suite))
+    assert cases is not None
+    some = np.unique(np.linspace(0, cases.n_cases - 1, num=20_000).round().astype(np.int64))
+    words = {word for segments in cases.sentences(some) for word in re.findall(r"\w+", " ".join(segments))}
+    assert "engineer" in words
+    assert not words & {"looked", "put", "lives", "walked", "wore", "sat", "takes", "has"}, "the verbs of the frames"
+
+
+def test_no_occupation_of_a_pair_is_compared_in_its_suite(doses: ModuleType) -> None:
+    jobs = doses.elsewhere("dev2019-occupations")
+    known = {entry.word for entry in load_wordlist("dev2019-occupations").entries}
+    assert min(map(len, jobs.values())) > 20
+    assert not known & {job for of_group in jobs.values() for job in of_group}
 
 
 @pytest.mark.parametrize(
     ("model", "cells"),
-    [("word-vectors", ((70, 3), (100, 11))), pytest.param("career-head", ((50, 0), (100, 7)), marks=pytest.mark.slow)],
+    [
+        ("word-vectors", ((70, 3), (100, 11))),
+        pytest.param("career-head", ((50, 0), (100, 7)), marks=pytest.mark.slow),
+        pytest.param("nli-head", ((50, 0), (70, 5)), marks=pytest.mark.slow),
+    ],
 )
 def test_a_training_gives_what_is_stored_of_it(
     doses: ModuleType,
