@@ -6,12 +6,14 @@ import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partialmethod
+from html import escape
 from numbers import Number
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
+from pytest_genderbias.escaping import printable
 from pytest_genderbias.measurement.ability import Ability
-from pytest_genderbias.measurement.display import Displayed
 from pytest_genderbias.measurement.plain_data import (
     Arrays,
     as_plain,
@@ -28,6 +30,8 @@ from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.suites.family import CANNOT
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Example, Examples, Record
+from pytest_genderbias.text.columns import one_line
+from pytest_genderbias.text.numbers import format_bounds, format_decimals
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import at_least, field_hints, read_value
 from pytest_genderbias.text.suggestions import expected_instead
@@ -36,6 +40,9 @@ SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
 ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every case was scored
 
 
+_WORSE = {"higher": "higher is worse", "lower": "lower is worse", "away": "away from it is worse"}
+_HEADERS = ("statistic", "value", "interval", "neutral", "meaning")
+_LONGEST = 300  #: characters of notes and reasons in a line
 SCHEMA = 1  #: of :meth:`Measurement.to_dict`
 _WHERE = "measurement"
 _EXAMPLES = "examples"  #: a key that is only there where there are some
@@ -46,7 +53,7 @@ _PLAIN_FIELDS = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Measurement(Displayed):
+class Measurement:
     """The result of a suite on a model, as plain data.
 
     Unavailable values and intervals are ``None``, and ``reasons`` says why.
@@ -277,6 +284,98 @@ class Measurement(Displayed):
         return cls(
             **read, items=unpack_arrays(arrays, f"{_WHERE}.arrays"), sums=found, examples=_read_examples(examples)
         )
+
+    def __repr__(self) -> str:
+        """Return three lines: the main statistic, the cases, and the notes."""
+        name = next(iter(self.values))
+        statistic = self.statistics[name]
+        return printable(
+            f"{self.suite} on {self.model}: {name} {self._value_text(name)}; neutral {statistic.neutral:g},"
+            f" {_WORSE[statistic.direction]}\n{self._cases_text(name)}\nnotes:"
+            f" {one_line('; '.join(self.notes), _LONGEST) or 'none'}",
+            keep="\n",
+        )
+
+    def _repr_html_(self) -> str:
+        """Return a table with a row for each statistic, for notebooks. Every text is escaped."""
+        main = next(iter(self.values))
+        lines = [
+            "<table>",
+            f"<caption>{escape(f'{self.suite} on {self.model}')}: {escape(self._cases_text(main))}</caption>",
+            f"<thead><tr>{''.join(f'<th>{escape(header)}</th>' for header in _HEADERS)}</tr></thead>",
+            "<tbody>",
+        ]
+        for name in self.values:
+            cells = "".join(f"<td>{escape(text)}</td>" for text in self._cells(name))
+            lines.append(f"<tr>{cells}</tr>")
+        lines.append("</tbody></table>")
+        if self.notes:
+            lines.append(f"<p>{escape('; '.join(self.notes))}</p>")
+        return printable("\n".join(lines), keep="\n")
+
+    def __bool__(self) -> bool:
+        """Refuse a truth value: ``assert m`` would hold for every model."""
+        __tracebackhide__ = True
+        raise TypeError(
+            "a measurement has no truth value, so that 'assert m' cannot pass for every model; write assert_at_most(m,"
+            " 0.3) for a verdict with bounds, or compare its value: m.value <= 0.3"
+        )
+
+    def __ne__(self, other: object) -> bool:
+        """Compare as ``==`` does, which refuses a number."""
+        __tracebackhide__ = True
+        if isinstance(other, Number):
+            self._refuse_comparison("!=", other)
+        return not self == other
+
+    def _refuse_comparison(self, sign: str, other: object) -> NoReturn:
+        __tracebackhide__ = True
+        if isinstance(other, Measurement):
+            raise TypeError(
+                f"measurements cannot be compared with {sign}; compare their values, m.value {sign} other.value, or"
+                " write assert_no_worse(m, other) for a verdict with bounds"
+            )
+        shown = str(other) if isinstance(other, Number) else "0.3"
+        verdict = "at_least" if sign.startswith(">") else "at_most"
+        raise TypeError(
+            f"a measurement cannot be compared with {sign}; write m.value {sign} {shown}, or assert_{verdict}(m,"
+            f" {shown}) for a verdict with bounds"
+        )
+
+    def _value_text(self, name: str) -> str:
+        value = self.values[name]
+        if value is None:
+            return f"has no value ({one_line(self.reasons.get(name, 'no reason given'), _LONGEST)})"
+        interval = self._interval_text(name)
+        return format_decimals(value) + (f" ({interval})" if interval else " (no interval)")
+
+    def _interval_text(self, name: str) -> str:
+        interval = self.intervals[name]
+        if interval is None:
+            return ""
+        bounds = format_bounds(interval.low, interval.high, format_decimals)
+        return f"{100 * interval.level:g} % interval {bounds} over {interval.over}"
+
+    def _cases_text(self, name: str) -> str:
+        """Return how many cases were scored, and for a sample the bounds of the value over all of them."""
+        if self.n == self.n_total:
+            return f"{self.n:,} cases, all of the suite"
+        bounds = self.bounds.get(name)
+        known = "no bounds" if bounds is None else format_bounds(bounds.low, bounds.high, format_decimals)
+        return f"{self.n:,} of {self.n_total:,} cases; {name} over all of them: {known}"
+
+    def _cells(self, name: str) -> tuple[str, ...]:
+        value, statistic = self.values[name], self.statistics[name]
+        return (
+            name,
+            format_decimals(value),
+            self._interval_text(name),
+            f"{statistic.neutral:g}, {_WORSE[statistic.direction]}",
+            statistic.meaning if value is not None else f"no value: {self.reasons.get(name, 'no reason given')}",
+        )
+
+    __lt__, __le__ = partialmethod(_refuse_comparison, "<"), partialmethod(_refuse_comparison, "<=")
+    __gt__, __ge__ = partialmethod(_refuse_comparison, ">"), partialmethod(_refuse_comparison, ">=")
 
     def __eq__(self, other: object) -> bool:
         """Compare all plain values, and arrays bit for bit. A tuple equals a list, and NaN equals NaN. A number is

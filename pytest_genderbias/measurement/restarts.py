@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.measurement.ability import over_restarts
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.measurement.plain_data import Arrays
 from pytest_genderbias.statistics.inference.intervals import Interval, restart_interval
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums
-from pytest_genderbias.statistics.inference.packed_sums import Entry, SumsByStatistic
+from pytest_genderbias.statistics.inference.packed_sums import Arrays, Entry, SumsByStatistic
 from pytest_genderbias.statistics.inference.two_way import is_crossed
 from pytest_genderbias.suites.summary import Examples, Record
 

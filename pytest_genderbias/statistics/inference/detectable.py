@@ -11,8 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import ArrayLike
 
-from pytest_genderbias.statistics.gap_rms import signed_root
-from pytest_genderbias.statistics.inference.item_sums import FloatArray
+from pytest_genderbias.statistics.gap_rms import FloatArray, signed_root
 from pytest_genderbias.statistics.inference.over_restarts import Prior, compare_with_restarts, next_restart
 from pytest_genderbias.statistics.inference.paired import Distance
 from pytest_genderbias.statistics.student import t_quantile
