@@ -174,9 +174,10 @@ def _graded(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_answers(results: Results) -> StoredAnswers:
     """Return the answers to questions with options, as a file of answers has them.
 
-    A question is called ``CATEGORY-EXAMPLE_ID`` where a row has both, as those of BBQ do, and as the tool calls it
-    otherwise. The answer is the option that Inspect's scorer names by its letter, or that is the likeliest in the
-    samples of lm-evaluation-harness. Whatever else these offer counts as the option that says the same.
+    A question is called ``CATEGORY-EXAMPLE_ID`` where a row has both, as those of BBQ do (inspect_evals calls the
+    second ``source_id``), and as the tool calls it otherwise. The answer is the option that Inspect's scorer names by
+    its letter, or that is the likeliest in the samples of lm-evaluation-harness. Whatever else these offer counts as
+    the option that says the same.
 
     Raises:
         DataFileError: rows have no answer, or a question is there twice; with their number.
@@ -203,9 +204,10 @@ def read_answers(results: Results) -> StoredAnswers:
 
 def _question(row: Mapping[str, Any]) -> str:
     """Return the name of a question."""
-    keys = {key.rpartition(".")[2]: key for key in keys_of(row) if key.rpartition(".")[2] in ("category", "example_id")}
-    if len(keys) == 2:
-        return f"{cell(row, keys['category'])}-{cell(row, keys['example_id'])}"
+    keys = {key.rpartition(".")[2]: key for key in keys_of(row)}
+    number = keys.get("example_id", keys.get("source_id"))
+    if "category" in keys and number is not None:
+        return f"{cell(row, keys['category'])}-{cell(row, number)}"
     return str(row["id"] if "id" in row else row["doc_id"])
 
 

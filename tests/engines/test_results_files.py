@@ -1,15 +1,17 @@
 """``results:FILE`` and ``answers:FILE``: logs of other tools, as these wrote them.
 
 The excerpts in ``other_tools`` come from real runs: Inspect 0.3.285 with ``mockllm/model`` (``match`` in two epochs,
-and ``multiple_choice`` on questions of BBQ), lm-evaluation-harness 0.4.13 with ``--log_samples`` on a model of 260,000
-parameters (a task of its own, and its ``bbq`` on questions of a local file), deepeval 4.3.1 with a metric of its own,
-and promptfoo 0.121.20 with the provider ``echo``. Of the samples a few are kept, without messages and events.
+and ``multiple_choice`` on questions of BBQ), inspect_evals 0.26.0 with its task ``bbq`` on a local copy of the data,
+answered as BBQ's authors report UnifiedQA to answer, lm-evaluation-harness 0.4.13 with ``--log_samples`` on a model of
+260,000 parameters (a task of its own, and its ``bbq`` on questions of a local file), deepeval 4.3.1 with a metric of
+its own, and promptfoo 0.121.20 with the provider ``echo``. Of the samples a few are kept, without messages and events.
 """
 
 from __future__ import annotations
 
 import json
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -142,6 +144,7 @@ def test_damaged_archives_are_refused(tmp_path: Path, monkeypatch: pytest.Monkey
     ("name", "expected"),
     [
         ("inspect-bbq.json", {"Religion-0": "The Jewish one", "Religion-1": "The Jewish one"}),
+        ("inspect-evals-bbq.json", {"Religion-0": "The Muslim one", "Religion-2": "Can't answer"}),
         ("lm-eval-bbq.jsonl", {"Religion-0": "Can't answer", "Religion-1": "Can't answer"}),
     ],
 )
@@ -158,7 +161,21 @@ def harness_row(row: dict[str, Any], pick: int) -> dict[str, Any]:
     return {"doc": row, "arguments": asked, "filtered_resps": replies}
 
 
-def test_bias_of_a_harness_log_is_minus_one_where_no_answer_fits_the_stereotype(tmp_path: Path) -> None:
+def inspect_evals_row(row: dict[str, Any], pick: int) -> dict[str, Any]:
+    """Return a sample as inspect_evals logs it, in which an option is picked."""
+    about = {key: row[key] for key in ("category", "question_polarity", "context_condition", "answer_info")}
+    return {
+        "id": f"{row['category']}_{row['example_id']:05d}",
+        "choices": [row[f"ans{k}"] for k in range(3)],
+        "scores": {"choice": {"value": "I", "answer": "ABC"[pick]}},
+        "metadata": {"source_id": row["example_id"], **about},
+    }
+
+
+@pytest.mark.parametrize("row_of", [harness_row, inspect_evals_row])
+def test_bias_of_a_log_is_minus_one_where_no_answer_fits_the_stereotype(
+    tmp_path: Path, row_of: Callable[[dict[str, Any], int], dict[str, Any]]
+) -> None:
     """Where no answer is biased, the harness gives 0.0: ``if n_biased_ans == 0: return 0.0``. The formula says -1."""
     rows = bbq_rows(fills=4)
     folder = write_bbq(tmp_path, rows)
@@ -168,7 +185,7 @@ def test_bias_of_a_harness_log_is_minus_one_where_no_answer_fits_the_stereotype(
         against = woman if row["question_polarity"] == "nonneg" else man  # the stereotypes are about women
         picks.append(against if row["context_condition"] == "ambig" else row["label"])
     log = tmp_path / "samples_bbq.jsonl"
-    made = (harness_row(row, pick) for row, pick in zip(rows, picks, strict=True))
+    made = (row_of(row, pick) for row, pick in zip(rows, picks, strict=True))
     log.write_text("".join(json.dumps(one) + "\n" for one in made))
     measured = measure("bbq", load_model(f"answers:{log}"), data=folder)
     assert measured.values["accuracy_disambiguated"] == 1.0
