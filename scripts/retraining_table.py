@@ -42,7 +42,6 @@ from pytest_genderbias.gates.sensitivity import retraining_of, seen_by
 from pytest_genderbias.measurement.ability import why_less_able
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.statistics.inference.paired import REPETITIONS, compare_items, with_retraining
-from pytest_genderbias.suites.family import WIDE
 
 TRAININGS = 30
 LEVEL = 0.975  #: of each of the paired bounds
@@ -469,7 +468,7 @@ def table(kind: str, runs: Path, out: Path, date: str) -> None:
     default = default_of(rows)
     stored = FOLDER / f"{kind}.yaml"
     before = yaml.safe_load(stored.read_text(encoding="utf-8"))["suites"] if stored.exists() else {}
-    rows |= {suite: of_suite for suite, of_suite in before.items() if suite.endswith(f" {WIDE}")}  # of scripts/doses.py
+    rows |= {suite: of_suite for suite, of_suite in before.items() if suite not in recipe.suites}  # of scripts/doses.py
     content = {
         "kind": kind,
         "base": recipe.base,
@@ -713,7 +712,7 @@ def shown() -> str:
         content = yaml.safe_load((FOLDER / f"{kind}.yaml").read_text(encoding="utf-8"))
         for suite, of_suite in content["suites"].items():
             for name, row in of_suite.items():
-                if "absolute" not in row:
+                if "spread" in row and "absolute" not in row:
                     n = row.get("trainings", content["trainings"])
                     lines.append(
                         f"| {kind} | `{suite}` `{name}` | {n} | {row['value']} | {_ratios(row)} |"

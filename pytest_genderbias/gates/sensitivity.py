@@ -253,7 +253,8 @@ class _Table:
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """Return how much a statistic would differ after another training of the same model.
 
-    A suite without a row takes the default of its kind of model; another kind of model, the median of the defaults.
+    A suite without a row, or with a unit only, takes the default of its kind of model; another kind of model, the
+    median of the defaults.
     What moves a share as a whole is known by its log odds: the standard error over items of one checkpoint is no
     yardstick of it.
 
@@ -267,7 +268,7 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     if table is None:
         source = f"packaged default for other kinds of model: the median of {len(_tables())}"
         figures: Mapping[str, float | None] = _median_default()
-    elif row:
+    elif "spread" in row:
         source, figures = f"packaged: {row.get('trainings', table.trainings)} trainings of {table.base}", row
     else:
         source = f"packaged default for {kind}s: {table.trainings} trainings of {table.base}, other suites"
@@ -281,7 +282,7 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
         spread, beyond = float(np.sqrt(spread**2 + (growth - 1) * beyond**2)), float(np.sqrt(growth)) * beyond
     abilities = _spread_of_abilities(measurement, table)
     freedom = min((one.trainings for one in ([table] if table else _tables().values())), default=math.inf) - 1
-    return Retraining(spread, paired, beyond, row.get("unit"), source, bool(row), abilities, freedom)
+    return Retraining(spread, paired, beyond, row.get("unit"), source, "spread" in row, abilities, freedom)
 
 
 def _set_of_items(measurement: Measurement) -> str:

@@ -16,7 +16,7 @@ from support.hand_made import hand_made
 from support.scripts import load_script
 
 from pytest_genderbias import load_suite, measure
-from pytest_genderbias.gates.sensitivity import FIGURES, Retraining, kind_of, retraining_of, standard_error
+from pytest_genderbias.gates.sensitivity import FIGURES, Retraining, kind_of, retraining_of, seen_by, standard_error
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.models.roles import CAUSAL_LM, MASKED_LM, NLI_CLASSIFIER, TEXT_CLASSIFIER
@@ -34,6 +34,7 @@ ROWS = [
     for kind, table in TABLES.items()
     for suite, of_suite in table["suites"].items()
     for statistic, row in of_suite.items()
+    if row.keys() != {"unit"}
 ]
 
 
@@ -99,6 +100,19 @@ def test_wide_items_take_a_row_of_their_own() -> None:
     row = TABLES[MASKED_LM]["suites"]["pronoun-occupation wide"]["mean_difference"]
     assert found.unit == row["unit"] != retraining_of(one, "mean_difference").unit
     assert found.source == f"packaged: {row['trainings']} trainings of bert-tiny-mlm"
+
+
+def test_a_suite_of_which_only_the_public_model_is_known_has_a_unit_and_the_default() -> None:
+    """So a fair classifier can be gated: its own distance from neutral is next to nothing."""
+    one = measure("nli-occupation", "demo-nli", cache=None, limit=400)
+    found, default = retraining_of(one, "net_neutral"), TABLES[NLI_CLASSIFIER]["default"]
+    error = standard_error(one, "net_neutral")
+    assert error is not None and found.beyond == pytest.approx(default["beyond"] * error) and not found.known
+    assert found.unit == TABLES[NLI_CLASSIFIER]["suites"]["nli-occupation"]["net_neutral"]["unit"] > 1 - one.value
+    assert "default for nli-classifiers" in found.source
+    restarts = combine_restarts([one, replace(one, values={**one.values, "net_neutral": one.value + 0.02})], [0, 1])
+    seen = seen_by(restarts, "net_neutral")
+    assert seen is not None and seen.unit == found.unit
 
 
 def test_another_suite_takes_the_default_of_its_kind(masked: Measurement) -> None:
