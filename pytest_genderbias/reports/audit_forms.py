@@ -16,6 +16,7 @@ from pytest_genderbias.reports.html.gates import history_in_words
 from pytest_genderbias.reports.html.page import words_of
 from pytest_genderbias.reports.run_report import RunReport
 from pytest_genderbias.reports.run_tables import reduction_rows
+from pytest_genderbias.reports.run_verdict import broken_tests
 from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
 from pytest_genderbias.suites.suite import load_suite, suite_names
 from pytest_genderbias.text.printable import cut, escape, markdown_table
@@ -106,6 +107,8 @@ def _groups(measurement: Measurement) -> list[str]:
 def _left_out(report: RunReport) -> Iterator[str]:
     for test in report.not_judged:
         yield _point(f"not judged: {escape(test.test)}", test.reason)
+    for broken in broken_tests(report):
+        yield _point(f"failed without a verdict: {escape(broken.test)}", broken.text)
     for missing in report.not_compared:
         yield _point(f"not compared: {escape(missing.suite)}", missing.reason)
     without = [row for row in report.selections if row.note]

@@ -13,7 +13,7 @@ from support.run_reports import HOSTILE, PASSED, REGRESSED, hostile_report, run_
 
 from pytest_genderbias.gates.judgement import ReductionFacts, SinceAnchor
 from pytest_genderbias.reports.audit import check_pack, write_audit
-from pytest_genderbias.reports.run_report import RunReport
+from pytest_genderbias.reports.run_report import FinishedTest, RunReport
 from pytest_genderbias.reports.selection import ABOVE_MEDIAN, SelectionRow
 
 SAID = {"because": "the tenth release", "owner": "Ada", "harm": "fewer adverts", "decided": "2026-11-22"}
@@ -81,6 +81,13 @@ def test_a_run_without_gates_states_no_limit(tmp_path: Path) -> None:
         "No gate judged a figure. Limits, and who decided them: not stated."
     )
     assert found["Mitigation"].strip() == "The run judged none. What was done against bias: not stated."
+
+
+def test_a_test_that_failed_without_a_verdict_is_left_out_by_name(tmp_path: Path) -> None:
+    broken = FinishedTest("g.bias.yaml::bare:m", "m", "tiny", outcome="failed", text="the gate bare:m lacks owner")
+    found = sections(pack(tmp_path, run_report(judgements=(), tests=(broken,))) / "bias-profile.md")
+    line = "- **failed without a verdict: g.bias.yaml::bare:m**: the gate bare:m lacks owner\n"
+    assert line in found["Groups and harms left out"]
 
 
 def test_foreign_text_is_escaped_once(tmp_path: Path) -> None:
