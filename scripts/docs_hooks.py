@@ -77,6 +77,11 @@ def on_page_markdown(markdown: str, page: Any, **_: object) -> str:
     return _LINK.sub(shown, re.sub(r"<!-- generated: (.+?) -->", made, markdown))
 
 
+def on_page_content(html: str, **_: object) -> str:
+    """Show the names in docstrings without the roles of Sphinx, which mkdocs does not know."""
+    return re.sub(r":(?:attr|class|data|exc|func|meth|mod):<code>~?(?:\w+\.)*", "<code>", html)
+
+
 def on_post_page(output: str, **_: object) -> str:
     """Name the theme's search dialog, which readers of screens would otherwise meet without a name."""
     return output.replace(

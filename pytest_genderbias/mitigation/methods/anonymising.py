@@ -117,9 +117,11 @@ def spacy_entities(model: str = DEFAULT_PIPELINE, batch_size: int = 64) -> FindE
 class Anonymising(Method):
     """Replace the named entities of the training texts by placeholders; labels stay (Zhao et al. 2018, orgad2022).
 
-    ``entities`` is ``rules`` (persons only) or ``spacy``. ``kinds`` and ``placeholder`` are those of :func:`anonymise`;
-    numbers start anew in each text of a row. ``own_name`` is the column with the name of the person whom a row is
-    about, if there is one. ``Anonymising() & CounterfactualAugmentation()`` is orgad2022's CA with anonymisation.
+    ``entities`` is ``rules`` (persons only) or ``spacy``. ``kinds`` are ``person``, and with spaCy also ``org`` and
+    ``place``. ``placeholder`` is a text with ``{kind}``; with ``{number}`` the same person has the same one, and
+    numbers start anew in each text of a row (:func:`anonymise`). ``own_name`` is the column with the name of the person
+    whom a row is about, if there is one. ``Anonymising() & CounterfactualAugmentation()`` is orgad2022's CA with
+    anonymisation.
     """
 
     name: ClassVar[str] = "anonymising"

@@ -291,12 +291,15 @@ def _sided(
 class CounterfactualAugmentation(Method):
     """Counterfactual data augmentation of the training texts; labels stay (lu2018 section 4, webster2020 section 5.2).
 
-    ``pairs``, ``intervention``, ``sides`` and ``neutral`` are those of :func:`augment`; ``pairs=None`` swaps names
-    only. ``names`` is the gender of the partners of first names: ``same``, ``other`` or ``random``; by default names
-    stay. ``initials`` is a range of first letters, such as ``A-M``: only names that begin with one of them are
-    replaced, and by each other (webster2020, table 6; the suite ``disco-names`` has an option of the same name).
-    ``grammar`` is ``rules`` or ``spacy``, for the grammatical intervention. ``copies`` is the control of two-sided
-    augmentation: a copy of each text in place of its counterfactual.
+    ``pairs`` is a list of pairs, or none, to swap names only. ``intervention`` is ``naive``, or ``grammatical``: words
+    in the company of a proper noun stay, and her becomes him or his by its part of speech. ``sides`` is ``two``, or
+    ``one``: counterfactuals only. ``neutral`` says what becomes of texts in which nothing is swapped: ``once``,
+    ``drop`` or ``twice``; by default once, and dropped if one-sided. ``names`` is the gender of the partners of first
+    names: ``same``, ``other`` or ``random``; by default names stay. ``initials`` is a range of first letters, such as
+    ``A-M``: only names that begin with one of them are replaced, and by each other (webster2020, table 6; the suite
+    ``disco-names`` has an option of the same name). ``grammar`` is ``rules`` or ``spacy`` (extra ``[spacy]``), for the
+    grammatical intervention. ``copies`` is the control of two-sided augmentation: a copy of each text in place of its
+    counterfactual. See :func:`augment`.
     """
 
     name: ClassVar[str] = "cda"

@@ -224,10 +224,11 @@ def _token_rows(tokenizer: PreTrainedTokenizerBase, word: str) -> tuple[int | No
 class HardDebiasing(Method):
     """Word embedding debiasing: neutralise and equalise (Bolukbasi et al. 2016).
 
-    ``pairs`` (the name of a list, or pairs, such as he - she alone) define the gender subspace, which has
-    ``components`` dimensions, and are the words that are equalised; all other words are neutralised. ``when`` is
-    ``before`` training, ``after`` it (as for lu2018's language model), or ``both``. ``lengths`` is that of
-    :func:`hard_debias`.
+    ``pairs`` (the name of a list, or pairs, such as he - she alone, which neutralise all other words, also "man")
+    define the gender subspace, which has ``components`` dimensions, and are the words that are equalised; all other
+    words are neutralised. ``when`` is ``before`` training, ``after`` it (as for lu2018's language model), or ``both``.
+    ``lengths`` of the vectors are ``kept`` in a network and ``unit`` in word vectors, if it does not say which
+    (:func:`hard_debias`).
     """
 
     name: ClassVar[str] = "wed"

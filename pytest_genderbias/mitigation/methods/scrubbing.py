@@ -91,8 +91,9 @@ def scrub(
 class Scrubbing(Method):
     """Scrub first names and gender words from the training texts (De-Arteaga et al. 2019, orgad2022).
 
-    ``words`` and ``names`` are those of :func:`scrub`. ``own_name`` is the column with the name of the person whom a
-    row is about; rows without it are also scrubbed. The texts of an evaluation stay as they are.
+    ``words`` and ``names`` are a list's name, or words, that become ``_`` (:func:`scrub`). ``own_name`` is the column
+    with the name of the person whom a row is about; rows without it are also scrubbed. The texts of an evaluation stay
+    as they are.
     """
 
     name: ClassVar[str] = "scrubbing"
