@@ -51,7 +51,7 @@ GATED = {
     "nli-head": [f"nli-{suite} net_neutral" for suite in ("occupation", "demonym")],
     "sentence-encoder": [f"sts-occupation {name}" for name in ("pearson_r", "slope", "mean_absolute_difference")],
 }
-EQUAL = ("bert-tiny-again", "nli-head")  #: models of which each pair of equal trainings is judged
+EQUAL = ("bert-tiny-again", "nli-head", "sentence-encoder")  #: models of which each pair of equal trainings is judged
 CONTROL = "continued"  #: what a mitigation is held against
 LEVEL = 0.025  #: one-sided, of all gates of a file together
 POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
@@ -66,6 +66,7 @@ SUITES = {
     "weat-occupation": ("effect_size",),
     "nli-occupation": ("net_neutral",),
     "nli-demonym": ("net_neutral",),
+    "sts-occupation": ("slope",),
 }
 FALLS = ("_neutral", "threshold_0.5", "threshold_0.7")  #: ends of the names of statistics that bias lowers
 NO_GATE = ("random_groups_mean", "random_groups_max", "signed_bias", "p_value")
