@@ -16,10 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import pearson, pearson_of_sums, product_sums, slope, slope_of_sums
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 from pytest_genderbias.statistics.student import t_quantile
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 RESAMPLES = 1999

@@ -13,9 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.bias_subspace import unit_vectors
+from pytest_genderbias.statistics.bias_subspace import FloatArray, unit_vectors
 
-FloatArray = NDArray[np.float64]
 _TIE = 1e-12  #: Associations, -2 to 2, are equal if they differ by less (per word): the rest is rounding error.
 _CHUNK = 1 << 18  #: Numbers in memory while contexts or partitions are drawn: 2 MiB, which fit into a cache.
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.distances import Distances, independence, separation, sufficiency
+from pytest_genderbias.statistics.distances import Distances, FloatArray, independence, separation, sufficiency
 from pytest_genderbias.statistics.gap_rms import UnitGaps, gaps_and_variances, rms_of_gaps, unit_gaps
 
 HASHED_BLOCKS = 100  #: blocks of cases that have names
@@ -74,7 +74,6 @@ def block_of(names: Iterable[str]) -> NDArray[np.int64]:
     return np.asarray([zlib.crc32(name.encode()) % HASHED_BLOCKS for name in names], dtype=np.int64)
 
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 GapFigure = Literal["sum", "rms", "pearson", "slope"]
 DistanceFigure = Literal["sum", "gap"]

@@ -22,7 +22,11 @@ from pytest_genderbias.statistics.block_tables import (
     trials_of_columns,
     unit_gaps_of_columns,
 )
-from pytest_genderbias.statistics.contingency import significant_fills_by_template, significant_fills_of_columns
+from pytest_genderbias.statistics.contingency import (
+    FloatArray,
+    significant_fills_by_template,
+    significant_fills_of_columns,
+)
 from pytest_genderbias.statistics.cooccurrence import deviation_of_sums, slope_of_block_sums
 from pytest_genderbias.statistics.coreference_scores import accuracy_gap_of_sums, f1_gap_of_sums, f1_of_sums
 from pytest_genderbias.statistics.correlation import pearson_of_sums, product_sums, slope_of_sums
@@ -32,7 +36,6 @@ from pytest_genderbias.statistics.impact_ratio import impact_ratio_of_sums, lowe
 from pytest_genderbias.statistics.perplexity import perplexity_of_sums
 from pytest_genderbias.statistics.rate_counts import absolute_gaps_of_counts, trials_of_counts
 
-FloatArray = NDArray[np.float64]
 Parameters: TypeAlias = Mapping[str, object]
 Columns: TypeAlias = "tuple[str, ...] | None"
 Value: TypeAlias = Callable[[FloatArray, Parameters, Columns], FloatArray]

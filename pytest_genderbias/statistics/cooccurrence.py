@@ -9,10 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.block_tables import HASHED_BLOCKS
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 from pytest_genderbias.statistics.student import t_quantile
 
-FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 
 _FLAT = 1e-14  #: A variance below this share of the mean square is rounding error.

@@ -13,11 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 from pytest_genderbias.statistics.score_bias import exchanged
 from pytest_genderbias.statistics.student import t_quantile
 
-FloatArray = NDArray[np.float64]
 Clusters = Sequence[Collection[Hashable]]
 
 #: The metrics of :func:`document_counts`, in its order.

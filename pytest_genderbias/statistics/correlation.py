@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 
-FloatArray = NDArray[np.float64]
 Estimator = Callable[[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]
 
 _RESAMPLES = 1999  #: With this number, the 1900th of the sorted resamples bounds 95 %.

@@ -10,15 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import product_sums, slope, slope_interval
 from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps, signed_root
-from pytest_genderbias.statistics.inference.intervals import Interval, clustered_mean_interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, clustered_mean_interval
 from pytest_genderbias.statistics.student import t_above, t_quantile
-
-FloatArray = NDArray[np.float64]
 
 _LEVEL = 0.95
 _DRAWS = 20_000

@@ -17,9 +17,8 @@ from scipy import special
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.correlation import slope
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 Rate = Literal["true_positive", "false_positive", "precision"]
 

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pytest_genderbias.errors import UndefinedError
-from pytest_genderbias.statistics.inference.intervals import Interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 from pytest_genderbias.statistics.student import t_quantile
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 TIE = 1e-9  #: probabilities that differ by less are equal: the orders of the options are summed in another order

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.agreement import agreement
 from pytest_genderbias.statistics.correlation import pearson
-from pytest_genderbias.statistics.inference.intervals import Interval, share_interval
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval, share_interval
 from pytest_genderbias.statistics.multiple_choice import choices
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _OVER = "items"

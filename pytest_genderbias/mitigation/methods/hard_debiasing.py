@@ -19,13 +19,12 @@ from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.models.saving import described, input_embeddings
 from pytest_genderbias.models.vectors import WordVectors
-from pytest_genderbias.statistics.bias_subspace import check_basis, unit_vectors
+from pytest_genderbias.statistics.bias_subspace import FloatArray, check_basis, unit_vectors
 from pytest_genderbias.text.schema import Count, check_fields, one_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-FloatArray = NDArray[np.float64]
 BEFORE_TRAINING, AFTER_TRAINING, BOTH = "before", "after", "both"
 LENGTHS = ("unit", "kept")
 _ZERO = 1e-12  #: a length below this is a rounding error

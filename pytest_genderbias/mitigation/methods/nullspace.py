@@ -16,13 +16,12 @@ from pytest_genderbias.mitigation.methods.projection import project_embeddings
 from pytest_genderbias.mitigation.words.directions import has_vectors, random_bases, vectors_of
 from pytest_genderbias.mitigation.words.pairs import distinct_pairs, read_pairs
 from pytest_genderbias.models.model import Model
-from pytest_genderbias.statistics.linear_probe import cross_entropy, predicted
+from pytest_genderbias.statistics.linear_probe import FloatArray, cross_entropy, predicted
 from pytest_genderbias.text.schema import Count, check_fields
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _ZERO = 1e-8  #: a direction that is shorter than this share of the first is a rounding error

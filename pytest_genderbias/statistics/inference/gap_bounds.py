@@ -10,13 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy import special
 
 from pytest_genderbias.statistics.gap_rms import UnitGaps, rms_of_gaps, signed_root
-from pytest_genderbias.statistics.inference.intervals import Interval
-
-FloatArray = NDArray[np.float64]
+from pytest_genderbias.statistics.inference.intervals import FloatArray, Interval
 
 METHOD = "profile of the squared gaps, chance taken off"
 _GRID = np.linspace(-1.0, 1.0, 101)

@@ -61,7 +61,6 @@ from pytest_genderbias.suites.families.shared.group_distances import (
 from pytest_genderbias.suites.families.shared.labelled import BIOGRAPHIES, COLUMNS
 from pytest_genderbias.suites.families.shared.persons import (
     LIST,
-    FloatArray,
     Groups,
     IntArray,
     Persons,
@@ -82,6 +81,7 @@ from pytest_genderbias.suites.statistic import (
     SIZE,
     Arrays,
     FamilyStatistic,
+    FloatArray,
     MakeSums,
     NullFigures,
     Options,

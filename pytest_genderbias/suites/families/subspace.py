@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.statistics.bias_subspace import (
@@ -30,11 +29,9 @@ from pytest_genderbias.suites.families.shared.words import bare_words, have_vect
 from pytest_genderbias.suites.family import Context, Family, Option, flag
 from pytest_genderbias.suites.query import NETWORKS, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, NullFigures, Options, Scale
+from pytest_genderbias.suites.statistic import SHARE, FamilyStatistic, FloatArray, NullFigures, Options, Scale
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, take
-
-FloatArray = NDArray[np.float64]
 
 _NO_INTERVAL = "no valid interval is known for the singular values of a selected list of words"
 _RATIO = (

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.contexts import draw_contexts
 from pytest_genderbias.datasets.folder import DATA_SETS, MissingDataError, data_set_of, own_path
@@ -32,11 +31,9 @@ from pytest_genderbias.suites.families.shared.words import bare_words, have_vect
 from pytest_genderbias.suites.family import Context, Family, Option, flag, text, whole
 from pytest_genderbias.suites.query import NETWORKS, WITH_HIDDEN_STATES, TextVectors
 from pytest_genderbias.suites.space import SlotWords, read_slot
-from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, NullFigures, Options
+from pytest_genderbias.suites.statistic import SHARE, SIGNED, Arrays, FamilyStatistic, FloatArray, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder
 from pytest_genderbias.text.schema import LocatedMap, take
-
-FloatArray = NDArray[np.float64]
 
 #: Data sets with contexts, in the order of the search.
 CORPORA = ("brown", "wikitext2", "war_and_peace", "state_union", "inaugural")

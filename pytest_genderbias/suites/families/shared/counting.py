@@ -30,12 +30,10 @@ from pytest_genderbias.statistics.cooccurrence_counts import (
 )
 from pytest_genderbias.statistics.correlation import pearson, pearson_interval
 from pytest_genderbias.suites.cases import Items
-from pytest_genderbias.suites.statistic import Options
+from pytest_genderbias.suites.statistic import FloatArray, Options
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.wordlist import WordEntry
-
-FloatArray = NDArray[np.float64]
 
 FIXED, INFINITE = "", "_infinite"  #: The two contexts, by the suffix of their statistics' names.
 EXCERPT_WORDS = 3  #: Words of each group with excerpts in the records.

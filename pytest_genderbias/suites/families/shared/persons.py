@@ -16,12 +16,11 @@ from pytest_genderbias.statistics.group_gaps import confusion_tables, shares_of_
 from pytest_genderbias.suites.cases import Answer, TextCases
 from pytest_genderbias.suites.families.shared.labelled import read_table, read_texts
 from pytest_genderbias.suites.family import Context
-from pytest_genderbias.suites.statistic import Options
+from pytest_genderbias.suites.statistic import FloatArray, Options
 from pytest_genderbias.text.normal_form import folded
 from pytest_genderbias.text.plain_files import expand
 from pytest_genderbias.text.wordlist import load_wordlist
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 StrArray = NDArray[np.str_]
 Groups = tuple[str, str]
