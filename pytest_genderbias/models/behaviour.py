@@ -177,8 +177,13 @@ class _Probe:
                     " come again; turn off what it draws at random, or measure another model"
                 )
             batches = SINGLE_ROWS
-        positions = self._most_tokens(runs) if self._is_graph else self._most_positions(runs, seen.limit)
-        if batches == ANY_ROWS and self._padding_moves(runs, [(short, alone_short), (row, alone)], positions):
+        positions, rows, padding = seen.limit, [(short, alone_short), (row, alone)], None
+        if batches == ANY_ROWS and not self._is_graph:
+            padding = self._padding_moves(runs, rows, positions)  # with a row so long that its positions are enough
+        if padding is None:
+            positions = self._most_tokens(runs) if self._is_graph else self._most_positions(runs, seen.limit)
+            padding = self._padding_moves(runs, rows, positions) if batches == ANY_ROWS else False
+        if padding is not False:
             batches = EQUAL_LENGTHS
         return Behaviour(batches, positions, self._widths(row))
 
@@ -198,14 +203,14 @@ class _Probe:
                 " true or is_causal: true in the config of those that can do both"
             )
 
-    def _padding_moves(self, runs: list[_Run], alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool:
-        """Return whether rows have another output beside a longer one than alone."""
+    def _padding_moves(self, runs: list[_Run], alone: Sequence[tuple[_Row, Tensor]], limit: int | None) -> bool | None:
+        """Return whether rows have another output beside a longer one than alone; ``None`` if it reads none so long."""
         length = self._padded_length(limit)
         rows = [row for row, _ in alone]
         longest = self._row(runs, max(length - len(rows[-1].ids) + _LONGER, _LONGER + 3))
         padded = self._tried(lambda: self._output([*rows, longest]))
         if padded is None:
-            return True
+            return None
         return any(
             self._moved(own, found[None, : own.shape[1]] if own.dim() == 3 else found[None])
             for found, (_, own) in zip(padded, alone, strict=False)
