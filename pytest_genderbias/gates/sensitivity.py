@@ -22,7 +22,7 @@ from numpy.typing import ArrayLike
 from pytest_genderbias.errors import UndefinedError
 from pytest_genderbias.gates.judgement import Seen
 from pytest_genderbias.gates.policy import Allowed
-from pytest_genderbias.gates.verdicts import ONE_SIDED, Correction
+from pytest_genderbias.gates.verdicts import FLOAT_NOISE, ONE_SIDED, Correction
 from pytest_genderbias.measurement.ability import role_of_abilities
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.restarts import restarts_of, sums_of_restarts
@@ -168,10 +168,10 @@ def _over_restarts(
 
 
 def _unit(measurement: Measurement, statistic: str, retraining: Retraining) -> float:
-    """Return the worsening that counts as a growth of 100 %."""
-    value, public = measurement.values[statistic], retraining.unit
-    distance = 0.0 if value is None else measurement.statistics[statistic].distance(value)
-    return max(distance, public or 0.0)
+    """Return the worsening that counts as a growth of 100 %; 0 where rounding alone makes it."""
+    value, about = measurement.values[statistic], measurement.statistics[statistic]
+    unit = max(0.0 if value is None else about.distance(value), retraining.unit or 0.0)
+    return unit if unit > FLOAT_NOISE else 0.0
 
 
 def _with_restarts(measurement: Measurement, statistic: str, tests: int) -> Iterator[tuple[int, Seen]]:

@@ -64,13 +64,14 @@ def test_it_says_what_it_would_see_and_what_would_be_needed() -> None:
     )
 
 
-def test_a_neutral_value_has_no_growth_and_is_told_so() -> None:
+@pytest.mark.parametrize("value", [0.0, 1e-18])
+def test_a_neutral_value_has_no_growth_and_is_told_so(value: float) -> None:
     neutral = blurred(0.1, shift=-0.25)
     assert neutral.values["share"] == pytest.approx(0.0)
-    neutral = replace(neutral, values={"share": 0.0})
+    neutral = replace(neutral, values={"share": value})
     seen = seen_by(neutral, "share")
     assert seen is not None and seen.unit == 0.0 and math.isinf(seen.growth)
-    assert why_too_weak(neutral, "share", seen, 0.5).startswith("share is 0, its neutral value: ")
+    assert why_too_weak(neutral, "share", seen, 0.5).startswith(f"share is {value:g}, its neutral value: ")
     assert "(+" not in seen.sentence and " worse in 80 % of releases" in seen.sentence
 
 
