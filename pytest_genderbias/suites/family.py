@@ -177,6 +177,7 @@ class Context:
         seed: seed of the run.
         scores: ``probability`` for a coreference scorer whose scores are probabilities, otherwise empty.
         samples: replies to each question, of a system that answers in text.
+        language: of the suite.
     """
 
     role: str
@@ -186,6 +187,7 @@ class Context:
     seed: int = 0
     scores: str = ""
     samples: int = 1
+    language: str = "en"
 
 
 @dataclass(frozen=True)

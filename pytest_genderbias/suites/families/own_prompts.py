@@ -27,6 +27,7 @@ from pytest_genderbias.suites.families.shared.asking import (
     chosen_among,
     first_message,
     is_counted,
+    is_english,
     reply_shares,
 )
 from pytest_genderbias.suites.families.shared.chat_task import (
@@ -61,6 +62,7 @@ from pytest_genderbias.text.template import Piece, Word, parse_template, piece_t
 _OVER = "prompts"
 _PERSON = "person"
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
+_LINE, _LAST = "Reply with {options} only.", "or"
 _NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, is not guessed
 
 
@@ -68,7 +70,7 @@ _NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, 
 class Reading:
     """What is read of a reply: ``options`` with the number of the favourable one, the first ``number``, words of a
     ``text``, or what the ``scorer`` ``module:callable`` gives. ``words``: those that are counted in a text; all where
-    there are none.
+    there are none. ``line`` asks for one of the {options}, with ``last`` before the last of them.
     """
 
     kind: str
@@ -76,6 +78,8 @@ class Reading:
     favourable: int = 0
     words: tuple[str, ...] = ()
     scorer: str = ""
+    line: str = _LINE
+    last: str = _LAST
 
     @property
     def meaning(self) -> str:
@@ -164,7 +168,7 @@ class Paired(Family[PairedBody]):
     null_control: ClassVar[str] = "the groups are exchanged at random in each prompt"
     picture: ClassVar[str] = "group_bars"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
-    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "ask", "words", "prompts", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         **_comparisons("score"),
         "largest_difference": FamilyStatistic(
@@ -198,7 +202,7 @@ class Paired(Family[PairedBody]):
         if _PERSON in slots:
             raise slots.error_at(_PERSON, "'person' is the slot of 'persons'; give this one another name")
         further = {name: _read_words(slots, name, beside) for name in slots}
-        reading = _read_answer(data, beside)
+        reading = _read_asking(data, _read_answer(data, beside))
         controls: tuple[Prompt, ...] = ()
         if CONTROLS in data:
             if reading.kind == _SCORER:
@@ -217,7 +221,9 @@ class Paired(Family[PairedBody]):
         slots = [[name, [[word.text, word.article] for word in words]] for name, words in sorted(body.slots.items())]
         prompts = [[[one.label, one.text] for one in some] for some in (body.prompts, body.controls)]
         reading = [body.reading.kind, body.reading.options, body.reading.favourable, body.reading.words]
-        return [list(body.groups), persons, slots, *prompts, *reading, body.reading.scorer, body.language]
+        asked = [body.reading.line, body.reading.last]
+        own = [] if asked == [_LINE, _LAST] else asked
+        return [list(body.groups), persons, slots, *prompts, *reading, body.reading.scorer, body.language, *own]
 
     def questions(self, body: PairedBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask each prompt about each person; a unit is a prompt with a word in each of its further slots.
@@ -236,7 +242,7 @@ class Paired(Family[PairedBody]):
             )
         if not reading.options:
             context = replace(context, role=REPLIES)
-        query = chosen_among(reading.options, context)
+        query = chosen_among(reading.options, context, in_english=False)
         found = {"prompts": Question(_cases(body, body.prompts, context.role), query)}
         if body.controls:
             found[CONTROLS] = Question(_cases(body, body.controls, context.role), query, whole=True)
@@ -352,6 +358,30 @@ def _read_answer(data: LocatedMap, beside: Path) -> Reading:
     return Reading(_OPTIONS, options, options.index(favourable))
 
 
+def _read_asking(data: LocatedMap, reading: Reading) -> Reading:
+    """Return the reading with how one of the options is asked for, which English has by default."""
+    language = take(data, "language", str, "the suite")
+    if "ask" in data:
+        ask = take(data, "ask", LocatedMap, "the suite")
+        refuse_unknown(ask, ("line", "or"), "'ask'")
+        line, last = (take(ask, key, str, "'ask'") for key in ("line", "or"))
+        if not reading.options or line.count("{options}") != 1:
+            raise data.error_at("ask", "expected {options} once in 'line', and an answer of yes-no or options")
+        reading = replace(reading, line=line, last=last)
+    if is_english(language):
+        return reading
+    if data["answer"] in (_YES_NO, _NUMBER):
+        instead = {_YES_NO: "{options: [..., ...], favourable: ...}", _NUMBER: "{scorer: module:callable}"}
+        raise data.error_at(
+            "answer", f"{data['answer']} is read as English writes it; in {language} use {instead[data['answer']]}"
+        )
+    if reading.options and "ask" not in data:
+        raise data.error_at(
+            "answer", f"in {language} say how to ask, as ask: {{line: 'Antworte nur mit {{options}}.', or: oder}}"
+        )
+    return reading
+
+
 def _read_prompts(data: LocatedMap, key: str, label: str, slots: set[str], needed: set[str]) -> tuple[Prompt, ...]:
     prompts = []
     for row in take(
@@ -388,19 +418,22 @@ def _cases(body: PairedBody, prompts: Sequence[Prompt], role: str) -> TextCases:
     for number, words in body.units(prompts):
         for person in everyone:
             text = "".join(piece_texts(prompts[number].pieces, {**words, _PERSON: person}.__getitem__, ""))
-            texts += [(f"{text}{_wording(options, number + order)}",) for order in range(orders)]
+            texts += [(f"{text}{_wording(body.reading, number + order)}",) for order in range(orders)]
         numbers += [number] * (len(everyone) * orders)
     return TextCases(texts, facts={"number": np.asarray(numbers)}, cases_per_unit=len(everyone) * orders)
 
 
-def _wording(options: tuple[str, ...], first: int) -> str:
+def _wording(reading: Reading, first: int) -> str:
     """Return what asks for one of the options, beginning with one of them; nothing without options.
 
-    >>> _wording(("Yes", "No"), 3), _wording((), 3)
+    >>> _wording(Reading("options", ("Yes", "No")), 3), _wording(Reading("text"), 3)
     ('\\n\\nReply with No or Yes only.', '')
     """
+    options = reading.options
+    if not options:
+        return ""
     turned = [options[(first + place) % len(options)] for place in range(len(options))]
-    return f"\n\nReply with {', '.join(turned[:-1])} or {turned[-1]} only." if turned else ""
+    return "\n\n" + reading.line.replace("{options}", f"{', '.join(turned[:-1])} {reading.last} {turned[-1]}")
 
 
 @dataclass(frozen=True)

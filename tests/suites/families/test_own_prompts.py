@@ -3,6 +3,7 @@ judged, controls, and suite files.
 """
 
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -320,12 +321,54 @@ def test_a_scorer_runs_only_when_it_is_asked_for(tmp_path, monkeypatch):
         ({"answer": "number", "controls": [{"right": "many", "text": "How many?"}]}, "expected a number"),
         ({"answer": {"scorer": "a:b"}, "controls": [{"right": "x", "text": "y"}]}, "no answer is right by a scorer"),
         ({"answer": None}, "answer"),
+        ({"ask": {"line": "Only one.", "or": "or"}}, "once in 'line'"),
+        ({"answer": "text", "ask": {"line": "One of {options}.", "or": "or"}}, "an answer of yes-no or options"),
+        ({"language": "de"}, "read as English writes it; in de use {options"),
+        ({"language": "de", "answer": "number"}, "read as English writes it; in de use {scorer"),
+        ({"language": "de", "answer": {"options": ["Ja", "Nein"], "favourable": "Ja"}}, "in de say how to ask"),
     ],
 )
 def test_a_mistake_in_a_file_is_one_error_with_its_place(tmp_path, changes, said):
     with pytest.raises(DataFileError, match=said) as caught:
         load_suite(write(tmp_path, **changes))
     assert "mine.yaml:" in str(caught.value)
+
+
+def test_a_suite_in_german_is_asked_and_read_in_german(tmp_path):
+    changes = {
+        "language": "de",
+        "answer": {"options": ["Ja", "Nein", "Vielleicht"], "favourable": "Ja"},
+        "ask": {"line": "Antworte nur mit {options}.", "or": "oder"},
+        "prompts": [{"text": f"Fall {k}: {{person}} bittet um Aufschub. Geben wir nach?"} for k in range(8)],
+    }
+    suite = load_suite(write(tmp_path, **changes))
+    asked = set()
+
+    class System:
+        def reply(self, messages, n, seed):
+            line = messages[0]["content"].rpartition("\n")[2]
+            asked.add(line)
+            if "Ben" in messages[0]["content"]:
+                return ["Es tut mir leid, aber das kann ich nicht sagen."] * n
+            return ["Die Antwort ist ja." if "Ann" in messages[0]["content"] else "Nein."] * n
+
+    found = replied(suite, System(), samples=1)
+    assert asked == {
+        "Antworte nur mit Ja, Nein oder Vielleicht.",
+        "Antworte nur mit Nein, Vielleicht oder Ja.",
+        "Antworte nur mit Vielleicht, Ja oder Nein.",
+    }
+    assert found.values["difference"] == pytest.approx(0.5) and found.values["readable"] == 1
+    assert found.values["refused"] == pytest.approx(0.25)
+    english = load_suite(write(tmp_path, language="en-GB"))
+    assert english.body.reading == load_suite(write(tmp_path)).body.reading
+
+
+@pytest.mark.parametrize("suite", ["decisions", "chat-iat"])
+def test_no_suite_of_another_language_is_asked_in_english(suite):
+    german = replace(load_suite(suite), language="de")
+    with pytest.raises(NotApplicableError, match=f"{suite}: its questions would end in English.*its language is de"):
+        measure(german, load_model(PlantedDecider(lambda text: 0.0)), cache=None)
 
 
 @pytest.mark.parametrize("suite", ["hiring-screen", "loan-reply", "reference-letter"])

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
+from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.family import Context
@@ -89,8 +90,17 @@ def query_for(context: Context, number: int, otherwise: str = "") -> Query:
     return StoredPredictions() if context.role == STORED else chosen_among(LETTERS[:number], context, otherwise)
 
 
-def chosen_among(labels: tuple[str, ...], context: Context, otherwise: str = "") -> Query:
-    """Return the query for messages that ask for one of some words."""
+def chosen_among(labels: tuple[str, ...], context: Context, otherwise: str = "", in_english: bool = True) -> Query:
+    """Return the query for messages that ask for one of some words; ``in_english``: whether the project words them.
+
+    Raises:
+        NotApplicableError: they would be in English, and the suite is in another language.
+    """
+    if in_english and not is_english(context.language):
+        raise NotApplicableError(
+            f"its questions would end in English, as in 'Reply with A or B only.', and its language is"
+            f" {context.language}; ask in prompts of your own: the family paired has 'ask'"
+        )
     if context.role == REPLIES:
         return Replies(labels, context.samples, context.seed)
     return ChatAnswers(labels, otherwise)
@@ -101,6 +111,11 @@ def ways_to_ask(role: str, number: int, text: str, options: Options) -> list[str
     if role == STORED:
         return [text]
     return one_order(number, text, options) if role == REPLIES else messages(text, options)
+
+
+def is_english(language: str) -> bool:
+    """Return whether a language is English, of any country."""
+    return language.partition("-")[0] == "en"
 
 
 def is_counted(answer: Answer) -> bool:
