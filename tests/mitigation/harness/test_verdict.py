@@ -569,7 +569,8 @@ def test_only_a_settled_judgement_is_recorded():
 def test_every_statistic_without_a_sign_names_one_that_has():
     for family in FAMILIES.values():
         for statistic, signed in ((n, s.partner) for n, s in family.statistics.items() if s.partner):
-            assert family.statistics[statistic].direction != "away" and family.statistics[signed].direction == "away"
+            directions = [family.statistics[name].scale.direction for name in (statistic, signed)]
+            assert directions[0] != "away" and directions[1] == "away"
 
 
 # The packaged demo models, whose bias is planted
