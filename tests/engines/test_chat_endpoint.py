@@ -270,7 +270,8 @@ def test_a_killed_run_asks_again_only_what_was_under_way(tmp_path):
         measured(load_model(server.spec), tmp_path, limit=64)
         again = len(server.asked) - first
         everything = len(set(server.asked))
-    assert everything - answered <= again <= everything - answered + 8
+    lost = 2 * 8  # under way, and answered while a busy machine had not yet written those before
+    assert everything - answered <= again <= everything - answered + lost
 
 
 def hiding_places(key):
