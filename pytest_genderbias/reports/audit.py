@@ -16,7 +16,7 @@ from pytest_genderbias.errors import DataFileError, WriteError
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.verdicts import FAILED
 from pytest_genderbias.measurement.plain_data import as_plain, read_mapping
-from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, Cell, figures_of
+from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, SAID, Cell, figures_of
 from pytest_genderbias.reports.records import as_csv, cell_text, write_records
 from pytest_genderbias.reports.run_report import RunReport, write_json
 from pytest_genderbias.reports.run_verdict import broken_tests, run_verdict
@@ -186,8 +186,7 @@ def _sha256(file: Path) -> str:
 #: Columns of the tables, by their names in :mod:`~pytest_genderbias.reports.fields`.
 _VERDICTS = (
     "outcome", "verdict", "model", "suite", "gate", "statistic", "value", "low", "high", "over", "bound", "difference",
-    "p", "tests", "n", "n_total", "accepted_on", "baseline", "margin", "accepted", "test", "because", "owner", "harm",
-    "decided", "reason",
+    "p", "tests", "n", "n_total", "accepted_on", "baseline", "margin", "accepted", "test", *SAID, "reason",
 )  # fmt: skip
 _VALUES = (
     "model", "suite", "statistic", "value", "low", "high", "level", "over", "neutral", "direction", "n", "n_total",

@@ -11,7 +11,7 @@ from pathlib import Path
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.gates.judgement import Judgement
 from pytest_genderbias.measurement.measurement import Measurement
-from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, between, figures_of, largest
+from pytest_genderbias.reports.fields import FIGURE_COLUMNS, GATE_COLUMNS, SAID, between, figures_of, largest
 from pytest_genderbias.reports.html.gates import history_in_words
 from pytest_genderbias.reports.html.page import words_of
 from pytest_genderbias.reports.run_report import RunReport
@@ -23,7 +23,6 @@ from pytest_genderbias.text.printable import cut, escape, markdown_table
 
 NOT_STATED = "not stated"
 _LONGEST = 4_000  #: characters of a text
-_SAID = ("because", "owner", "harm", "decided")
 _MEASURES = ("suite", "statistic", "direction", "neutral", "meaning")
 _RESULTS = ("subject", "statistic", "model", "value", "bound", "verdict", "n")
 
@@ -145,7 +144,7 @@ def _limits(judgements: Sequence[Judgement]) -> Iterator[str]:
     for one in subjects.values():
         yield from (f"### {escape(f'{one.gate_name}, {one.statistic}')}", "")
         yield _point("limit or baseline", one.bound)
-        yield from (_point(name, one.evidence.get(name, "")) for name in _SAID)
+        yield from (_point(name, one.evidence.get(name, "")) for name in SAID)
         yield ""
     if not subjects:
         yield f"No gate judged a figure. Limits, and who decided them: {NOT_STATED}."

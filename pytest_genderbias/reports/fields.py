@@ -221,6 +221,8 @@ FIGURE_COLUMNS: Mapping[str, Column[Figure]] = {
     "null_mean": Column("mean by chance", "null.mean"),
     "null_p_value": Column("p by chance", "null.p_value"),
 }
+#: What people say of a gate (:class:`~pytest_genderbias.gates.policy.Evidence`).
+SAID = ("because", "owner", "harm", "decided")
 GATE_COLUMNS: Mapping[str, Column[Judgement]] = {
     "outcome": Column("outcome", "outcome"),
     "verdict": Column("verdict", "in_words"),
@@ -255,5 +257,5 @@ GATE_COLUMNS: Mapping[str, Column[Judgement]] = {
     "settled_by": Column("settled by", "settled_by"),
     "test": Column("test", "test"),
     "reason": Column("reason", "text"),
-    **{name: Column(name, f"evidence.{name}") for name in ("because", "owner", "harm", "decided")},
+    **{name: Column(name, f"evidence.{name}") for name in SAID},
 }

@@ -17,7 +17,7 @@ from support.served import CompletionServer
 from pytest_genderbias import load_model
 from pytest_genderbias.engines import transport
 from pytest_genderbias.models.spec import DEMO_FOLDER
-from pytest_genderbias.scoring import pseudo_likelihood  # noqa: F401 - first loaded inside a run, it is another one in the next
+from pytest_genderbias.scoring import pseudo_likelihood  # noqa: F401 - as httpcore above
 
 KEY = "sk-secret-of-the-test"
 SUITE = ("--bias-suite=lm-occupation", "--bias-limit=32")
