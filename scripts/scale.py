@@ -25,7 +25,6 @@ from tabulate import tabulate
 
 from pytest_genderbias import load_suite
 from pytest_genderbias.engines.ray_crew import EACH
-from pytest_genderbias.engines.ray_executor import MOST_TASKS
 from pytest_genderbias.folders import write_whole
 from pytest_genderbias.measurement.cost import MACHINES, ONE_PASS, SIZES, Machine, NetworkSize, work_of
 from pytest_genderbias.measurement.fit import main_question
@@ -171,8 +170,7 @@ def pieces(job: Job) -> Iterator[int]:
 
 
 def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
-    """Simulate one run at a time, whose windows all workers share, as with ``bias_executor=ray`` and a single model
-    and suite.
+    """Simulate one run at a time, whose windows all workers share, as with ``bias_executor=ray``.
 
     Args:
         jobs: the jobs, in order.
@@ -180,27 +178,10 @@ def together(jobs: Sequence[Job], workers: int, lost_every: float, generator: np
         lost_every: mean hours after which a worker is lost while it scores.
         generator: draws the losses.
     """
-    crew = _Crew(workers)
-    night = Night()
+    crew, night = _Crew(workers), Night()
     for job in jobs:
         crew.begin = crew.take(job, night, lost_every, generator)
     night.hours = crew.begin / 3600
-    return night
-
-
-def in_crews(jobs: Sequence[Job], workers: int, lost_every: float, generator: np.random.Generator) -> Night:
-    """Simulate runs side by side, each with an even share of the workers, as with ``bias_executor=ray``.
-
-    The share stays the same; a real crew takes the workers of crews that find no further run. Arguments as
-    :func:`together`.
-    """
-    number = min(workers, MOST_TASKS)
-    crews = [_Crew(workers // number + (place < workers % number)) for place in range(number)]
-    night = Night()
-    for job in jobs:
-        crew = min(crews, key=lambda one: one.begin)
-        crew.begin = crew.take(job, night, lost_every, generator)
-    night.hours = max(crew.begin for crew in crews) / 3600
     return night
 
 
@@ -330,15 +311,11 @@ def sharing() -> str:
     rows = []
     for stop in (False, True):
         for workers in (1, 4, 16, 64):
-            nights = [night_of(MACHINES[0], workers, stop=stop, way=way) for way in (apart, together, in_crews)]
+            nights = [night_of(MACHINES[0], workers, stop=stop, way=way) for way in (apart, together)]
             what = "gates stop" if stop else "every case"
-            waste = [night.unused / (night.scoring + night.unused) for night in nights[1:]]
-            rows.append(
-                [what, workers, *(_hours(night.hours) for night in nights), *(f"{share:.1%}" for share in waste)]
-            )
-    return _table(
-        rows, ["", "workers", "a model each", "a window each", "crews", "in vain by windows", "in vain by crews"]
-    )
+            waste = nights[1].unused / (nights[1].scoring + nights[1].unused)
+            rows.append([what, workers, *(_hours(night.hours) for night in nights), f"{waste:.1%}"])
+    return _table(rows, ["", "workers", "a model each", "a window each", "in vain by windows"])
 
 
 def losses() -> str:
@@ -378,7 +355,7 @@ def tables() -> str:
     )
     parts = (
         ("What early stopping and the cache save", savings()),
-        ("A model each, a window each, or crews", sharing()),
+        ("A model each, or a window each", sharing()),
         ("Lost workers", losses()),
         ("A shared cache", shared_cache()),
     )

@@ -15,10 +15,9 @@ import os
 import pickle
 from collections.abc import Iterator
 from contextlib import contextmanager
-from threading import Lock
 
 from pytest_genderbias.engines.ray_cluster import LOCAL, Cluster, check_address
-from pytest_genderbias.engines.ray_crew import Workforce
+from pytest_genderbias.engines.ray_crew import Crew
 from pytest_genderbias.engines.ray_worker import WantedModel
 from pytest_genderbias.errors import ExecutorError, SettingError
 from pytest_genderbias.models.model import Model
@@ -27,16 +26,12 @@ from pytest_genderbias.models.vectors import WordVectors
 from pytest_genderbias.scoring.executor import InProcess, Pool, Task
 from pytest_genderbias.suites.query import CoreferenceScores, Query
 
-MOST_TASKS = 16  #: at once, of which each has a thread and a part of a model in this process
-_TASKS_OF_A_CLUSTER = 4  #: at once, where the number of workers is not said
-
 
 class RayExecutor:
     """Scores in the workers of a Ray cluster.
 
     The workers are started for the first window, and kept until :meth:`close`, which the end of a ``with`` block calls.
-    Models on a GPU and models on the CPU have workers of their own; those of one kind end when only the other kind is
-    needed.
+    Those of models on the CPU end when a model on a GPU comes, and the other way round.
 
     Args:
         address: ``local`` for a cluster of this machine, which listens on the loopback interface only and ends with
@@ -72,10 +67,8 @@ class RayExecutor:
             share,
         )
         self._cluster: Cluster | None = None
-        self._forces: list[Workforce] = []  # one for each kind of device
-        self._expected = 1
+        self._crew: Crew | None = None
         self._closed = False
-        self._lock = Lock()
 
     def __enter__(self) -> RayExecutor:
         """Return this executor."""
@@ -86,46 +79,29 @@ class RayExecutor:
         self.close()
 
     def close(self) -> None:
-        """End the workers and leave the cluster; a local one ends. What is opened later is refused, so that no thread
-        starts them anew.
-        """
-        with self._lock:  # a thread may be connecting
-            self._closed = True
-            forces, self._forces = self._forces, []
-            cluster, self._cluster = self._cluster, None
-        for force in forces:
-            force.end()
-        if cluster is not None:
-            cluster.close()
+        """End the workers and leave the cluster; a local one ends. What is opened later is refused."""
+        self._closed = True
+        if self._crew is not None:
+            self._crew.end()
+            self._crew = None
+        if self._cluster is not None:
+            self._cluster.close()
+            self._cluster = None
 
     @property
     def ready(self) -> list[tuple[str, int]]:
         """The workers that can score now: node and number of the process."""
+        workers = [] if self._crew is None else self._crew.workers
         return [
-            (worker.about.node, worker.about.pid)
-            for force in self._forces
-            for worker in force.workers
-            if worker.ready and worker.about is not None
+            (worker.about.node, worker.about.pid) for worker in workers if worker.ready and worker.about is not None
         ]
-
-    @property
-    def tasks(self) -> int:
-        """Number of tasks that may be open at once, in threads of their own: one for each worker."""
-        usual = self._usual_workers if self.address == LOCAL else _TASKS_OF_A_CLUSTER
-        return min(self.workers or usual, MOST_TASKS)
-
-    def expect(self, tasks: int) -> None:
-        """Say how many tasks will be open at once, so that the workers of the next ones are left for them."""
-        self._expected = tasks
-        for force in self._forces:
-            force.expected = tasks
 
     @contextmanager
     def open(self, task: Task) -> Iterator[Pool]:
         """Load the model in workers, and ask them the question. Windows that are under way at the end are given up.
 
-        Several threads may each have a task open; the workers are shared between them. Heads that a scorer trains, and
-        word vectors, which need no computation, stay in this process.
+        One task may be open at a time. Heads that a scorer trains, and word vectors, which need no computation, stay in
+        this process.
 
         Raises:
             ExecutorError: there is no such cluster, or it has no room, other versions, or another model; or the
@@ -138,23 +114,19 @@ class RayExecutor:
             return
         wanted = WantedModel.of(_of_files(task.model))
         question = pickle.dumps((task.cases, task.query, task.batch_tokens), pickle.HIGHEST_PROTOCOL)
-        with self._lock:
-            crew = self._connected(task.model).crew(wanted, question)
-            self._end_unneeded()
+        crew = self._crew_for(task.model)
         try:
-            crew.begin()
+            crew.begin(wanted, question)
             yield crew
         finally:
             crew.give_up()
-            with self._lock:
-                self._end_unneeded()
 
     @property
     def _usual_workers(self) -> int:
         """Number of workers of a local cluster, where it is not said."""
         return max(1, (os.cpu_count() or 1) // (self.threads * self._share))
 
-    def _connected(self, model: Model) -> Workforce:
+    def _crew_for(self, model: Model) -> Crew:
         """Return the workers for models on this kind of device; they start when they get their first model."""
         if self._closed:
             raise ExecutorError("the executor was closed, and starts no workers any more; make another RayExecutor")
@@ -163,22 +135,12 @@ class RayExecutor:
             cluster = Cluster(self.address, (self.workers or self._usual_workers) * self.threads)
             self._ray = cluster.connect()
             self._cluster = cluster
-        force = next((force for force in self._forces if force.on_gpu == on_gpu), None)
-        if force is None:
-            force = Workforce(self._ray, self._number(on_gpu), self.threads, on_gpu, self.wait, self._forces)
-            force.expected = self._expected
-            self._forces.append(force)
-        return force
-
-    def _end_unneeded(self) -> None:
-        """End the workers for one kind of device that have no task, if those for the other kind have one and want their
-        CPUs.
-        """
-        idle = [force for force in self._forces if not force.crews]
-        if len(idle) < len(self._forces):
-            for force in idle:
-                self._forces.remove(force)
-                force.end()
+        if self._crew is not None and self._crew.on_gpu != on_gpu:
+            self._crew.end()
+            self._crew = None
+        if self._crew is None:
+            self._crew = Crew(self._ray, self._number(on_gpu), self.threads, on_gpu, self.wait)
+        return self._crew
 
     def _number(self, on_gpu: bool) -> int:
         """Return the number of workers, and refuse one that the cluster can never have."""

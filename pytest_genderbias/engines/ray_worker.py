@@ -94,7 +94,7 @@ class RayWorker:
     def __init__(self, threads: int) -> None:
         """Let torch use ``threads`` threads."""
         self._threads = threads
-        self._given_up: set[int] = set()  # numbers of the tasks whose windows are no longer wanted
+        self._given_up = 0  # the last task whose windows are no longer wanted
         self._wanted: WantedModel | None = None
         self._model: Model | None = None
         self._cases: Cases | None = None
@@ -127,16 +127,14 @@ class RayWorker:
         return None
 
     def give_up(self, task: int) -> None:
-        """Score no further windows of this task. It is called while one is being scored; the worker may go on to a task
-        that is older.
-        """
-        self._given_up.add(task)
+        """Score no further windows of this task. It is called while one is being scored."""
+        self._given_up = task
 
     def score(self, units: IntArray, task: int = 1) -> tuple[NDArray[np.generic], list[str]] | Failure:
         """Return the scores of units of the question, and the remarks of the scorer; nothing for a task that is given
         up.
         """
-        if task in self._given_up:
+        if task <= self._given_up:
             return np.zeros(0), []
         try:
             assert self._scorer is not None

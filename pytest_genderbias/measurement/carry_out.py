@@ -65,12 +65,9 @@ class Asked:
 IfAble = Callable[[Asked, Measurement], Measurement]
 
 
-def ask(
-    plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None, doubt: str | None = None
-) -> Asked:
-    """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`; ``doubt``: what
-    :func:`label_warning` gave.
-    """
+def ask(plan: Plan, model: Model, settings: ScoreSettings, until: Until | None = None) -> Asked:
+    """Put the questions of a plan to a model. Arguments and errors as :func:`carry_out`."""
+    doubt = label_warning(model, settings.cache)
     asks_texts = any(isinstance(question.query, Replies) for question in plan.questions.values())
     if asks_texts and model.role.kind == CAUSAL_LM:
         model = replying_in_text(model, settings=replace(settings, progress=None))
@@ -102,14 +99,9 @@ def carry_out(
         ScoreError: the model returns NaN or infinite scores.
         SettingError: ``null`` is no whole number of at least 0.
     """
-    check_null(null)
-    return summarised(ask(plan, model, settings, until, label_warning(model, settings.cache)), settings, null, if_able)
-
-
-def check_null(null: object) -> None:
-    """Raise a SettingError unless this is a number of shuffles."""
     if type(null) is not int or null < 0:
         raise SettingError(f"null should be a number of shuffles, 0 for none, got {null!r}")
+    return summarised(ask(plan, model, settings, until), settings, null, if_able)
 
 
 def summarised(asked: Asked, settings: ScoreSettings, null: int = 0, if_able: IfAble | None = None) -> Measurement:

@@ -17,19 +17,8 @@ from pytest_genderbias.models.source import checkpoint_file
 from pytest_genderbias.models.spec import ModelSpec, safe_name
 from pytest_genderbias.suites.cases import Question, TextCases
 from pytest_genderbias.suites.family import Context, resolve_options
-from pytest_genderbias.suites.query import (
-    ChatAnswers,
-    CoreferenceScores,
-    GeneratedReplies,
-    GeneratedTokens,
-    Replies,
-    StoredPredictions,
-)
+from pytest_genderbias.suites.query import ChatAnswers, CoreferenceScores, Replies
 from pytest_genderbias.suites.suite import Suite
-
-#: Queries that ask more of a model than scores: predictions in a file, or the network's own settings, by which
-#: generated texts end.
-_NOT_ONLY_SCORES = (StoredPredictions, GeneratedTokens, GeneratedReplies, Replies)
 
 
 @dataclass(frozen=True)
@@ -52,14 +41,6 @@ class Plan:
         Texts of a data set have their own, so that two suites share the accuracy on one data set.
         """
         return question.cases.digest() if isinstance(question.cases, TextCases) else self.suite.digest
-
-    @property
-    def only_scores(self) -> bool:
-        """Whether every question is one of cases that a model scores, and nothing else is asked of the model."""
-        return not self.trains and all(
-            question.cases is not None and not isinstance(question.query, _NOT_ONLY_SCORES)
-            for question in self.questions.values()
-        )
 
 
 def plan_measurement(

@@ -11,14 +11,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from threading import RLock, get_ident
+from threading import RLock
 from typing import TypeVar
 
 from pytest_genderbias.errors import BiasError, ModelError
-from pytest_genderbias.models.facts import facts_of
 from pytest_genderbias.models.known import KnownModels
 from pytest_genderbias.models.loading import inspect, load
-from pytest_genderbias.models.model import Checkpoint, DeferredCheckpoint, Model
+from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.source import LoadSettings, ModelSource
 from pytest_genderbias.models.spec import ModelSpec
 
@@ -46,7 +45,6 @@ class RunModels:
         self._refused: dict[ModelSpec, str | None] = {}  # the error, until it has been reported in full
         self._loaded: tuple[ModelSpec, Model] | None = None
         self._served: dict[ModelSpec, Model] = {}  # of other processes; each is proved once a run
-        self._without_network: dict[ModelSpec, Model | None] = {}
 
     def source(self, spec: ModelSpec) -> ModelSource:
         """Locate a model and read its role, without loading its weights."""
@@ -73,38 +71,6 @@ class RunModels:
                 self._loaded = spec, known or self._checked(spec, None if from_record else source)
             self._limit_threads()
             return self._loaded[1]
-
-    def without_network(self, spec: ModelSpec) -> Model | None:
-        """Return a checked model of which only the facts are in memory, for scoring elsewhere; ``None`` if it is no
-        checkpoint in files.
-
-        Its network would be loaded when it is first asked for, and only in the thread that called this.
-        """
-        with self.lock:
-            if spec not in self._without_network:
-                self._without_network[spec] = self._facts_only(spec)
-            return self._without_network[spec]
-
-    def _facts_only(self, spec: ModelSpec) -> Model | None:
-        if spec.kind not in ("directory", "hub"):
-            return None
-        model = self.model(spec)
-        checkpoint = model.backend
-        if not isinstance(checkpoint, Checkpoint) or model.fingerprint is None or model.origin is None:
-            return None
-        facts = facts_of(checkpoint) if checkpoint.facts is None else checkpoint.facts
-        if facts.tokenizer is None:
-            return None
-        owner = get_ident()
-
-        def loaded() -> Checkpoint:
-            if get_ident() != owner:
-                raise RuntimeError(f"the network of {spec.name} is needed in another thread than that of the run")
-            backend: Checkpoint = self.model(spec).backend
-            return backend
-
-        deferred = DeferredCheckpoint.of(facts, loaded, checkpoint.settings)
-        return replace(model, backend=deferred)
 
     def _checked(self, spec: ModelSpec, source: ModelSource | None = None) -> Model:
         """Load a model with all checks, and let the next run know it by its files."""

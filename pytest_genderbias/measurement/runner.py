@@ -4,30 +4,27 @@ measurements.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.folders import default_cache
 from pytest_genderbias.measurement.ability_setting import read_ability
-from pytest_genderbias.measurement.carry_out import Asked, IfAble, Until, ask, carry_out, check_null, summarised
+from pytest_genderbias.measurement.carry_out import IfAble, Until, carry_out
 from pytest_genderbias.measurement.control_questions import AskedAbilities
-from pytest_genderbias.measurement.label_check import label_warning
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.plan import Plan, plan_measurement, refuse_without_template
 from pytest_genderbias.measurement.reply_questions import wanted_replies
 from pytest_genderbias.measurement.restarts import combine_restarts
 from pytest_genderbias.measurement.run_models import RunModels
-from pytest_genderbias.measurement.side_by_side import Piece, SideBySide
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.objects import evaluation_mode, wrap
 from pytest_genderbias.models.replies import Wanted
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import CHAT, ModelSpec, parse_spec
 from pytest_genderbias.scoring.engine import ScoreSettings
-from pytest_genderbias.scoring.executor import Executor, SharedExecutor
+from pytest_genderbias.scoring.executor import Executor
 from pytest_genderbias.scoring.scorer import Progress
 from pytest_genderbias.suites.suite import LoadedSuites, Suite
 
@@ -126,8 +123,6 @@ class Runner:
         self.seeds, self.options = seeds, tuple(options)
         self.executor = executor
         self._measurements: dict[object, Measurement] = {}
-        self._beside: SideBySide[Asked] | None = None
-        self._doubts: dict[ModelSpec, str | None] = {}
         self._abilities = AskedAbilities()
 
     def open(self, model: str | ModelSpec | Model | object) -> Model:
@@ -166,27 +161,6 @@ class Runner:
         with self.models.lock, evaluation_mode(model):
             return self._measured(loaded, _target_of(model), self._request(loaded, settings or {}), until)
 
-    def expect(self, measurements: Iterable[tuple[Suite, ModelSpec, Mapping[str, object], Until | None]]) -> None:
-        """Name the measurements to come, in their order, so that the cases of several are scored side by side.
-
-        It takes an executor of several workers; without one this does nothing. Figures, their order and what is stored
-        stay the same. What only this process can do, such as a training or the reading of a file, waits for its turn.
-
-        Args:
-            measurements: suite, model, settings and ``until``, as in :meth:`measure`.
-        """
-        if not isinstance(self.executor, SharedExecutor):
-            return
-        if self._beside is not None:
-            self._beside.abandon()
-        pieces: dict[object, Piece[Asked]] = {}
-        for suite, spec, settings, until in measurements:
-            with self.models.lock, self.models.unreported():
-                for piece in self._pieces(suite, spec, self._request(suite, settings), until):
-                    if piece.key is not None:
-                        pieces.setdefault(piece.key, piece)
-        self._beside = SideBySide(self.executor, pieces.values())
-
     def expect_replies(self, measurements: Iterable[tuple[Suite, ModelSpec, Mapping[str, object]]]) -> list[str]:
         """Count what measurements to come ask of chat endpoints, before the first question, and return what that costs:
         a text for each endpoint. Replies that are kept cost nothing.
@@ -206,48 +180,12 @@ class Runner:
                     wanted.setdefault(spec, []).extend(asked)
         return [self.models.model(spec).backend.expect(asked, self.score.cache) for spec, asked in wanted.items()]
 
-    def _pieces(self, suite: Suite, spec: ModelSpec, request: _Request, until: Until | None) -> Iterator[Piece[Asked]]:
-        """Yield what can be asked before its turn: all of a measurement, or each of its restarts."""
-        seeds, request = self._restarts(suite, spec, request)
-        if seeds is None:
-            yield self._piece(suite, spec, request, until)
-        elif spec.seeded:
-            yield from (self._piece(suite, spec.for_seed(k), request) for k in range(seeds))
-
-    def _piece(self, suite: Suite, spec: ModelSpec, request: _Request, until: Until | None = None) -> Piece[Asked]:
-        return Piece(_key(suite, spec, request, until), partial(self._prepared, suite, spec, request, until))
-
-    def _prepared(
-        self, suite: Suite, spec: ModelSpec, request: _Request, until: Until | None
-    ) -> Callable[[Progress], Asked] | None:
-        """Return what asks a model in another thread; ``None`` where the model or a question has to be in this
-        process.
-        """
-        with self.models.unreported():
-            check_null(request.score.null)
-            if _key(suite, spec, request, until) in self._measurements:
-                return None
-            plan = self._plan(suite, spec, request)
-            model = self.models.without_network(spec) if plan.only_scores else None
-            if model is None:
-                return None
-            if spec not in self._doubts:
-                self._doubts[spec] = label_warning(self.models.model(spec), request.score.cache)
-            doubt, settings = self._doubts[spec], request.scoring
-            return lambda progress: ask(plan, model, replace(settings, progress=progress), until, doubt)
-        return None
-
     def _if_able(self, request: _Request) -> IfAble:
         return self._abilities.judge(request.scoring, read_ability(request.score.ability))
 
     def _carried_out(
         self, suite: Suite, model: ModelSpec | Model, request: _Request, until: Until | None = None, null: int = 0
     ) -> Measurement:
-        """Make a measurement, from answers that are under way if it was expected."""
-        if self._beside is not None and isinstance(model, ModelSpec):
-            asked = self._beside.take(_key(suite, model, request, until), request.score.progress)
-            if asked is not None:
-                return summarised(asked, request.scoring, null, self._if_able(request))
         plan = self._plan(suite, model, request)
         return carry_out(plan, self._model_of(model), request.scoring, until, null, self._if_able(request))
 
@@ -352,24 +290,12 @@ class Runner:
             restarts = self.models.refused_once(model, lambda: [model.for_seed(k) for k in range(count)])
             seeds = range(count)
         trains = self._plan(suite, restarts[0], request).trains
-        if not trains:
-            self._expect_restarts(suite, restarts, request)
         measurements = []
         for k, restart in enumerate(restarts):
             of_seed = request.with_seed(first_seed + k) if trains else request
             measurements.append(self._carried_out(suite, restart, of_seed))
         combined = combine_restarts(measurements, seeds, model.spec)
         return replace(combined, notes=(*combined.notes, _NO_NULL)) if request.score.null else combined
-
-    def _expect_restarts(self, suite: Suite, restarts: Sequence[ModelSpec | Model], request: _Request) -> None:
-        """Expect the restarts of a measurement, unless they are expected already."""
-        pieces = [self._piece(suite, restart, request) for restart in restarts if isinstance(restart, ModelSpec)]
-        if not isinstance(self.executor, SharedExecutor) or len(pieces) < 2:
-            return
-        if self._beside is None or pieces[0].key not in self._beside:
-            if self._beside is not None:
-                self._beside.abandon()
-            self._beside = SideBySide(self.executor, pieces)
 
     def _plan(self, suite: Suite, model: ModelSpec | Model, request: _Request) -> Plan:
         role = model.role if isinstance(model, Model) else self.models.source(model).role

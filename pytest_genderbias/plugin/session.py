@@ -7,14 +7,12 @@ import shutil
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
-from pytest_genderbias.errors import BiasError
 from pytest_genderbias.plugin.doors import door, make_executor, xdist_workers
 from pytest_genderbias.plugin.options import SETTINGS, Settings
 from pytest_genderbias.plugin.progress import TerminalProgress
@@ -61,16 +59,6 @@ class BiasSession:
         made = Measured(suite, dict(settings), time.perf_counter() - start)
         self._made.setdefault(id(measurement), (measurement, made))
         return measurement
-
-    def expect(self, measurements: Iterable[tuple[ModelSpec, Suite, Mapping[str, object], Limits]]) -> None:
-        """Name the measurements to come, in their order, so that an executor of several workers scores them side by
-        side.
-        """
-        expected = []
-        for spec, suite, settings, limits in measurements:
-            with suppress(BiasError):  # a limit that does not fit: the test says so in its turn
-                expected.append((suite, spec, settings, _until(suite, limits)))
-        self.runner.expect(expected)
 
     def made(self, measurement: Measurement) -> Measured | None:
         """Return how a measurement of this session was made; ``None`` for any other."""

@@ -120,10 +120,9 @@ class Work:
             return
         from pytest_genderbias.plugin.items.references import expected_of
 
-        expected = ((suite, spec, settings) for spec, suite, settings, _ in expected_of(session.items))
         reporter = self._config.pluginmanager.get_plugin("terminalreporter")
         try:
-            for line in bias_session(self._config).runner.expect_replies(expected):
+            for line in bias_session(self._config).runner.expect_replies(expected_of(session.items)):
                 if reporter is not None:
                     reporter.write_line(printable(f"bias: {line}"))
         except SettingError as error:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,18 +105,6 @@ class Executor(Protocol):
 
     def open(self, task: Task) -> AbstractContextManager[Pool]:
         """Make ready to score a task. At the end of the context nothing of it is under way."""
-
-
-@runtime_checkable
-class SharedExecutor(Executor, Protocol):
-    """An executor that several threads may use at once, each with a task of its own."""
-
-    @property
-    def tasks(self) -> int:
-        """Number of tasks that may be open at once."""
-
-    def expect(self, tasks: int) -> None:
-        """Say how many tasks will be open at once, so that it divides its workers accordingly."""
 
 
 class InProcess:

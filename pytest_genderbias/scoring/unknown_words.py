@@ -220,7 +220,7 @@ def _without_limits(backend: Tokenizer) -> Iterator[Tokenizer]:
     """Turn truncation and padding off inside a ``with`` block, and leave both as they were: fingerprints of the
     tokenizer contain them.
 
-    Suites that are scored side by side share the tokenizer of their model, so that one thread at a time does this.
+    Threads may share a tokenizer, so that one at a time does this.
     """
     with LIMITS:
         truncation, padding = backend.truncation, backend.padding

@@ -14,7 +14,7 @@ import sys
 import time
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,6 @@ from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models.spec import DEMO_FOLDER, parse_spec
 from pytest_genderbias.scoring import engine
 from pytest_genderbias.scoring import executor as windows_in_order
-from pytest_genderbias.scoring.executor import Pool, Task
 
 pytest.importorskip("ray", reason="needs the extra [ray]")
 pytestmark = [
@@ -180,7 +179,7 @@ def _begun(begun: list[int]) -> object:
 
 def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -> None:
     """The first of the tests with this cluster, before it has any workers."""
-    executor._connected(load_model("demo-nli", device="cpu"))
+    crew = executor._crew_for(load_model("demo-nli", device="cpu"))
     import ray
 
     class Holder:
@@ -189,8 +188,7 @@ def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -
 
     holder = ray.remote(Holder).options(num_cpus=2).remote()
     assert ray.get(holder.hold.remote())
-    (force,) = executor._forces
-    force.wait = 2.0
+    crew.wait = 2.0
     try:
         with pytest.raises(
             ExecutorError, match=r"no worker could begin within 2 seconds: .* 0 CPUs .*another run may hold the rest"
@@ -198,7 +196,7 @@ def test_a_cluster_that_is_full_is_waited_for_and_named(executor: RayExecutor) -
             measure("demo-nli", executor, limit=64)
     finally:
         ray.kill(holder)
-        force.wait = 300.0
+        crew.wait = 300.0
     assert measure("demo-nli", executor, limit=64).n == 64
 
 
@@ -279,30 +277,6 @@ def test_a_killed_worker_costs_one_window_and_no_bit(executor: RayExecutor) -> N
         "1 worker lost, 1 window scored again" in there.notes or "1 worker lost, 0 windows scored again" in there.notes
     )
     assert victim not in {pid for _, pid in executor.ready}
-
-
-def test_models_side_by_side_give_the_figures_of_one_process(executor: RayExecutor, tmp_path: Path) -> None:
-    specs = []
-    for k in range(3):
-        shutil.copytree(DEMO_FOLDER / "nli", tmp_path / f"model-{k}")
-        specs.append(parse_spec(f"m{k}={tmp_path / f'model-{k}'}"))
-    most, begin = [], executor.open
-
-    @contextmanager
-    def counted(task: Task) -> Iterator[Pool]:
-        with begin(task) as pool:
-            most.append(sum(len(force.crews) for force in executor._forces))
-            yield pool
-
-    executor.open = counted  # type: ignore[method-assign]
-    found = []
-    for one in (executor, None):
-        runner = Runner(score=RunSettings(limit=1024, cache=None), executor=one, threads=1)
-        runner.expect((runner.suites(NLI), spec, {}, None) for spec in specs)
-        found.append([runner.measure(NLI, spec) for spec in specs])
-    del executor.open  # type: ignore[method-assign]
-    assert max(most) == 2
-    assert all(same_bits(there, here) for there, here in zip(*found, strict=True))
 
 
 def test_a_model_that_is_known_by_its_files_is_loaded_by_the_workers_alone(

@@ -3,7 +3,6 @@
 import json
 import re
 import socket
-import threading
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -204,7 +203,7 @@ def test_a_model_on_a_gpu_has_a_worker_for_each_gpu(tiny_model, monkeypatch, gpu
         pool.submit(Window(64, 128), np.arange(64, 128))
         scored = pool.collect()
         assert len(fake.started) == gpus
-    assert {1} in [worker._given_up for worker in fake.workers]  # the second window is left out
+    assert 1 in [worker._given_up for worker in fake.workers]  # the second window is left out
     alone = Task(space, query, model).make_scorer().score(space.cases_of(np.arange(64)))
     assert scored.values.tobytes() == alone.tobytes()
     with executor.open(Task(space, query, model)):  # the next model is on the CPU
@@ -221,51 +220,40 @@ def fake_cluster(tiny_model, monkeypatch):
     return fake, RayExecutor("host:1", 1), model, replace(model, details={**model.details, "device": "cuda:0"})
 
 
-def test_models_on_a_gpu_and_on_the_cpu_leave_each_others_workers_alone(fake_cluster):
-    """As two threads of a run may ask both: each task is finished, and workers end when only the other kind is
-    needed.
-    """
+def test_workers_are_kept_for_the_next_model_on_the_same_kind_of_device(fake_cluster):
+    """Those for the other kind end, since they have the CPUs."""
     fake, executor, model, on_gpu = fake_cluster
-    space, query = suite_space("nli-occupation")
-    with executor.open(Task(space, query, on_gpu)) as first:
-        first.submit(Window(0, 8), np.arange(8))
-        with executor.open(Task(space, query, model)) as second:
-            second.submit(Window(0, 8), np.arange(8))
-            values = [pool.collect().values.tobytes() for pool in (first, second)]
-            assert len(executor.ready) == 2
-            assert fake.killed == []
-        assert fake.killed == [fake.started[1]]  # its CPU is free for the task that goes on
-        first.submit(Window(8, 16), np.arange(8, 16))
-        assert first.collect().window == Window(8, 16)
-    assert values[0] == values[1]
-    assert len(executor.ready) == 1  # kept for the next task
+    task = Task(*suite_space("nli-occupation"), model)
+    values = []
+    for one in (on_gpu, model, model):
+        with executor.open(replace(task, model=one)) as pool:
+            pool.submit(Window(0, 8), np.arange(8))
+            values.append(pool.collect().values.tobytes())
+            assert len(executor.ready) == 1
+    assert len(set(values)) == 1
+    assert (len(fake.started), fake.killed) == (2, fake.started[:1])
     executor.close()
-    assert fake.killed == fake.started[::-1]
+    assert executor.ready == [] and fake.killed == fake.started
 
 
-def test_a_worker_waits_as_long_as_one_for_the_other_kind_of_device_scores(fake_cluster, monkeypatch):
-    """It has the CPUs, which become free."""
-    fake, executor, model, on_gpu = fake_cluster
-    answered, hours = fake.wait, [0]
+def test_the_first_worker_is_waited_for_and_no_longer_than_that(fake_cluster, monkeypatch):
+    fake, executor, model, _ = fake_cluster
+    hours = [0]
 
     def wait(refs, **rest):
         hours[0] += 1
-        return ([], refs) if hours[0] < 5 else answered(refs, **rest)
+        return [], refs
 
     monkeypatch.setattr(ray_crew, "time", SimpleNamespace(monotonic=lambda: 3600.0 * hours[0]))
     monkeypatch.setattr(fake, "available_resources", dict, raising=False)
+    monkeypatch.setattr(fake, "wait", wait)
     task = Task(*suite_space("nli-occupation"), model)
-    with executor.open(replace(task, model=on_gpu)):
-        monkeypatch.setattr(fake, "wait", wait)
-        with executor.open(task):
-            assert hours[0] > 5
-    hours[0] = 0
-    with pytest.raises(ExecutorError, match="no worker could begin"), RayExecutor("host:1", 1).open(task):
+    with pytest.raises(ExecutorError, match="no worker could begin within 300 seconds"), executor.open(task):
         pass
+    assert fake.killed == fake.started and hours == [1]
 
 
 def test_a_closed_executor_starts_nothing(fake_cluster, monkeypatch):
-    """A thread beside the run may come with its second question after the end of the run."""
     fake, executor, model, _ = fake_cluster
     task = Task(*suite_space("nli-occupation"), model)
     with executor.open(task):
@@ -280,76 +268,12 @@ def test_a_closed_executor_starts_nothing(fake_cluster, monkeypatch):
     assert len(fake.started) == 1
 
 
-def test_a_cluster_that_is_starting_when_the_executor_is_closed_ends(fake_cluster, monkeypatch):
-    fake, executor, model, _ = fake_cluster
-    connecting, go_on, ended, errors = threading.Event(), threading.Event(), [], []
-
-    def connect(self):
-        connecting.set()
-        assert go_on.wait(60)
-        return fake
-
-    def score():
-        try:
-            with executor.open(Task(*suite_space("nli-occupation"), model)):
-                pass
-        except ExecutorError as error:
-            errors.append(str(error))
-
-    monkeypatch.setattr(Cluster, "connect", connect)
-    monkeypatch.setattr(Cluster, "close", lambda self: ended.append(self))
-    beside, closing = threading.Thread(target=score), threading.Thread(target=executor.close)
-    beside.start()
-    assert connecting.wait(60)
-    closing.start()
-    closing.join(0.2)
-    go_on.set()
-    for thread in (beside, closing):
-        thread.join(60)
-    assert len(ended) == 1
-    assert executor.ready == []
-    late = "the executor was closed while it scored; what is complete is in the cache"
-    assert errors in ([], [late])  # it may have been done in time
-
-
-def test_crews_share_the_workers(tiny_model, monkeypatch):
-    """Those of two tasks have half of them each, a third one waits its turn, and the last one has all; a worker keeps
-    its model.
-    """
-    fake = FakeRay(CPU=5.0)
-    force = ray_crew.Workforce(fake, 5, 1, False, 300.0)
-    wanted = [WantedModel.of(replace(tiny_model("bert-nli"), name=f"m{k}")) for k in range(2)]
-    space, query = suite_space("nli-occupation")
-    question = ray_executor.pickle.dumps((space, query, None))
-    first, second = (force.crew(one, question) for one in wanted)
-    assert (force.share(first), force.share(second)) == (3, 2)
-    first.begin()
-    second.begin()
-    assert (len(first.workers), len(second.workers)) == (3, 2)
-    had = list(second.workers)
-    first.give_up()
-    assert force.share(second) == 5
-    again = force.crew(wanted[1], question)
-    second.give_up()
-    again.begin()
-    assert set(had) <= set(again.workers)
-    assert len(again.workers) == 5
-    force.expected = 3
-    assert force.share(again) == 2
-    again._hand_out()
-    assert len(again.workers) == 2
-    again.give_up()
-    force.end()
-    with pytest.raises(ExecutorError, match="the executor was closed"):
-        again.begin()
-
-
 def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monkeypatch):
     """They were ready once, so that neither the package nor the memory is to blame, as with new workers that end before
     they can score.
     """
     fake = FakeRay(CPU=5.0)
-    force = ray_crew.Workforce(fake, 5, 1, False, 300.0)
+    crew = ray_crew.Crew(fake, 5, 1, False, 300.0)
     wanted = WantedModel.of(tiny_model("bert-nli"))
     question = ray_executor.pickle.dumps((*suite_space("nli-occupation"), None))
     lost = SimpleNamespace(remote=lambda *given: _Answer("lost"))
@@ -360,21 +284,19 @@ def test_workers_that_were_lost_between_two_tasks_are_replaced(tiny_model, monke
         return ref.content
 
     monkeypatch.setattr(fake, "get", get)
-    first, second = force.crew(wanted, question), force.crew(wanted, question)
-    first.begin()
-    force.dissolve(first)
+    crew.begin(wanted, question)
+    crew.give_up()
     for worker in fake.started:
         worker.load = worker.ask = lost
     before = len(fake.started)
-    second.begin()
+    crew.begin(wanted, question)
     assert len(fake.started) > before
-    again = force.crew(wanted, question)
-    second.give_up()
+    crew.give_up()
     monkeypatch.setattr(fake, "get", lambda ref, timeout=None: get(_Answer("lost")))
     with pytest.raises(
         ExecutorError, match=r"3 workers ended one after another before they could score.*the node died"
     ):
-        again.begin()
+        crew.begin(wanted, question)
 
 
 def test_an_object_in_memory_is_refused_with_what_to_do(tiny_model):
@@ -418,8 +340,7 @@ def test_a_worker_scores_as_this_process_does(tiny_model, checkpoint):
     assert worker._model is kept
     worker.give_up(2)
     assert len(worker.score(units, 2)[0]) == 0
-    for other in (1, 3):  # a crew that has worked for longer takes over the workers of one that is done
-        assert worker.score(units, other)[0].tobytes() == values.tobytes()
+    assert worker.score(units, 3)[0].tobytes() == values.tobytes()
 
 
 @pytest.mark.parametrize(

@@ -343,7 +343,7 @@ class _Slow:
 
 
 def test_threads_with_one_tokenizer_read_whole_texts_and_leave_its_limits(tiny_model) -> None:
-    """Suites on one model that are scored side by side share its tokenizer, whose file may cut and pad texts."""
+    """The file of the tokenizer may cut and pad texts."""
     content = bare_content(tiny_model("bert-nli").backend.tokenizer)
     assert content is not None
     bare = BareTokenizer.of_text(content, "[UNK]")

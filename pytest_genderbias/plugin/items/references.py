@@ -12,7 +12,6 @@ from pytest_genderbias.errors import BiasError, NotApplicableError
 from pytest_genderbias.models.spec import ModelSpec
 from pytest_genderbias.plugin import outcomes
 from pytest_genderbias.plugin.items.bias_item import BiasItem
-from pytest_genderbias.plugin.options import SETTINGS
 from pytest_genderbias.plugin.session import bias_session
 from pytest_genderbias.plugin.unjudged import cannot_judge, judging
 from pytest_genderbias.plugin.workers import is_worker
@@ -67,7 +66,6 @@ def measure_references(item: ComparedItem) -> None:
     An error is left to the test that it concerns, which reports it in full. A worker of xdist measures the reference of
     this test only, since it does not know which tests it gets.
     """
-    first = _PREPARED not in item.config.stash
     prepared = item.config.stash.setdefault(_PREPARED, set())
     items = [item] if is_worker(item.config) else item.session.items
     pending = [
@@ -76,15 +74,13 @@ def measure_references(item: ComparedItem) -> None:
         if isinstance(other, ComparedItem) and other not in prepared and (reference := other.reference) is not None
     ]
     pending.sort(key=lambda pair: pair[0].name)
-    if first and item.config.stash[SETTINGS].executor != "process" and not is_worker(item.config):
-        bias_session(item.config).expect(expected_of(items))
     for reference, other in pending:
         prepared.add(other)
         with bias_session(item.config).runner.models.unreported():
             other.measured(reference)
 
 
-def expected_of(items: Iterable[pytest.Item]) -> list[tuple[ModelSpec, Suite, Mapping[str, object], Limits]]:
+def expected_of(items: Iterable[pytest.Item]) -> list[tuple[Suite, ModelSpec, Mapping[str, object]]]:
     """Return what tests will measure, in this order: the references first. A test that cannot say it does so in its
     turn.
     """
@@ -94,7 +90,8 @@ def expected_of(items: Iterable[pytest.Item]) -> list[tuple[ModelSpec, Suite, Ma
     expected = []
     for spec, item in [*references, *((item.spec, item) for item in compared if item.spec is not None)]:
         with suppress(BiasError):
-            expected.append((spec, *item.expected()))
+            suite, settings, _ = item.expected()
+            expected.append((suite, spec, settings))
     return expected
 
 
