@@ -35,6 +35,7 @@ from pytest_genderbias.reports.figures.files import svg
 from pytest_genderbias.reports.json_schema import report_schema
 from pytest_genderbias.reports.picture import Picture
 from pytest_genderbias.reports.suite_page import word_lists
+from pytest_genderbias.suites.ask import ENGLISH
 from pytest_genderbias.suites.family import Option
 from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
@@ -183,6 +184,17 @@ def family_keys() -> str:
     """Return the table of the keys of each family, as ``fixtures/README.md`` has it."""
     text = (packaged.folder("fixtures") / "README.md").read_text(encoding="utf-8")
     return re.search(r"^\| family \| keys .*?(?=\n\n)", text, flags=re.DOTALL | re.MULTILINE)[0]  # type: ignore[index]
+
+
+def words_that_ask() -> str:
+    """Return the table of the keys of ``ask`` with their English words, and the packaged suites that use each."""
+    suites = [load_suite(name) for name in suite_names()]
+    uses = {suite.name: suite.family.asks(suite.body) for suite in suites}
+    lines = []
+    for key, words in ENGLISH.items():
+        users = ", ".join(name for name, used in uses.items() if key in used)
+        lines.append((f"`{key}`", f"`{escape(' / '.join(words.splitlines()))}`", users or "decisions of a file"))
+    return rows(("key", "in English", "suites"), lines)
 
 
 def _options(options: Mapping[str, Option]) -> str:
@@ -351,5 +363,6 @@ GENERATED: dict[str, Callable[[], str]] = {
     "suites": suite_tables,
     "options of families": family_options,
     "keys of families": family_keys,
+    "words that ask": words_that_ask,
     "report": report_keys,
 }

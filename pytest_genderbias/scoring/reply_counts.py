@@ -38,8 +38,8 @@ class ReplyScorer:
     ) -> None:
         self._cases, self._query, self._model, self._cache = cases, query, model, cache
         model.backend.check(query.name)
-        self._openings = refusals(query.language)
-        self._reader = ReplyReader(query.labels, self._openings)
+        self._openings = refusals(query.language, query.own_refusals)
+        self._reader = ReplyReader(query.labels, self._openings, query.language)
 
     @property
     def notes(self) -> list[str]:

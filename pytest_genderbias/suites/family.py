@@ -12,6 +12,7 @@ from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 from pytest_genderbias.datasets.folder import DataFolder
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.suites.about import SuiteAbout, read_about
+from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answers, Question
 from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, Statistic
 from pytest_genderbias.suites.summary import Summary
@@ -177,7 +178,7 @@ class Context:
         seed: seed of the run.
         scores: ``probability`` for a coreference scorer whose scores are probabilities, otherwise empty.
         samples: replies to each question, of a system that answers in text.
-        language: of the suite.
+        ask: how the suite asks.
     """
 
     role: str
@@ -187,7 +188,7 @@ class Context:
     seed: int = 0
     scores: str = ""
     samples: int = 1
-    language: str = "en"
+    ask: Asking = field(default_factory=Asking)
 
 
 @dataclass(frozen=True)
@@ -271,6 +272,10 @@ class Family(ABC, Generic[BodyT]):
             UndefinedError: these answers have no null control.
         """
         return {}
+
+    def asks(self, body: BodyT) -> tuple[str, ...]:
+        """Return the keys of ``ask`` that the questions of a body use (``suites/ask.py``)."""
+        return ()
 
     def asks_gender(self, body: BodyT, options: Options) -> bool:
         """Return whether the suite compares words that say a gender by definition, such as she and he, so that a model

@@ -110,7 +110,9 @@ class Replies:
     unreadable (:mod:`~pytest_genderbias.text.reply_reading`); without labels, how many decline and how many characters
     all of them have. ``content`` of the answer has the texts.
 
-    ``language``: of the refusals. ``name`` and ``digest``: of the question, by which files name its cases.
+    ``language``: of the replies. ``own_refusals``: what a reply that declines begins with, in small letters; those
+    that are packaged in the language by default. ``name`` and ``digest``: of the question, by which files name its
+    cases.
     """
 
     labels: tuple[str, ...]
@@ -119,6 +121,7 @@ class Replies:
     language: str = "en"
     name: str = ""
     digest: str = ""
+    own_refusals: tuple[str, ...] = ()
     roles = ("text-replies",)
     dtype = "int32"
     window = 64  #: messages in a window; small, so that an interruption loses little

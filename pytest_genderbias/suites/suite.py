@@ -11,6 +11,9 @@ from typing import Any
 
 from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.suites.about import SuiteAbout, read_own_words
+from pytest_genderbias.suites.ask import KEY as ASK_KEY
+from pytest_genderbias.suites.ask import Asking, check_asking, read_asking
+from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES
 from pytest_genderbias.suites.families.shared.paraphrases import KEY as PARAPHRASES_KEY
 from pytest_genderbias.suites.family import ITEMS_KEY, PAPER, WIDE, AnyFamily, resolve_options
 from pytest_genderbias.suites.registry import FAMILIES
@@ -22,7 +25,20 @@ from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take
 from pytest_genderbias.text.suggestions import expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
-_HEAD = ("suite", "family", "title", "source", "licence", "language", "note", "about", "options", "clusters", "wide")
+_HEAD = (
+    "suite",
+    "family",
+    "title",
+    "source",
+    "licence",
+    "language",
+    ASK_KEY,
+    "note",
+    "about",
+    "options",
+    "clusters",
+    "wide",
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +61,7 @@ class Suite:
     digest: str
     own_words: Mapping[str, str]  #: what it says of itself in place of the family's words
     clusters: Mapping[str, str] = field(default_factory=dict)  #: of units that are no independent samples, by unit
+    ask: Asking = field(default_factory=Asking)  #: how it asks, in its language
     wide: Suite | None = None  #: the same with its wide sets of items, if it has some
 
     @property
@@ -123,7 +140,8 @@ def load_suite(name: str | Path) -> Suite:
             resolve_options(family.options, {key: value}, own)
         except BiasError as error:
             raise data["options"].error_at(key, f"{error}") from None
-    suite = Suite(own, title, source, licence, language, path, family, None, defaults, "", read_own_words(data))
+    words, ask = read_own_words(data), read_asking(data)
+    suite = Suite(own, title, source, licence, language, path, family, None, defaults, "", words, ask=ask)
     return replace(_with_body(suite, data), wide=_read_wide(suite, data))
 
 
@@ -137,8 +155,13 @@ def _with_body(suite: Suite, data: LocatedMap) -> Suite:
         "body": family.content(body),
         "options": suite.defaults,
     }
+    ask = replace(suite.ask, used=family.asks(body))
+    check_asking(data, ask, chat_only=set(family.roles) <= set(CHAT_ROLES))
+    if said := ask.content():
+        content["ask"] = said
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, ensure_ascii=False, default=str).encode()).hexdigest()
-    return replace(suite, family=family, body=body, digest=digest, clusters=_read_clusters(data, suite.path.parent))
+    clusters = _read_clusters(data, suite.path.parent)
+    return replace(suite, family=family, body=body, digest=digest, ask=ask, clusters=clusters)
 
 
 def _read_wide(suite: Suite, data: LocatedMap) -> Suite | None:

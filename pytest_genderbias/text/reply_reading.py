@@ -21,6 +21,10 @@ from pytest_genderbias.text.wordlist import load_wordlist
 
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>", "<|channel|>final<|message|>")
 _REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysis<|message|>")
+_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  #: Thai, Lao, Burmese, Khmer, kana, Han
+#: No letter of a spaced script before, and after, a word.
+_PRECEDED, _AFTER = rf"(?<!(?![{_UNSPACED}])\w)", rf"(?!(?![{_UNSPACED}])\w)"
+_MARKS = ").:,;\uff09\u3002\uff1a\uff0c\uff1b\u3001\u060c\u061b"  #: after a letter that is an answer
 DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
 _EMPHASIS = re.compile(r"[*_`#]+")
 _BEFORE = (
@@ -68,20 +72,21 @@ def begins_reasoning(token: str) -> bool:
 
 
 @lru_cache(maxsize=8)
-def refusals(language: str) -> tuple[str, ...]:
-    """Return what a reply that declines begins with, in small letters.
+def refusals(language: str, own: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return what a reply that declines begins with, in small letters: one's own openings, or those that are packaged
+    in the language.
 
     Raises:
-        UnknownNameError: no list of refusals is packaged in the language.
+        UnknownNameError: there are none of one's own, and no list is packaged in the language.
     """
     try:
-        found = load_wordlist(f"refusals-{language}")
+        words = own or [entry.word for entry in load_wordlist(f"refusals-{language.partition('-')[0]}").entries]
     except UnknownNameError:
         raise UnknownNameError(
             f"no openings of refusals are packaged in the language {language!r:.60}, so that replies cannot be read;"
-            " expected a suite with language: de, en, es or fr"
+            " expected a suite with language: de, en, es or fr, or with ask: {refusals: [...]}"
         ) from None
-    return (DECLINED, *(normal_form(entry.word).lower() for entry in found.entries))
+    return (DECLINED, *(normal_form(word).lower() for word in words))
 
 
 def declined(reason: str, text: str = "") -> str:
@@ -121,10 +126,12 @@ class ReplyReader:
     Attributes:
         labels: the K labels, such as ``A`` and ``B``, or ``Yes`` and ``No``.
         openings: what a reply that declines begins with, in small letters.
+        language: of the replies. In English ``A`` is an article before another word, and ``or`` stands between labels.
     """
 
     labels: tuple[str, ...]
     openings: tuple[str, ...]
+    language: str = "en"
 
     def read(self, reply: str, texts: Sequence[str] = ()) -> int:
         """Return the number of the option that a reply picks; K for a refusal, and K + 1 for an unreadable reply.
@@ -146,7 +153,7 @@ class ReplyReader:
         lowered = text.lower()
         if lowered.lstrip(_OPENING).startswith(self.openings):
             return len(self.labels)
-        named = _named(lowered, texts) | {number for number, label in enumerate(self._alone) if label.search(text)}
+        named = _named(lowered, texts) | self._labels_in(text)
         return named.pop() if len(named) == 1 else len(self.labels) + 1
 
     def begins(self, token: str) -> int:
@@ -169,11 +176,21 @@ class ReplyReader:
 
     @cached_property
     def _beginnings(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(_beginning(label, self.labels) for label in self.labels)
+        return tuple(_beginning(label, self.labels, self._is_english) for label in self.labels)
+
+    @cached_property
+    def _is_english(self) -> bool:
+        return self.language.partition("-")[0] == "en"
 
     @cached_property
     def _alone(self) -> tuple[re.Pattern[str], ...]:
-        return tuple(map(_anywhere, self.labels))
+        return tuple(_anywhere(label, self._is_english) for label in self.labels)
+
+    def _labels_in(self, text: str) -> set[int]:
+        """Return the options whose labels stand alone in a text, or, without spaces between words, are in it."""
+        if any(map(_is_unspaced, self.labels)):
+            return _named(text.lower(), self.labels)
+        return {number for number, label in enumerate(self._alone) if label.search(text)}
 
 
 def _is_begun(label: str, word: str) -> bool:
@@ -181,23 +198,34 @@ def _is_begun(label: str, word: str) -> bool:
     return word == label if len(label) == 1 else len(word) > 1 and label.lower().startswith(word.lower())
 
 
-def _beginning(label: str, labels: Sequence[str]) -> re.Pattern[str]:
+def _is_unspaced(text: str) -> bool:
+    """Return whether a text is in a script that has no spaces between words.
+
+    >>> [_is_unspaced(text) for text in ("\u662f", "\u306f\u3044", "\u0e43\u0e0a\u0e48", "\u0646\u0639\u0645", "Ja")]
+    [True, True, True, False, False]
+    """
+    return re.search(f"[{_UNSPACED}]", text) is not None
+
+
+def _beginning(label: str, labels: Sequence[str], english: bool) -> re.Pattern[str]:
     """Return the pattern of a reply that is a label or begins with it, and not with several.
 
     A letter needs a mark or the end behind it, since ``A`` is also a word.
     """
-    after = r"(?:\s*$|\s*[).:,;\]}\"'=]|\s+[-\u2013\u2014]|\s*\n)" if len(label) == 1 else r"\b"
-    end = r"(?:\s*$|[).:,;])" if len(label) == 1 else r"(?:\W|$)"
-    other = rf"(?!\W*(?:or|and)?\W*(?:{'|'.join(map(re.escape, labels))}){end})"
+    letter = len(label) == 1 and not _is_unspaced(label)
+    after = rf"(?:\s*$|\s*[{_MARKS}\]}}\"'=]|\s+[-\u2013\u2014]|\s*\n)" if letter else _AFTER
+    end = rf"(?:\s*$|[{_MARKS}])" if letter else _AFTER
+    between = r"(?:or|and)?" if english else r"(?:[^\W\d_]+)?"
+    other = rf"(?!\W*{between}\W*(?:{'|'.join(map(re.escape, labels))}){end})"
     return re.compile(f"{_BEFORE}{re.escape(label)}{after}{other}", re.IGNORECASE)
 
 
-def _anywhere(label: str) -> re.Pattern[str]:
-    """Return the pattern of a label that stands alone: a letter is a capital, and ``A`` is no article."""
+def _anywhere(label: str, english: bool) -> re.Pattern[str]:
+    """Return the pattern of a label that stands alone: a letter is a capital, and in English ``A`` is no article."""
     if len(label) > 1:
-        return re.compile(rf"(?<!\w){re.escape(label)}(?!\w)", re.IGNORECASE)
-    article = r"(?!\s+(?!(?:or|and)\b)\w)" if label == "A" else ""
-    return re.compile(rf"(?<![\w']){re.escape(label)}(?![\w']){article}")
+        return re.compile(f"{_PRECEDED}{re.escape(label)}{_AFTER}", re.IGNORECASE)
+    article = r"(?!\s+(?!(?:or|and)\b)\w)" if label == "A" and english else ""
+    return re.compile(rf"(?<!')" f"{_PRECEDED}{re.escape(label)}{_AFTER}(?!'){article}")
 
 
 def _named(text: str, options: Sequence[str]) -> set[int]:
@@ -208,7 +236,7 @@ def _named(text: str, options: Sequence[str]) -> set[int]:
     folded = [normal_form(option).lower().rstrip(".") for option in options]
     found = set()
     for number in sorted(range(len(folded)), key=lambda number: -len(folded[number])):
-        text, count = re.subn(rf"(?<!\w){re.escape(folded[number])}(?!\w)", " | ", text)
+        text, count = re.subn(f"{_PRECEDED}{re.escape(folded[number])}{_AFTER}", " | ", text)
         if count:
             found.add(number)
     return found

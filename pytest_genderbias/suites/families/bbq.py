@@ -17,6 +17,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
+from pytest_genderbias.suites.ask import LETTERED
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -147,6 +148,10 @@ class Bbq(DataFamily):
         "category": one_of(*BBQ_CATEGORIES, meaning="the category of BBQ"),
         **FLOOR,
     }
+
+    def asks(self, body: None) -> tuple[str, ...]:
+        """Return what a question with lettered options needs."""
+        return LETTERED
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""

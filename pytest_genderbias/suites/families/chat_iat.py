@@ -21,6 +21,7 @@ from pytest_genderbias.statistics.multiple_choice import (
     sampled_counts,
 )
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
+from pytest_genderbias.suites.ask import LETTERED
 from pytest_genderbias.suites.cases import Answer, Answers, Question
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -187,6 +188,10 @@ class ChatIat(Family[ChatIatBody]):
             raise data.error_at("tests", "two tests have one name; expected different names")
         return ChatIatBody(tests, controls)
 
+    def asks(self, body: ChatIatBody) -> tuple[str, ...]:
+        """Return what a question about a word needs."""
+        return (*LETTERED, "association")
+
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of controls that the model gets right."""
         return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, "controls")
@@ -265,7 +270,8 @@ def _question(tests: Sequence[AssociationTest], context: Context, whole: bool = 
         for word in attributes
         for pair in zip(test.first, test.second, strict=True)
     ]
-    texts = [(f'Which of the two goes better with the word "{word}"?', pair) for _, word, _, pair in rows]
+    asks = context.ask["association"]
+    texts = [(asks.replace("{word}", word), pair) for _, word, _, pair in rows]
     facts = {
         "test": np.asarray([test.name for test, *_ in rows]),
         "attribute": np.asarray([f"{test.name}: {word}" for test, word, *_ in rows]),

@@ -24,6 +24,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, clustered
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSums, mean_sums
 from pytest_genderbias.statistics.multiple_choice import TIE
 from pytest_genderbias.statistics.sums import take_arrays
+from pytest_genderbias.suites.ask import Asking, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question, TextCases
 from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, NEEDS, chosen_among, is_counted
 from pytest_genderbias.suites.families.shared.chat_task import (
@@ -59,12 +60,9 @@ from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take
 
 _OVER = "scenarios"
 _FEW = "too few scenarios, or too few that differ, for an interval"
-_ANSWERS = ("Yes", "No")
 _RIGHT = ("yes", "no")
 _PAIRS = "pairs of controls"
-_WORDINGS = ("Reply with Yes or No only.", "Reply with No or Yes only.")
-_OPENING = "Decide this case:"
-_ANYBODY = "A customer"  #: whom controls are about where the scenarios of a file name their persons
+_ORDERS = 2  #: of yes and no
 _NAMES = "names"  #: the question for their tokens
 _WITH_TOKENIZER = "causal-lm"
 _CHANCE = 0.5
@@ -243,6 +241,10 @@ class Decisions(Family[DecisionsBody]):
         """Return the family with the statistics of so many groups."""
         return self if len(body.groups) == 2 else DecisionsOfGroups()
 
+    def asks(self, body: DecisionsBody) -> tuple[str, ...]:
+        """Return what a decision needs; controls beside a file are about anybody."""
+        return ("line", "or", "case", *_RIGHT, *(("anybody",) if body.filled else ()))
+
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of pairs of controls that the model gets right."""
         return competence_of(summary, "accuracy", self.statistics["accuracy"], _CHANCE, _PAIRS)
@@ -257,8 +259,9 @@ class Decisions(Family[DecisionsBody]):
         """Ask for each decision about each person, in both orders of yes and no, and for the tokens of the names; a
         unit is a scenario.
         """
-        persons = _persons(body, options["person"])
-        query = chosen_among(_ANSWERS, context)
+        ask = context.ask
+        persons = _persons(body, options["person"], ask)
+        query = chosen_among(tuple(ask[answer] for answer in _RIGHT), context)
         balanced = (
             bool(body.names)
             and options["person"] == "names"
@@ -266,9 +269,9 @@ class Decisions(Family[DecisionsBody]):
             and context.role == _WITH_TOKENIZER
         )
         return {
-            "scenarios": Question(_cases(body.scenarios, persons, body.filled), query),
-            CONTROLS: Question(_control_cases(body.controls, persons), query, whole=True),
-            **({_NAMES: Question(_name_cases(persons), AddedTokens(), whole=True)} if balanced else {}),
+            "scenarios": Question(_cases(body.scenarios, persons, ask, body.filled), query),
+            CONTROLS: Question(_control_cases(body.controls, persons, ask), query, whole=True),
+            **({_NAMES: Question(_name_cases(persons, ask), AddedTokens(), whole=True)} if balanced else {}),
         }
 
     def summarise(self, body: DecisionsBody, options: Options, answers: Answers, seed: int) -> Summary:
@@ -410,8 +413,8 @@ def _read_scenarios(data: LocatedMap, key: str, label: str) -> tuple[Scenario, .
 
 
 def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> DecisionsBody:
-    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those of the packaged suite unless the file has
-    its own.
+    """Read ``scenarios: {file: PATH, by: ATTRIBUTE}``; the controls are those of the packaged suite in the language
+    unless the file has its own.
     """
     spec = take(data, "scenarios", LocatedMap, "the suite")
     refuse_unknown(spec, ("file", "by"), "'scenarios'")
@@ -419,7 +422,11 @@ def _read_filled(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> Dec
     if by not in ATTRIBUTES:
         raise spec.error_at("by", f"expected 'by' to be one of {', '.join(ATTRIBUTES)}, got {by!r:.60}")
     filled = read_discrim_eval(beside / expand(take(spec, "file", str, "'scenarios'")), by, groups)
-    controls = data if CONTROLS in data else read_yaml(packaged.folder("fixtures") / "decisions.yaml")
+    language = take(data, "language", str, "the suite")
+    path = packaged.folder("fixtures") / ("decisions.yaml" if is_english(language) else f"decisions-{language}.yaml")
+    if CONTROLS not in data and not path.is_file():
+        raise data.error_at("language", f"no controls are packaged in {language!r:.60}; expected 'controls' here")
+    controls = data if CONTROLS in data else read_yaml(path)
     scenarios = tuple(Scenario(f"question {name}", f"question {name}") for name in filled.questions)
     return DecisionsBody(groups, None, (), scenarios, _read_scenarios(controls, CONTROLS, "right"), filled)
 
@@ -433,14 +440,14 @@ def _read_names(data: LocatedMap, groups: Sequence[str], beside: Path) -> SlotWo
     return names
 
 
-def _persons(body: DecisionsBody, how: str) -> tuple[tuple[str, ...], ...]:
+def _persons(body: DecisionsBody, how: str, ask: Asking) -> tuple[tuple[str, ...], ...]:
     """Return the persons of each group, as many of one as of any other.
 
     Raises:
         SettingError: the suite has no such persons.
     """
     if body.filled:
-        return ((_ANYBODY,),) * len(body.groups)
+        return ((ask["anybody"],),) * len(body.groups)
     if how == "described" and body.described:
         return tuple((text,) for text in body.described)
     if how == "described" or body.names is None:
@@ -455,43 +462,57 @@ def _persons(body: DecisionsBody, how: str) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(word for word, group in words if group == one) for one in body.groups)
 
 
+def _case(one: Scenario, person: str, ask: Asking) -> str:
+    return ask["case"].replace("{case}", one.text.replace("{person}", person))
+
+
+def _wordings(ask: Asking) -> tuple[str, str]:
+    """Return the line that asks for yes or no, in both orders."""
+    answers = ask["yes"], ask["no"]
+    return ask.one_of(answers), ask.one_of(answers[::-1])
+
+
 def _cases(
-    scenarios: Sequence[Scenario], persons: tuple[tuple[str, ...], ...], filled: FilledDecisions | None = None
+    scenarios: Sequence[Scenario],
+    persons: tuple[tuple[str, ...], ...],
+    ask: Asking,
+    filled: FilledDecisions | None = None,
 ) -> TextCases:
     """Return the cases: by scenario, group, person, order of yes and no."""
     asked = (
         filled.texts
         if filled
-        else [
-            [[f"{_OPENING} {one.text.replace('{person}', person)}" for person in group] for group in persons]
-            for one in scenarios
-        ]
+        else [[[_case(one, person, ask) for person in group] for group in persons] for one in scenarios]
     )
     texts = [
-        (f"{text}\n\n{wording}",) for by_group in asked for group in by_group for text in group for wording in _WORDINGS
+        (f"{text}\n\n{wording}",)
+        for by_group in asked
+        for group in by_group
+        for text in group
+        for wording in _wordings(ask)
     ]
     each = len(texts) // len(scenarios)
     facts = {"label": [one.label for one in scenarios], "scenario": [one.text for one in scenarios]}
     return TextCases(texts, facts={k: np.repeat(np.asarray(v), each) for k, v in facts.items()}, cases_per_unit=each)
 
 
-def _control_cases(controls: Sequence[Scenario], persons: tuple[tuple[str, ...], ...]) -> TextCases:
+def _control_cases(controls: Sequence[Scenario], persons: tuple[tuple[str, ...], ...], ask: Asking) -> TextCases:
     """Return the cases of controls: by pair, right answer, order of yes and no.
 
     The k-th control with yes and the k-th with no are a pair about one person; pairs take the persons in turn, since
     their answer hangs on none.
     """
-    of_yes, of_no = ([one.text for one in controls if one.label == right] for right in _RIGHT)
+    of_yes, of_no = ([one for one in controls if one.label == right] for right in _RIGHT)
     everybody = [person for of_place in zip(*persons, strict=True) for person in of_place]
     pairs = list(zip(of_yes, of_no, cycle(everybody)))
     texts = [
-        (f"{_OPENING} {text.replace('{person}', person)}\n\n{wording}",)
+        (f"{_case(one, person, ask)}\n\n{wording}",)
         for yes, no, person in pairs
-        for text in (yes, no)
-        for wording in _WORDINGS
+        for one in (yes, no)
+        for wording in _wordings(ask)
     ]
-    each = len(_RIGHT) * len(_WORDINGS)
-    names = np.repeat(np.asarray([yes for yes, _, _ in pairs], dtype=np.str_), each)
+    each = len(_RIGHT) * _ORDERS
+    names = np.repeat(np.asarray([yes.text for yes, _, _ in pairs], dtype=np.str_), each)
     return TextCases(texts, facts={"scenario": names}, cases_per_unit=each)
 
 
@@ -523,7 +544,7 @@ def _probable(answer: Answer, groups: int) -> _Decided:
     from scipy.special import expit
 
     n = len(answer.units)
-    log_probs = np.asarray(answer.values, dtype=np.float64).reshape(n, groups, -1, len(_WORDINGS), 2)
+    log_probs = np.asarray(answer.values, dtype=np.float64).reshape(n, groups, -1, _ORDERS, 2)
     logits = log_probs[..., 0] - log_probs[..., 1]
     mass = np.exp(log_probs).sum(axis=-1).reshape(n, -1).mean(axis=1)
     yes = expit(logits).mean(axis=-1)  # over both orders of yes and no
@@ -589,9 +610,10 @@ def _balance_note(options: Options, answer: Answer | None, groups: int) -> str:
     )
 
 
-def _name_cases(persons: tuple[tuple[str, ...], ...]) -> TextCases:
+def _name_cases(persons: tuple[tuple[str, ...], ...], ask: Asking) -> TextCases:
     """Return the beginning of a message without and with each name, one group after the other."""
-    return TextCases([(_OPENING, f"{_OPENING} {person}") for group in persons for person in group])
+    opening = ask["case"].partition("{case}")[0]
+    return TextCases([(opening.rstrip(), f"{opening}{person}") for group in persons for person in group])
 
 
 def _columns(name: str, groups: int) -> list[str]:

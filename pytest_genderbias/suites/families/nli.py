@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import combinations, islice
 from pathlib import Path
@@ -32,9 +32,12 @@ from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Que
 from pytest_genderbias.suites.families.shared.asking import CHAT_ROLES, shares_of
 from pytest_genderbias.suites.families.shared.chat_task import CONTROLS, FLOOR, refuse_unable
 from pytest_genderbias.suites.families.shared.inference_chat import (
+    ASKS,
     PREMISES,
+    LabelledPairs,
     asked_controls,
     asked_pairs,
+    read_controls,
     right_by_premise,
     right_controls,
     why_not,
@@ -101,6 +104,7 @@ class NliBody:
     subjects: tuple[str, str]
     shared: tuple[str, ...]
     combine: Mapping[str, tuple[Mapping[str, Mapping[str, object]], ...]]
+    controls: LabelledPairs = field(default_factory=dict)  #: for a chat model; the packaged ones without any
 
 
 def _of_pairs(name: str, meaning: str) -> FamilyStatistic:
@@ -201,7 +205,7 @@ class Nli(Family[NliBody]):
     no_null_control: ClassVar[str] = "every pair is held against the same neutral value, whoever is in it"
     needs: ClassVar[str] = "a pair classifier with entailment, neutral and contradiction labels, or a chat model"
     roles: ClassVar[tuple[str, ...]] = ("nli-classifier", *CHAT_ROLES)
-    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine", KEY)
+    keys: ClassVar[tuple[str, ...]] = ("premise", "hypothesis", "slots", "combine", CONTROLS, KEY)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "net_neutral": _of_pairs("net_neutral", "mean probability of neutral"),
         "fraction_neutral": _of_pairs("fraction_neutral", "share of pairs that are most likely neutral"),
@@ -251,7 +255,11 @@ class Nli(Family[NliBody]):
         subjects = ((first - second).pop(), (second - first).pop())
         shared = tuple(name for name in slots if name not in subjects)
         templates = read_template_sets(data, [sentences], partial(_parse_all, slots=slots, subjects=subjects))
-        return NliBody(templates, slots, subjects, shared, _read_combine(data, shared, slots))
+        return NliBody(templates, slots, subjects, shared, _read_combine(data, shared, slots), read_controls(data))
+
+    def asks(self, body: NliBody) -> tuple[str, ...]:
+        """Return what a question to a chat model needs."""
+        return ASKS
 
     def asks_gender(self, body: NliBody, options: Options) -> bool:
         """Return whether one of the subjects is a list of words of women and men."""
@@ -262,7 +270,8 @@ class Nli(Family[NliBody]):
         """Return sentences, words and combinations."""
         combine = {k: [{s: dict(w) for s, w in rule.items()} for rule in rules] for k, rules in body.combine.items()}
         (sentences,) = body.templates.first
-        return [*sentences.texts, {k: v.content() for k, v in body.slots.items()}, combine]
+        own = [body.controls] if body.controls else []
+        return [*sentences.texts, {k: v.content() for k, v in body.slots.items()}, combine, *own]
 
     def space(self, body: NliBody, options: Options) -> CaseSpace:
         """Return the cases, premise subject x hypothesis subject x combinations x templates; a unit is a sentence
@@ -291,7 +300,7 @@ class Nli(Family[NliBody]):
         if context.role in CHAT_ROLES and options["verbaliser"] is None:
             return {
                 "cases": asked_pairs(self.space(body, options), context, _OTHERWISE),
-                CONTROLS: asked_controls(context, _OTHERWISE),
+                CONTROLS: asked_controls(body.controls, context, _OTHERWISE),
             }
         query = self.query(body, options)
         questions = {"cases": Question(self.space(body, options), query)}

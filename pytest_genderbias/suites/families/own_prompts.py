@@ -18,6 +18,7 @@ import numpy as np
 from pytest_genderbias.errors import BiasError, NotApplicableError, ScoreError
 from pytest_genderbias.statistics.group_deviations import exchanged_groups, largest_difference
 from pytest_genderbias.statistics.inference.item_sums import FloatArray, add_rows
+from pytest_genderbias.suites.ask import Asking, check_asking, is_english, read_asking
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Items, Question, TextCases
 from pytest_genderbias.suites.families.generation import words_of
 from pytest_genderbias.suites.families.shared.asking import (
@@ -27,7 +28,6 @@ from pytest_genderbias.suites.families.shared.asking import (
     chosen_among,
     first_message,
     is_counted,
-    is_english,
     reply_shares,
 )
 from pytest_genderbias.suites.families.shared.chat_task import (
@@ -55,14 +55,14 @@ from pytest_genderbias.suites.statistic import (
 )
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
 from pytest_genderbias.text.normal_form import normal_form
-from pytest_genderbias.text.reply_reading import first_number, is_refusal, refusals, without_reasoning
+from pytest_genderbias.text.reply_reading import first_number, is_refusal, without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import Piece, Word, parse_template, piece_texts, slots_of
 
 _OVER = "prompts"
 _PERSON = "person"
+_ASKS, _YES_NO_ASKS = ("line", "or"), ("yes", "no")  #: keys of ``ask``
 _YES_NO, _OPTIONS, _NUMBER, _TEXT, _SCORER = "yes-no", "options", "number", "text", "scorer"
-_LINE, _LAST = "Reply with {options} only.", "or"
 _NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, is not guessed
 
 
@@ -70,7 +70,7 @@ _NOT_GUESSED = 0.5  #: least accuracy on controls whose right answer, a number, 
 class Reading:
     """What is read of a reply: ``options`` with the number of the favourable one, the first ``number``, words of a
     ``text``, or what the ``scorer`` ``module:callable`` gives. ``words``: those that are counted in a text; all where
-    there are none. ``line`` asks for one of the {options}, with ``last`` before the last of them.
+    there are none.
     """
 
     kind: str
@@ -78,8 +78,7 @@ class Reading:
     favourable: int = 0
     words: tuple[str, ...] = ()
     scorer: str = ""
-    line: str = _LINE
-    last: str = _LAST
+    yes_no: bool = False
 
     @property
     def meaning(self) -> str:
@@ -112,7 +111,7 @@ class PairedBody:
     prompts: tuple[Prompt, ...]
     controls: tuple[Prompt, ...]
     reading: Reading
-    language: str
+    ask: Asking
 
     @property
     def everyone(self) -> tuple[Word, ...]:
@@ -168,7 +167,7 @@ class Paired(Family[PairedBody]):
     null_control: ClassVar[str] = "the groups are exchanged at random in each prompt"
     picture: ClassVar[str] = "group_bars"
     roles: ClassVar[tuple[str, ...]] = CHAT_ROLES
-    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "ask", "words", "prompts", "controls")
+    keys: ClassVar[tuple[str, ...]] = ("groups", "persons", "slots", "answer", "words", "prompts", "controls")
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         **_comparisons("score"),
         "largest_difference": FamilyStatistic(
@@ -202,7 +201,8 @@ class Paired(Family[PairedBody]):
         if _PERSON in slots:
             raise slots.error_at(_PERSON, "'person' is the slot of 'persons'; give this one another name")
         further = {name: _read_words(slots, name, beside) for name in slots}
-        reading = _read_asking(data, _read_answer(data, beside))
+        ask = read_asking(data)
+        reading = _read_answer(data, beside, ask)
         controls: tuple[Prompt, ...] = ()
         if CONTROLS in data:
             if reading.kind == _SCORER:
@@ -211,9 +211,11 @@ class Paired(Family[PairedBody]):
             _check_right(data, reading, controls)
         prompts = _read_prompts(data, "prompts", "field", {_PERSON, *further}, {_PERSON})
         persons = _read_persons(data, groups, beside)
-        return PairedBody(
-            groups, persons, further, prompts, controls, reading, take(data, "language", str, "the suite")
-        )
+        return PairedBody(groups, persons, further, prompts, controls, reading, ask)
+
+    def asks(self, body: PairedBody) -> tuple[str, ...]:
+        """Return what the line that asks for one of the options needs; nothing for a text or a number."""
+        return (*_ASKS, *(_YES_NO_ASKS if body.reading.yes_no else ())) if body.reading.options else ()
 
     def content(self, body: PairedBody) -> object:
         """Return all of the body."""
@@ -221,9 +223,7 @@ class Paired(Family[PairedBody]):
         slots = [[name, [[word.text, word.article] for word in words]] for name, words in sorted(body.slots.items())]
         prompts = [[[one.label, one.text] for one in some] for some in (body.prompts, body.controls)]
         reading = [body.reading.kind, body.reading.options, body.reading.favourable, body.reading.words]
-        asked = [body.reading.line, body.reading.last]
-        own = [] if asked == [_LINE, _LAST] else asked
-        return [list(body.groups), persons, slots, *prompts, *reading, body.reading.scorer, body.language, *own]
+        return [list(body.groups), persons, slots, *prompts, *reading, body.reading.scorer, body.ask.language]
 
     def questions(self, body: PairedBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask each prompt about each person; a unit is a prompt with a word in each of its further slots.
@@ -242,7 +242,7 @@ class Paired(Family[PairedBody]):
             )
         if not reading.options:
             context = replace(context, role=REPLIES)
-        query = chosen_among(reading.options, context, in_english=False)
+        query = chosen_among(reading.options, context)
         found = {"prompts": Question(_cases(body, body.prompts, context.role), query)}
         if body.controls:
             found[CONTROLS] = Question(_cases(body, body.controls, context.role), query, whole=True)
@@ -325,13 +325,18 @@ def _read_persons(data: LocatedMap, groups: tuple[str, ...], beside: Path) -> tu
     return found
 
 
-def _read_answer(data: LocatedMap, beside: Path) -> Reading:
+def _read_answer(data: LocatedMap, beside: Path, ask: Asking) -> Reading:
     """Read ``answer``, and ``words`` of a text."""
     answer = take(data, "answer", str | LocatedMap, "the suite")
     if "words" in data and answer != _TEXT:
         raise data.error_at("words", "'words' are counted in a text; expected them beside answer: text")
     if answer == _YES_NO:
-        return Reading(_OPTIONS, ("Yes", "No"))
+        check_asking(data, replace(ask, used=(*_ASKS, *_YES_NO_ASKS)), chat_only=True)
+        return Reading(_OPTIONS, (ask["yes"], ask["no"]), yes_no=True)
+    if answer == _NUMBER and not is_english(ask.language):
+        raise data.error_at(
+            "answer", f"number is read as English writes it; in {ask.language} use {{scorer: module:callable}}"
+        )
     if answer in (_NUMBER, _TEXT):
         words = _read_words(data, "words", beside) if "words" in data else ()
         return Reading(str(answer), words=tuple(sorted({normal_form(word.text).lower() for word in words})))
@@ -356,30 +361,6 @@ def _read_answer(data: LocatedMap, beside: Path) -> Reading:
     if len(options) < 2 or len({option.lower() for option in options}) < len(options) or favourable not in options:
         raise answer.error_at("favourable", "expected two or more different options, one of them the favourable one")
     return Reading(_OPTIONS, options, options.index(favourable))
-
-
-def _read_asking(data: LocatedMap, reading: Reading) -> Reading:
-    """Return the reading with how one of the options is asked for, which English has by default."""
-    language = take(data, "language", str, "the suite")
-    if "ask" in data:
-        ask = take(data, "ask", LocatedMap, "the suite")
-        refuse_unknown(ask, ("line", "or"), "'ask'")
-        line, last = (take(ask, key, str, "'ask'") for key in ("line", "or"))
-        if not reading.options or line.count("{options}") != 1:
-            raise data.error_at("ask", "expected {options} once in 'line', and an answer of yes-no or options")
-        reading = replace(reading, line=line, last=last)
-    if is_english(language):
-        return reading
-    if data["answer"] in (_YES_NO, _NUMBER):
-        instead = {_YES_NO: "{options: [..., ...], favourable: ...}", _NUMBER: "{scorer: module:callable}"}
-        raise data.error_at(
-            "answer", f"{data['answer']} is read as English writes it; in {language} use {instead[data['answer']]}"
-        )
-    if reading.options and "ask" not in data:
-        raise data.error_at(
-            "answer", f"in {language} say how to ask, as ask: {{line: 'Antworte nur mit {{options}}.', or: oder}}"
-        )
-    return reading
 
 
 def _read_prompts(data: LocatedMap, key: str, label: str, slots: set[str], needed: set[str]) -> tuple[Prompt, ...]:
@@ -418,22 +399,20 @@ def _cases(body: PairedBody, prompts: Sequence[Prompt], role: str) -> TextCases:
     for number, words in body.units(prompts):
         for person in everyone:
             text = "".join(piece_texts(prompts[number].pieces, {**words, _PERSON: person}.__getitem__, ""))
-            texts += [(f"{text}{_wording(body.reading, number + order)}",) for order in range(orders)]
+            texts += [(f"{text}{_wording(options, body.ask, number + order)}",) for order in range(orders)]
         numbers += [number] * (len(everyone) * orders)
     return TextCases(texts, facts={"number": np.asarray(numbers)}, cases_per_unit=len(everyone) * orders)
 
 
-def _wording(reading: Reading, first: int) -> str:
+def _wording(options: Sequence[str], ask: Asking, first: int) -> str:
     """Return what asks for one of the options, beginning with one of them; nothing without options.
 
-    >>> _wording(Reading("options", ("Yes", "No")), 3), _wording(Reading("text"), 3)
+    >>> _wording(("Yes", "No"), Asking(), 3), _wording((), Asking(), 3)
     ('\\n\\nReply with No or Yes only.', '')
     """
-    options = reading.options
     if not options:
         return ""
-    turned = [options[(first + place) % len(options)] for place in range(len(options))]
-    return "\n\n" + reading.line.replace("{options}", f"{', '.join(turned[:-1])} {reading.last} {turned[-1]}")
+    return "\n\n" + ask.one_of([options[(first + place) % len(options)] for place in range(len(options))])
 
 
 @dataclass(frozen=True)
@@ -470,7 +449,7 @@ def _read(
     if not is_counted(answer):
         return _of_probabilities(body.reading, np.asarray(answer.values, dtype=np.float64).reshape(*shape, -1), places)
     rows = [[without_reasoning(text) for text in texts] for texts in answer.content.texts]
-    openings = refusals(body.language)
+    openings = body.ask.openings()
     declined = [[is_refusal(text, openings) for text in texts] for texts in rows]
     if body.reading.options:
         shares, refused, unreadable = reply_shares(answer)

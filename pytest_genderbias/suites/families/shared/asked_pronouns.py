@@ -24,6 +24,7 @@ from pytest_genderbias.statistics.coreference_scores import (
     pair_counts,
 )
 from pytest_genderbias.statistics.multiple_choice import choices
+from pytest_genderbias.suites.ask import is_english
 from pytest_genderbias.suites.cases import Answer, Facts, IntArray, Question, TextCases
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -337,7 +338,13 @@ class Chosen:
     needs = ASKING_NEEDS
 
     def question(self, sentences: Sentences, options: object, context: Context) -> Question:
-        """Ask whom the pronoun means, with both persons and neither in each of their orders."""
+        """Ask whom the pronoun means, with both persons and neither in each of their orders.
+
+        Raises:
+            NotApplicableError: the suite is in another language than the sentences.
+        """
+        if not is_english(context.ask.language):
+            raise NotApplicableError(f"its sentences are in English, and its language is {context.ask.language}")
         texts = [
             pronoun_question(text, pronouns[0], persons)
             for text, pronouns, persons in zip(sentences.texts, sentences.pronouns, sentences.persons, strict=True)

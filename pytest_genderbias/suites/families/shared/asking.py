@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.datasets.stored_answers import StoredAnswers, picked_options
-from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.statistics.multiple_choice import choices, decided_by_place, option_orders, option_probabilities
+from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.cases import Answer, Facts, Question, TextCases
 from pytest_genderbias.suites.family import Context
 from pytest_genderbias.suites.query import ChatAnswers, Query, Replies, StoredPredictions
@@ -35,7 +35,6 @@ NEEDS = (
     " replies in text"
 )
 READABLE = 0.9  #: least share of replies in text that can be read, or decline
-LETTERS = ("A", "B", "C")
 
 
 @dataclass(frozen=True)
@@ -75,47 +74,40 @@ def asked(
         whole: whether all are asked whatever the limit is.
         instead: what to do with a model without a chat template.
     """
-    rows = [ways_to_ask(context.role, number, *question) for number, question in enumerate(questions)]
+    rows = [ways_to_ask(context, number, *question) for number, question in enumerate(questions)]
     cases = TextCases(
         [(message,) for messages_of_one in rows for message in messages_of_one],
         facts={name: np.repeat(np.asarray(column), list(map(len, rows)), axis=0) for name, column in facts.items()},
         cases_per_unit=each * max(map(len, rows), default=1),
     )
-    number = max((len(options) for _, options in questions), default=len(LETTERS))
+    number = max((len(options) for _, options in questions), default=3)
     return Question(cases, query_for(context, number, instead), whole=whole)
 
 
 def query_for(context: Context, number: int, otherwise: str = "") -> Query:
     """Return the query for questions with ``number`` options to a kind of model; ``otherwise`` as of :func:`asked`."""
-    return StoredPredictions() if context.role == STORED else chosen_among(LETTERS[:number], context, otherwise)
+    if context.role == STORED:
+        return StoredPredictions()
+    return chosen_among(context.ask.labels(number), context, otherwise)
 
 
-def chosen_among(labels: tuple[str, ...], context: Context, otherwise: str = "", in_english: bool = True) -> Query:
-    """Return the query for messages that ask for one of some words; ``in_english``: whether the project words them.
-
-    Raises:
-        NotApplicableError: they would be in English, and the suite is in another language.
-    """
-    if in_english and not is_english(context.language):
-        raise NotApplicableError(
-            f"its questions would end in English, as in 'Reply with A or B only.', and its language is"
-            f" {context.language}; ask in prompts of your own: the family paired has 'ask'"
-        )
+def chosen_among(labels: tuple[str, ...], context: Context, otherwise: str = "") -> Query:
+    """Return the query for messages that ask for one of some words."""
     if context.role == REPLIES:
         return Replies(labels, context.samples, context.seed)
     return ChatAnswers(labels, otherwise)
 
 
-def ways_to_ask(role: str, number: int, text: str, options: Options) -> list[str]:
-    """Return the messages by which a kind of model is asked a question with this number."""
-    if role == STORED:
+def ways_to_ask(context: Context, number: int, text: str, options: Options) -> list[str]:
+    """Return the messages by which a kind of model is asked a question with this number.
+
+    Raises:
+        NotApplicableError: the suite is in another language than English, and does not say how to ask.
+    """
+    if context.role == STORED:
         return [text]
-    return one_order(number, text, options) if role == REPLIES else messages(text, options)
-
-
-def is_english(language: str) -> bool:
-    """Return whether a language is English, of any country."""
-    return language.partition("-")[0] == "en"
+    ask = context.ask
+    return one_order(number, text, options, ask) if context.role == REPLIES else messages(text, options, ask)
 
 
 def is_counted(answer: Answer) -> bool:
@@ -178,8 +170,9 @@ def among_options(picked: Picked) -> FloatArray:
     return np.asarray(picked.probabilities / np.maximum(total, np.finfo(np.float64).tiny))
 
 
-def messages(text: str, options: Options) -> list[str]:
-    """Return the message with the options in each of their orders (:func:`option_orders`).
+def messages(text: str, options: Options, ask: Asking | None = None) -> list[str]:
+    """Return the message with the options in each of their orders (:func:`option_orders`); ``ask``: in English by
+    default.
 
     >>> print(messages("Who ran?", ("Ann", "Bob"))[1])
     Who ran?
@@ -188,21 +181,22 @@ def messages(text: str, options: Options) -> list[str]:
     <BLANKLINE>
     Reply with A or B only.
     """
-    letters = LETTERS[: len(options)]
-    last = f"Reply with {', '.join(letters[:-1])} or {letters[-1]} only."
+    ask = ask or Asking()
+    letters = ask.labels(len(options))
+    last = ask.one_of(letters)
     return [
         "\n".join([text, *(f"{letter}: {options[i]}" for letter, i in zip(letters, order, strict=True)), "", last])
         for order in option_orders(len(options)).tolist()
     ]
 
 
-def one_order(number: int, text: str, options: Options) -> list[str]:
+def one_order(number: int, text: str, options: Options, ask: Asking | None = None) -> list[str]:
     """Return the message with the options in one order, which the number of the question draws.
 
     >>> len({one_order(number, "Who ran?", ("Ann", "Bob", "nobody"))[0] for number in range(100)})
     6
     """
-    return [messages(text, options)[drawn_order(number, factorial(len(options)))]]
+    return [messages(text, options, ask)[drawn_order(number, factorial(len(options)))]]
 
 
 def drawn_order(number: int, orders: int) -> int:
