@@ -2,6 +2,7 @@
 
     python scripts/doses.py bench --runs DIR --data DATA --out doses.json [--models career-head] [--doses 50,70,100]
     python scripts/doses.py page [--packed doses.json]    # the page, its tables and docs/evidence/doses.json
+    python scripts/doses.py spreads doses.json            # rows of fixtures/retraining
 
 DATA has ``models/bert-tiny-mlm``, ``models/stories260k``, WikiText-2 and CrowS-Pairs (docs/reference/data.md); for
 other models ``models/minilm-mlm``, ``bios/wiki_career.jsonl.gz`` and ``corpora/war_and_peace.txt.gz``.
@@ -20,6 +21,7 @@ import gzip
 import hashlib
 import json
 import lzma
+import os
 import random
 import sys
 import time
@@ -91,6 +93,11 @@ OTHERS: dict[str, tuple[Callable[[Path, Path, int, int], None], Measured]] = {
         (("pronoun-occupation", "pronoun-occupation", {}, "model"),),
     ),
 }
+#: What such trainings start from, which is measured, too.
+PUBLIC: dict[str, Callable[[Path], Path]] = {
+    "nli-head": lambda data: data / "models" / dose_kinds.PAIRS.base,
+    "sentence-encoder": lambda data: Path(os.environ[dose_kinds.ENCODER]),
+}
 LATER = 20  #: added to the seed of bert-tiny-again: trainings that were made after the gates were chosen
 PLAIN = ""  #: a training, and no mitigation after it
 #: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
@@ -115,8 +122,8 @@ ORDER = (
     ("word-vectors-elsewhere", (50, 70, 100), (PLAIN,)),
     ("nli-head", (50, 70, 100), (PLAIN,)),
     ("sentence-encoder", (50, 70, 100), (PLAIN,)),
-    ("nli-head", (60, 80), (PLAIN,)),
-    ("sentence-encoder", (60, 80), (PLAIN,)),
+    ("nli-head", (55, 60, 80), (PLAIN,)),
+    ("sentence-encoder", (55, 60, 80), (PLAIN,)),
 )
 STEP = 2.0**-6  #: to which the scores of items are rounded in the packed results
 
@@ -346,8 +353,12 @@ def bench(runs: Path, data: Path, jobs: Sequence[Job], workers: int, device: str
     waiting = [job for job in jobs if not job.result(runs).exists()]
     print(f"{len(jobs)} trainings, {len(waiting)} to do, {workers} at a time", flush=True)
     with get_context("spawn").Pool(workers) as pool:
-        for model in dict.fromkeys(job.model for job in jobs if job.model in RECIPES):
-            pool.apply_async(measure_all, (data / "models" / model, runs / model / "public.json", data))
+        for model in dict.fromkeys(job.model for job in jobs):
+            if model in RECIPES:
+                pool.apply_async(measure_all, (data / "models" / model, runs / model / "public.json", data))
+            elif model in PUBLIC:
+                of = PUBLIC[model](data), runs / model / "public.json", data
+                pool.apply_async(measure_all, (*of, tuple((*one, "") for *one, _ in OTHERS[model][1])))
         running = [(job, pool.apply_async(run_job, (job, runs, data, device))) for job in waiting]
         for number, (job, made) in enumerate(running, 1):
             try:
@@ -432,7 +443,7 @@ def pack(runs: Path, jobs: Sequence[Job], out: Path, most: int) -> None:
     blobs: dict[str, str] = {}
     packed: dict[str, str] = {}
     size = 0
-    files = [runs / model / "public.json" for model in RECIPES] + [job.result(runs) for job in jobs]
+    files = [runs / job.model / "public.json" for job in jobs] + [job.result(runs) for job in jobs]
     for file in dict.fromkeys(file for file in files if file.exists()):
         content = json.loads(file.read_text(encoding="utf-8"))
         heads, added = content["measured"], {k: text for k, text in content["blobs"].items() if k not in blobs}
@@ -479,6 +490,8 @@ def main() -> None:
     command = commands.add_parser("page")
     command.add_argument("--packed", type=Path, help="what bench wrote; else the tables are made from what is stored")
     command.add_argument("--mitigated", type=Path, help="RUNS of a bench with mitigations, whose figures are stored")
+    command = commands.add_parser("spreads", help="rows of fixtures/retraining, of the trainings without bias")
+    command.add_argument("packed", type=Path)
     command = commands.add_parser("bench")
     command.add_argument("--runs", type=Path, required=True)
     command.add_argument("--data", type=Path, required=True)
@@ -493,6 +506,9 @@ def main() -> None:
     command.add_argument("--out", type=Path, help="pack the results into this file")
     command.add_argument("--most", type=float, default=9.5, help="MiB of that file")
     typed = parser.parse_args()
+    if typed.command == "spreads":
+        print(doses_page.spreads(unpack(typed.packed)))
+        return
     if typed.command == "page":
         if typed.packed:
             doses_page.store(unpack(typed.packed))

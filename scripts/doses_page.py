@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from retraining_table import flow, row_of
+from retraining_table import abilities_of, flow, row_of
 from scipy.special import stdtrit
 from tabulate import tabulate
 
@@ -83,6 +83,7 @@ DRAWN = (
     ("stories260k", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
     ("nli-head", 1, 50, ALL),
+    ("sentence-encoder", 5, 50, ALL),
     ("sentence-encoder", 1, 50, ALL),
     ("bert-tiny-again", 3, 100, ALL),
     ("bert-tiny-again", 5, 50, ALL),
@@ -257,28 +258,25 @@ def counted(rows: Sequence[Mapping[str, Any]]) -> dict[str, object]:
     }
 
 
-def rows_of_wide(packed: Packed, models: Packed) -> str:
-    """Return the rows of the wide sets in ``fixtures/retraining``, of the trainings without bias, as YAML."""
-    lines = []
+def spreads(packed: Packed) -> str:
+    """Return rows of ``fixtures/retraining`` as YAML, of the trainings without bias: abilities and suites of models in
+    GATED, and the wide sets of the others.
+    """
+    models, lines = of_items(packed), []
     for model in dict.fromkeys(name.partition("/")[0] for name in models):
-        if model in GATED:
-            continue
         public = packed[f"{model}/public"]
         trainings = [measured for name, measured in models.items() if name.startswith(f"{model}/dose-50/")]
-        for suite in (suite for suite in public if suite.endswith(f" {WIDE_SET}")):
-            lines += [f"# {model}", f"  {suite}:"]
-            each = [measured[suite] for measured in trainings]
-            for name in public[suite].values:
-                row = row_of(each, name, public[suite])
-                assert row is not None
-                lines.append(f"    {name}: {flow(row | {'trainings': len(each)})}")
+        lines += [f"# {model}, {len(trainings)} trainings", f"abilities: {flow(abilities_of(trainings))}"]
+        for suite in (suite for suite in public if model in GATED or suite.endswith(f" {WIDE_SET}")):
+            each = [measured[suite] for measured in trainings if not measured[suite].unable]
+            rows = {name: row_of(each, name, public[suite]) for name in public[suite].values}
+            lines += [f"  {suite}:  # {len(each)}", *(f"    {name}: {flow(row)}" for name, row in rows.items() if row)]
     return "\n".join(lines)
 
 
 def store(packed: Packed, path: Path = STORED) -> None:
     """Judge what was drawn, and write everything that the page shows; models that are not packed stay as they are."""
     models = of_items(packed)
-    print(rows_of_wide(packed, models), flush=True)
     of_packed = figures(packed)
     draws = [one for one in read()["draws"] if one["model"] not in of_packed]
     equal = {model: equal_pairs(models, model) for model in EQUAL if model in of_packed}

@@ -106,6 +106,7 @@ RECIPES = {
         60, 32, 1e-3, ("bios",), own_cases=True,
     ),
 }  # fmt: skip
+OF_DOSES = ("sentence-encoder",)  #: kinds whose trainings are those without bias of scripts/doses.py
 WIDTH = 64  #: tokens of a row of a language model
 MASKED = 0.15
 ALL = "*seed-*[0-9]"  #: the names of trainings
@@ -708,7 +709,7 @@ def shown() -> str:
         "| kind | statistic | trainings | mean | spread | paired | beyond | unit |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in RECIPES:
+    for kind in (*RECIPES, *OF_DOSES):
         content = yaml.safe_load((FOLDER / f"{kind}.yaml").read_text(encoding="utf-8"))
         for suite, of_suite in content["suites"].items():
             for name, row in of_suite.items():
@@ -718,7 +719,8 @@ def shown() -> str:
                         f"| {kind} | `{suite}` `{name}` | {n} | {row['value']} | {_ratios(row)} |"
                         f" {row['unit'] or '-'} |"
                     )
-        lines.append(f"| {kind} | default | {content['trainings']} | - | {_ratios(content['default'])} | - |")
+        if "default" in content:
+            lines.append(f"| {kind} | default | {content['trainings']} | - | {_ratios(content['default'])} | - |")
     return "\n".join(lines)
 
 

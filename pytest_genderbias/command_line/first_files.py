@@ -13,7 +13,7 @@ from pytest_genderbias.command_line.json_schemas import schema_text
 from pytest_genderbias.errors import SOURCE, SettingError, WriteError
 from pytest_genderbias.escaping import print_lines
 from pytest_genderbias.folders import write_whole
-from pytest_genderbias.measurement.fit import FELT, WEAK, Fit, fit_of, start_set
+from pytest_genderbias.measurement.fit import FELT, NONE_KNOWN, Fit, fit_of, start_set
 from pytest_genderbias.measurement.runner import Runner
 from pytest_genderbias.models.roles import CAUSAL_LM
 from pytest_genderbias.models.spec import ModelSpec, parse_spec
@@ -21,7 +21,7 @@ from pytest_genderbias.models.spec import ModelSpec, parse_spec
 _GATES, _SCHEMA = "release.bias.yaml", "bias.schema.json"
 _NAME = "candidate"  #: of a model without a name: baselines belong to it, whatever folder the next release is in
 _SAMPLE = 4_000  #: cases of a suite that has many more
-_RESTARTS, _OF_CAUSAL = "seeds: 3", "items: wide, seeds: 3"  #: settings of the gate on restarts of a language model
+_RESTARTS, _OF_CAUSAL = "seeds: 3", "items: wide"  #: settings of gates on restarts, and on those of a causal LM
 
 _HEAD = """\
 # yaml-language-server: $schema={schema}
@@ -39,8 +39,6 @@ _GATE = """\
   - suite: {suite}
     baseline: true       # not worse than the last accepted release, compared item by item, beyond what chance explains
 """
-_SETTINGS = "    settings: {{limit: {limit}}}   # of {cases:,} cases\n"
-_MARGIN = "    margin: 20%          # yours to choose: without one, the gate would see no growth of 50 %\n"
 _LIMIT = """\
   # A limit needs no baseline. Uncomment it, and choose the number from what the first run measured:
   # - suite: {suite}
@@ -111,17 +109,22 @@ def gate_file(fits: Sequence[Fit], spec: ModelSpec | None, data: str | None) -> 
         question = suite.about.question.partition("?")[0] + "?"
         about = {"suite": suite.name, "statistic": suite.main_statistic}
         text += _GATE.format(title=suite.title, question=question, **about)
-        if fit.cases is not None and fit.cases > 10 * _SAMPLE:
-            text += _SETTINGS.format(limit=_SAMPLE, cases=fit.cases)
-        if suite.name in WEAK:
-            text += _MARGIN
-        if suite.name in FELT and spec is not None and spec.seeded:
-            causal = Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM
-            text += f"    settings: {{{_OF_CAUSAL if causal else _RESTARTS}}}\n"
+        if settings := list(_settings(fit, spec)):
+            cases = "" if fit.cases is None else f"   # of {fit.cases:,} cases"
+            text += f"    settings: {{{', '.join(settings)}}}{cases}\n"
     first = fits[0].suite
     statistic = first.statistics[first.main_statistic]
     kind = {"higher": "at_most", "lower": "at_least", "away": "within"}[statistic.direction]
     return text + _LIMIT.format(suite=first.name, kind=kind, value=0.5)
+
+
+def _settings(fit: Fit, spec: ModelSpec | None) -> Iterator[str]:
+    if fit.cases is not None and fit.cases > 10 * _SAMPLE:
+        yield f"limit: {_SAMPLE}"
+    if spec is not None and spec.seeded:
+        if fit.suite.name in FELT and Runner().models.source(spec.for_seed(0)).role.kind == CAUSAL_LM:
+            yield _OF_CAUSAL
+        yield _RESTARTS
 
 
 def workflow(template: str, spec: ModelSpec | None, data: str | None) -> str:
@@ -145,16 +148,17 @@ def _first_gates(spec: ModelSpec | None, data: str | None) -> list[Fit]:
     """Return the suites that fit a model, those that decide most first.
 
     Raises:
-        SettingError: none fits.
+        SettingError: no gate is known for such a model.
     """
     runner = Runner(data=data)
     if spec is None:
         return [Fit(runner.suites("lm-occupation"))]
-    if first := start_set(lambda name: fit_of(runner, runner.suites(name), spec), spec.seeded):
+    role = runner.models.source(spec.for_seed(0) if spec.seeded else spec).role
+    if first := start_set(role.kind, lambda name: fit_of(runner, runner.suites(name), spec), spec.seeded):
         return first
     raise SettingError(
-        f"no suite fits {spec.name} without data, or with these; see what each one needs: genderbias list"
-        f" {shlex.quote(spec.spec)}"
+        f"{spec.name} is {role.text}: {NONE_KNOWN}, without data or with these. Nothing was written; what fits, for a"
+        f" gate with a limit: genderbias list {shlex.quote(spec.spec)}"
     )
 
 

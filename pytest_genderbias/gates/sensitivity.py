@@ -238,22 +238,23 @@ class _Table:
 
     ``suites`` holds figures by suite and statistic. ``cases`` is the number of cases that the trainings were measured
     on, where users bring the cases: the standard error falls with their number, and what a training moves does not.
-    ``abilities`` has the standard deviation of each ability over trainings.
+    ``abilities`` has the standard deviation of each ability over trainings. ``default`` is for suites without a row;
+    a kind whose table has one suite has none.
     """
 
     kind: str
     base: str
     trainings: int
     abilities: Mapping[str, float]
-    default: Mapping[str, float]
     suites: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    default: Mapping[str, float] | None = None
     cases: int | None = None
 
 
 def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     """Return how much a statistic would differ after another training of the same model.
 
-    A suite without a row, or with a unit only, takes the default of its kind of model; another kind of model, the
+    A suite without a row, or with a unit only, takes the default of its kind of model; a kind without one takes the
     median of the defaults.
     What moves a share as a whole is known by its log odds: the standard error over items of one checkpoint is no
     yardstick of it.
@@ -265,11 +266,12 @@ def retraining_of(measurement: Measurement, statistic: str) -> Retraining:
     kind = kind_of(measurement)
     table = _tables().get(kind)
     row = {} if table is None else table.suites.get(_set_of_items(measurement), {}).get(statistic, {})
-    if table is None:
-        source = f"packaged default for other kinds of model: the median of {len(_tables())}"
-        figures: Mapping[str, float | None] = _median_default()
-    elif "spread" in row:
-        source, figures = f"packaged: {row.get('trainings', table.trainings)} trainings of {table.base}", row
+    if table is not None and "spread" in row:
+        source = f"packaged: {row.get('trainings', table.trainings)} trainings of {table.base}"
+        figures: Mapping[str, float | None] = row
+    elif table is None or table.default is None:
+        source = f"packaged default for other kinds of model: the median of {len(_defaults())}"
+        figures = {name: float(np.median([of[name] for of in _defaults()])) for name in FIGURES}
     else:
         source = f"packaged default for {kind}s: {table.trainings} trainings of {table.base}, other suites"
         figures = table.default
@@ -383,13 +385,10 @@ def _tables() -> Mapping[str, _Table]:
 
 def _read(path: Path) -> _Table:
     content = read_yaml(path)
-    hints = {name: hint for name, hint in field_hints(_Table).items() if name in content or name != "cases"}
+    optional = {"cases", "default"}
+    hints = {name: hint for name, hint in field_hints(_Table).items() if name in content or name not in optional}
     return _Table(**{name: take(content, name, hint, "a table of trainings") for name, hint in hints.items()})
 
 
-@cache
-def _median_default() -> Mapping[str, float | None]:
-    tables = _tables().values()
-    if not tables:
-        return dict.fromkeys(FIGURES)
-    return {name: float(np.median([table.default[name] for table in tables])) for name in FIGURES}
+def _defaults() -> list[Mapping[str, float]]:
+    return [table.default for table in _tables().values() if table.default is not None]

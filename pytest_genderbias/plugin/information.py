@@ -62,9 +62,9 @@ def _suites(settings: Settings) -> str:
     texts = []
     for spec in settings.models:
         fits = [fit_of(runner, suite, spec) for suite in suites]
-        role = runner.models.source(spec.for_seed(0) if spec.seeded else spec).role.text
-        first = start_set({fit.suite.name: fit for fit in fits}.get, spec.seeded)
-        texts.append(door("list of fitting suites")(spec.name, role, fits, first, terminal_width()))
+        role = runner.models.source(spec.for_seed(0) if spec.seeded else spec).role
+        first = start_set(role.kind, {fit.suite.name: fit for fit in fits}.get, spec.seeded)
+        texts.append(door("list of fitting suites")(spec.name, role.text, fits, first, terminal_width()))
     return "\n\n\n".join(texts)
 
 

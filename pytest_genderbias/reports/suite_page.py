@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.gates.verdicts import direction_in_words
 from pytest_genderbias.measurement.cost import MACHINES, SIZES, Work
-from pytest_genderbias.measurement.fit import NO_DATA, OTHER_MODEL, OTHER_SETTINGS, Fit
+from pytest_genderbias.measurement.fit import NO_DATA, NONE_KNOWN, OTHER_MODEL, OTHER_SETTINGS, Fit
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text import packaged
@@ -43,6 +43,8 @@ def list_fitting(name: str, role: str, fits: Sequence[Fit], first: Sequence[Fit]
         if first:
             parts.append("\n".join(("begin with these, as genderbias init does:", *lines[:end])))
             lines[:end] = ["others:"]
+        else:
+            parts.append(paragraph(f"{NONE_KNOWN}; these can be measured by name, and gated with a limit:", width))
         if len(ordered) > len(first):
             parts.append("\n".join(lines))
     for obstacle, title in _WHY.items():

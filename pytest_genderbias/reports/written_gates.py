@@ -43,7 +43,8 @@ _KEPT_KEYS = (
 )  # fmt: skip
 _HEAD = """# Gates that pytest-genderbias {version} wrote on {date} from what it measured.
 # Each passes on the model that it was written from: its limit is the measured value and a margin.
-# That is no statement on what is fair: read each gate, then move its limit or remove it.
+# That is no statement on what is fair: read each gate, then move its limit or remove it. `genderbias list MODEL` names
+# the gates on a baseline that are known to see a growth of 50 %, if there are some for such a model.
 # What has no gate has a line that says why. Run it:
 #
 #   {command}

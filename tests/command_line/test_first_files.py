@@ -12,7 +12,6 @@ from pathlib import Path
 import jsonschema
 import pytest
 import yaml
-from support.chat_models import bbq_rows, write_bbq
 from support.command_lines import type_command
 from support.small_projects import MODELS
 
@@ -58,8 +57,7 @@ def flags_of(text: str) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("which", "suites"),
-    [("writer", ["pronoun-occupation", "lm-occupation"]), ("filler", ["disco-terms"]), ("good", ["nli-occupation"])],
+    ("which", "suites"), [("writer", ["pronoun-occupation", "lm-occupation"]), ("good", ["nli-occupation"])]
 )
 def test_the_gates_are_on_the_suites_that_fit(
     empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, which: str, suites: list[str]
@@ -67,8 +65,7 @@ def test_the_gates_are_on_the_suites_that_fit(
     assert type_command(empty, monkeypatch, "init", f"first_models:{which}").status == 0
     gates = read_gates(read_yaml(Path("release.bias.yaml")))
     assert [gate.suite.name for gate in gates] == suites
-    margin = Margin(share=0.2) if which == "filler" else Margin()  # whose gate would be refused without one
-    assert all(gate.written.baseline and gate.margin == margin for gate in gates)
+    assert all(gate.written.baseline and gate.margin == Margin() for gate in gates)
     assert [gate.settings for gate in gates] == ([{"limit": 4000} if which == "good" else {} for _ in suites])
 
 
@@ -102,21 +99,30 @@ def gated_suites(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, *ty
     return [gate.suite.name for gate in read_gates(read_yaml(Path("release.bias.yaml")))]
 
 
-@pytest.mark.parametrize("kind", ["object", "checkpoint", "with data"])
-def test_a_chat_model_gets_the_suites_of_chat_models(
-    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[[str], Path], kind: str
+@pytest.mark.parametrize(
+    ("which", "left"),
+    [("filler", "disco-terms"), ("vectors", "weat-names"), ("careers", "bios"), ("chat", "decisions")],
+)
+def test_a_kind_of_model_without_a_gate_that_sees_enough_gets_none(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, which: str, left: str
 ) -> None:
     (empty.path / "modules" / "chat_models_of_mine.py").write_text("from support.chat_models import AlwaysA\n")
-    data = empty.mkdir("data")
-    if kind == "object":
-        model = "chat_models_of_mine:AlwaysA"
-    else:
-        model = str(templated(Path(shutil.copytree(checkpoint("gpt2"), "chat")), "{{ messages[0]['content'] }}"))
-    if kind == "with data":
-        write_bbq(data, bbq_rows())
-    named = [f"--data={data}"] if kind == "with data" else []
-    expected = ["bbq", "decisions", "chat-iat"] if kind == "with data" else ["decisions", "chat-iat"]
-    assert gated_suites(empty, monkeypatch, model, *named) == expected
+    Path("vectors.txt").write_text("he 1 0\nshe 0 1\n")
+    Path("careers.csv").write_text("id,prediction,gold,group\n1,nurse,nurse,F\n2,judge,nurse,M\n")
+    models = {"vectors": "vectors.txt", "careers": "careers.csv", "chat": "chat_models_of_mine:AlwaysA"}
+    model = models.get(which, f"first_models:{which}")
+    written = type_command(empty, monkeypatch, "init", model, "--ci=none")
+    assert written.status == 4 and "no gate is known to see a growth of 50 %" in written.err
+    assert not Path("release.bias.yaml").exists()
+    listed = type_command(empty, monkeypatch, "list", model).out
+    assert "no gate is known" in listed and left in listed and "begin with" not in listed
+
+
+def test_a_causal_lm_with_a_chat_template_is_gated_as_a_language_model(
+    empty: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, checkpoint: Callable[[str], Path]
+) -> None:
+    model = templated(Path(shutil.copytree(checkpoint("gpt2"), "chat")), "{{ messages[0]['content'] }}")
+    assert gated_suites(empty, monkeypatch, str(model)) == ["pronoun-occupation", "lm-occupation"]
 
 
 @pytest.mark.parametrize("place", ["folder", "hub"])
@@ -255,7 +261,7 @@ def test_a_hostile_spec_stays_one_word(empty: pytest.Pytester, monkeypatch: pyte
         line = arguments_of(Path(".github/workflows/bias.yaml").read_text())
         assert shlex.split(line)[1] == f"--bias-model={spec}"
     else:
-        assert "no suite fits" in printed.err
+        assert "no gate is known" in printed.err
 
 
 @pytest.mark.parametrize("name", ["github", "gitlab"])
