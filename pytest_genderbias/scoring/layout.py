@@ -155,7 +155,7 @@ def _read_parts(space: CaseSpace, encoder: RowEncoder, scored: str | None) -> li
                 continue
             shape = template.segments[segment][piece]
             rows = [known[key] if key[0] else nothing for key in keys[segment, piece]]
-            blocks.append(_block(shape.slot, rows, scored == shape.slot and not shape.article))
+            blocks.append(_block(shape.slot, rows, scored is not None and shape.fills(scored)))
         by_template.append(blocks)
     return by_template
 

@@ -198,7 +198,7 @@ class TextRows:
 def scored_part(template: Template, slot: str) -> Part:
     """Return the part with the word of ``slot``."""
     pieces = template.segments[0]
-    return 0, next(i for i, piece in enumerate(pieces) if piece.slot == slot and not piece.article)
+    return 0, next(i for i, piece in enumerate(pieces) if piece.fills(slot))
 
 
 def _encode_without_offsets(

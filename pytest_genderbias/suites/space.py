@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -16,8 +16,8 @@ from pytest_genderbias.errors import DataFileError, SettingError, UnknownNameErr
 from pytest_genderbias.suites.cases import Cases, IntArray
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
-from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, piece_texts, slots_of
-from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
+from pytest_genderbias.text.template import BLANK, Piece, Word, parse_template, piece_texts
+from pytest_genderbias.text.wordlist import FORMS, WordEntry, load_wordlist
 
 TEMPLATE = "template"
 MOST_CASES = 10**8  #: The largest number of cases: they are shuffled before a sample of them is drawn.
@@ -43,9 +43,10 @@ class Axis:
         return int(self.choices.shape[0])
 
     @classmethod
-    def whole(cls, column: str, size: int) -> Axis:
-        """Make the axis that runs over all values of one column."""
-        return cls((column,), np.arange(size, dtype=np.int64)[:, None])
+    def whole(cls, column: str, size: int, beside: Iterable[str] = ()) -> Axis:
+        """Make the axis that runs over all values of one column, and of the columns ``beside`` it in step."""
+        columns = tuple(dict.fromkeys((column, *beside)))
+        return cls(columns, np.repeat(np.arange(size, dtype=np.int64)[:, None], len(columns), axis=1))
 
 
 @dataclass(frozen=True)
@@ -126,12 +127,14 @@ class CaseSpace:
     def prefix(self, choice: Mapping[str, int], slot: str) -> str:
         """Return the text before ``slot`` in the first segment, and with :meth:`word_of` the word that follows it."""
         (pieces, *_) = self.templates[choice[TEMPLATE]].segments
-        at = next(i for i, piece in enumerate(pieces) if piece.slot == slot and not piece.article)
+        at = next(i for i, piece in enumerate(pieces) if piece.fills(slot))
         return "".join(piece_texts(pieces[:at], lambda name: self.words[name][choice[name]], ""))
 
     def word_of(self, choice: Mapping[str, int], slot: str) -> str:
         """Return the word in a slot, as it stands inside a sentence."""
-        return self.words[slot][choice[slot]].text
+        (pieces, *_) = self.templates[choice.get(TEMPLATE, 0)].segments
+        filled = next(piece.slot for piece in pieces if piece.fills(slot))
+        return self.words[filled][choice[filled]].text
 
 
 def refuse_too_many(sizes: Sequence[int]) -> None:
@@ -233,19 +236,32 @@ class SlotWords:
             article = entry.attributes.get("printed_article", article)
         return Word.of(self.form.replace("{word}", text), article, text)
 
+    def in_forms(self, slot: str, templates: Iterable[Template]) -> dict[str, tuple[Word, ...]]:
+        """Return the fillers, and those of each form of the slot in templates, by the slot with its form."""
+        pieces = (piece for template in templates for segment in template.segments for piece in segment)
+        forms = sorted({piece.form for piece in pieces if piece.name == slot and piece.form})
+        return {slot: self.words()} | {
+            f"{slot}:{form}": tuple(
+                Word.of(self.form.replace("{word}", entry.attributes[FORMS][form]), "", entry.word)
+                for entry in self.entries
+            )
+            for form in forms
+        }
+
     def content(self) -> list[object]:
         """Return words and attributes for the digest."""
         return [self.form, *([e.word, dict(e.attributes)] for e in self.entries)]
 
 
-def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
+def read_slot(data: LocatedMap, key: str, beside: Path, with_forms: bool = False) -> SlotWords:
     """Read ``key: {list: NAME-or-path, where: {attribute: value}, form: "the {word}"}``.
 
     ``list`` may name several lists; ``{list: NAME}`` in ``where`` and ``combine`` then selects the entries of one of
-    them. ``where: {word: [...]}`` selects words by name.
+    them. ``where: {word: [...]}`` selects words by name. ``with_forms``: whether templates may ask for forms of words.
 
     Raises:
-        DataFileError: a key is unknown or has a wrong value, a list is missing, or no word is left.
+        DataFileError: a key is unknown or has a wrong value, a list is missing, no word is left, or words have forms
+            that the templates of the suite cannot ask for.
     """
     what = f"slot {brief(key)}"
     spec = take(data, key, LocatedMap, "the suite")
@@ -264,6 +280,10 @@ def read_slot(data: LocatedMap, key: str, beside: Path) -> SlotWords:
                 entries[entry.word] = entry
     if not entries:
         raise spec.error_at("", f"{what} is empty: no word of the list has {brief(where)}")
+    if not with_forms and (formed := [entry.word for entry in entries.values() if FORMS in entry.attributes]):
+        raise spec.error_at(
+            "list", f"{brief(formed[0])} has forms, which {what} of this suite cannot use; name a list of plain words"
+        )
     named = where.get("word", ())
     if absent := [word for word in ([named] if isinstance(named, str) else named) if word not in entries]:
         raise spec.error_at("where", f"{what} asks for {', '.join(map(repr, absent))}, which the list lacks")
@@ -292,16 +312,33 @@ def _entries_of(name: str, beside: Path, spec: LocatedMap) -> list[WordEntry]:
     return [replace(entry, attributes={**entry.attributes, "list": words.name}) for entry in words.entries]
 
 
-def read_template(text: object, file: str, line: int, slots: set[str], blank: bool = False) -> tuple[Piece, ...]:
+def read_template(
+    text: object,
+    file: str,
+    line: int,
+    slots: set[str],
+    blank: bool = False,
+    formed: Mapping[str, SlotWords] | None = None,
+) -> tuple[Piece, ...]:
     """Parse a template and check that it uses exactly these slots, and ``{blank}`` once if ``blank``.
 
+    Args:
+        text: the template.
+        file: the file that it is from.
+        line: its line there.
+        slots: names of the slots.
+        blank: whether it has a blank.
+        formed: words of the slots that it may use in forms (``{occupation:female}``).
+
     Raises:
-        DataFileError: it does not.
+        DataFileError: it does not, or a word lacks the form that it asks for.
     """
     if not isinstance(text, str) or not text.strip():
         raise DataFileError(f"{file}:{line}: expected a template (a text with slots in braces), got {brief(text)}")
     pieces = parse_template(text)
-    unknown, missing = slots_of(pieces) - slots, slots - slots_of(pieces)
+    formed = formed or {}
+    used = {piece.name if piece.name in formed else piece.slot for piece in pieces if piece.is_slot}
+    unknown, missing = used - slots, slots - used
     fixed = "".join(piece.text for piece in pieces)
     if unknown or missing or "{" in fixed or "}" in fixed:
         wanted = ", ".join(f"{{{slot}}}" for slot in sorted(slots))
@@ -311,7 +348,25 @@ def read_template(text: object, file: str, line: int, slots: set[str], blank: bo
         raise DataFileError(
             f"{file}:{line}: template {brief(text)} should have {'one' if blank else 'no'} {{blank}}, has {blanks}"
         )
+    for piece in pieces:
+        for entry in formed[piece.name].entries if piece.name in formed else ():
+            _check_form(piece, entry, f"{file}:{line}: template {brief(text)}")
     return pieces
+
+
+def _check_form(piece: Piece, entry: WordEntry, where: str) -> None:
+    """Refuse a form that a word lacks, and a word without one where it has several."""
+    forms = entry.attributes.get(FORMS, {})
+    if piece.form and piece.form not in forms:
+        known = f"; it has {', '.join(forms)}" if forms else ""
+        raise DataFileError(
+            f"{where} asks for the form {brief(piece.form)} of {brief(entry.word)}, which its word list lacks; add it"
+            f" under {FORMS!r}{known}"
+        )
+    if forms and not piece.form:
+        raise DataFileError(
+            f"{where} should say which form of {brief(entry.word)} it wants: {{{piece.name}:{next(iter(forms))}}}"
+        )
 
 
 def read_groups(data: LocatedMap, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
@@ -340,13 +395,13 @@ def read_two_groups(data: LocatedMap, default: tuple[str, str] | None = None) ->
     return groups[0], groups[1]
 
 
-def read_slot_with_share(data: LocatedMap, name: str, beside: Path) -> tuple[SlotWords, str]:
+def read_slot_with_share(data: LocatedMap, name: str, beside: Path, with_forms: bool = False) -> tuple[SlotWords, str]:
     """Read a slot whose words have a share, and ``share``, the name of that attribute.
 
     Raises:
         DataFileError: a word has no number there.
     """
-    slot, share = read_slot(data, name, beside), take(data, "share", str, "the suite")
+    slot, share = read_slot(data, name, beside, with_forms), take(data, "share", str, "the suite")
     for entry in slot.entries:
         if not isinstance(entry.attributes.get(share), (int, float)):
             raise data.error_at("share", f"{entry.word!r} has no number {share!r} in its word list; add it")

@@ -1,8 +1,9 @@
 """Sentences with slots.
 
 A template is a text with slots in braces: ``"The {occupation} {verb} {a:object} {object}."``. ``{slot}`` is replaced by
-the word, ``{a:slot}`` by its indefinite article (which may be empty), ``{blank}`` by the mask. White space before a
-slot belongs to the slot, as for most tokenizers, so an empty article leaves no double space.
+the word, ``{slot:form}`` by a form of it that its list declares, ``{a:slot}`` by its indefinite article (which may be
+empty), ``{blank}`` by the mask. White space before a slot belongs to the slot, as for most tokenizers, so an empty
+article leaves no double space.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _SLOT = re.compile(
-    r"\{(?:(a):)?([A-Za-z_]\w*)\}"
+    r"\{(?:(a):)?([A-Za-z_]\w*(?::[\w.*]+)?)\}"
 )  # without the white space before it, which takes a time quadratic in its length
 BLANK = "blank"
 
@@ -33,7 +34,10 @@ class Word:
 
 @dataclass(frozen=True)
 class Piece:
-    """A part of a template: fixed text (``slot`` is empty), the word or the article of a slot, or the blank."""
+    """A part of a template: fixed text (``slot`` is empty), the word or the article of a slot, or the blank.
+
+    ``slot``: its name, with the form after a colon where the template asks for one (``occupation:female``).
+    """
 
     lead: str
     text: str = ""
@@ -50,12 +54,26 @@ class Piece:
         """Whether this piece is the word or the article of a slot."""
         return bool(self.slot) and not self.is_blank
 
+    @property
+    def name(self) -> str:
+        """The name of the slot without the form."""
+        return self.slot.partition(":")[0]
+
+    @property
+    def form(self) -> str:
+        """The form of the word; empty for the word itself."""
+        return self.slot.partition(":")[2]
+
+    def fills(self, slot: str) -> bool:
+        """Return whether this piece is the word of a slot, in whatever form."""
+        return self.name == slot and not self.article
+
 
 def parse_template(text: str) -> tuple[Piece, ...]:
     """Split a template into its pieces.
 
-    >>> [p.slot or p.text for p in parse_template("The {x} likes {a:y} {y}.")]
-    ['The', 'x', ' likes', 'y', 'y', '.']
+    >>> [p.slot or p.text for p in parse_template("The {x} likes {a:y} {y:plural}.")]
+    ['The', 'x', ' likes', 'y', 'y:plural', '.']
     """
     pieces: list[Piece] = []
     end = 0

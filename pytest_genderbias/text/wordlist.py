@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from pytest_genderbias.text.schema import (
     LocatedList,
     LocatedMap,
     Mismatch,
+    Text,
     YamlValue,
     fit,
     refuse_unknown,
@@ -41,8 +43,11 @@ STANDARD_ATTRIBUTES: dict[str, Any] = {
     "printed_article": str,
     "split": str,
     "mass": bool,
+    "forms": dict[str, Text],
 }
-_HEAD = ("list", "title", "source", "licence", "language", "note", "attributes")
+FORMS = "forms"  #: the attribute with the forms of a word by name, and the key of a list with rules for further forms
+_HEAD = ("list", "title", "source", "licence", "language", "note", "attributes", FORMS)
+_IN_RULE = re.compile(r"\{([\w.]+)\}")
 _BODIES = ("entries", "columns", "rows", "groups", "pairs")
 
 
@@ -116,9 +121,34 @@ def _read(path: Path, text: str) -> WordList:
     if name != path.stem:
         raise data.error_at("list", f"'list' is {brief(name)}, expected the file's name {brief(path.stem)}")
     declared = take(data, "attributes", LocatedMap, "the word list", default={})
-    entries = _read_body(data)(data, frozenset(declared))
+    entries = _with_further_forms(_read_body(data)(data, frozenset(declared)), data)
     _refuse_repeats(entries, path)
     return WordList(name, title, source, licence, language, path, entries)
+
+
+def _with_further_forms(entries: tuple[WordEntry, ...], data: LocatedMap) -> tuple[WordEntry, ...]:
+    """Return entries with the forms that the rules of the list make of other forms of a word (``male.the: "le
+    {male}"``), where it does not declare them itself and has the other form.
+    """
+    rules = take(data, FORMS, LocatedMap, "the word list", default={})
+    for name, rule in rules.items():
+        if not isinstance(rule, str) or len(_IN_RULE.findall(rule)) != 1:
+            raise data[FORMS].error_at(name, f"expected a text with one form in braces, as {{male}}, got {brief(rule)}")
+
+    def further(forms: Mapping[str, str]) -> dict[str, str]:
+        made = {
+            name: _IN_RULE.sub(lambda found: forms[found[1]], rule)
+            for name, rule in rules.items()
+            if name not in forms and _IN_RULE.findall(rule)[0] in forms
+        }
+        return {**forms, **made}
+
+    return tuple(
+        replace(entry, attributes={**entry.attributes, FORMS: further(entry.attributes[FORMS])})
+        if FORMS in entry.attributes
+        else entry
+        for entry in entries
+    )
 
 
 def _read_body(data: LocatedMap) -> Callable[[LocatedMap, frozenset[str]], tuple[WordEntry, ...]]:

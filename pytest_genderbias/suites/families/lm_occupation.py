@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import compress
 from pathlib import Path
 from typing import ClassVar, TypeAlias
 
@@ -58,7 +59,7 @@ class LmOccupationBody:
     prefixes: TemplateSets[Prefix]
 
 
-def _parse(rows: LocatedList, groups: Sequence[str]) -> list[Prefix]:
+def _parse(rows: LocatedList, groups: Sequence[str], occupation: SlotWords) -> list[Prefix]:
     """Return the prefixes of a list.
 
     Raises:
@@ -70,9 +71,12 @@ def _parse(rows: LocatedList, groups: Sequence[str]) -> list[Prefix]:
             raise DataFileError(
                 f"{rows.file}:{line}: unbalanced prefix; expected a text for each of {', '.join(groups)}"
             )
-        texts = {g: (str(row[g]), read_template(row[g], rows.file, row.lines[g], {"occupation"})) for g in groups}
+        formed = {"occupation": occupation}
+        texts = {
+            g: (str(row[g]), read_template(row[g], rows.file, row.lines[g], {*formed}, formed=formed)) for g in groups
+        }
         for text, pieces in texts.values():
-            if pieces[-1].slot != "occupation" or pieces[-1].article:
+            if not pieces[-1].fills("occupation"):
                 raise DataFileError(f"{rows.file}:{line}: the prefix {text!r} should end with {{occupation}}")
         prefixes.append(texts)
     return prefixes
@@ -100,9 +104,9 @@ class LmOccupation(Family[LmOccupationBody]):
     def read(self, data: LocatedMap, beside: Path) -> LmOccupationBody:
         """Read groups, occupations and prefixes."""
         groups = read_groups(data, ("male", "female"))
-        occupation = read_slot(data, "occupation", beside)
+        occupation = read_slot(data, "occupation", beside, with_forms=True)
         rows = take(data, "prefixes", LocatedList, "the suite")
-        parse = partial(_parse, groups=groups)
+        parse = partial(_parse, groups=groups, occupation=occupation)
         return LmOccupationBody(groups, occupation, read_template_sets(data, parse(rows), parse))
 
     def of_body(self, body: LmOccupationBody) -> LmOccupation:
@@ -120,11 +124,15 @@ class LmOccupation(Family[LmOccupationBody]):
 
     def space(self, body: LmOccupationBody, options: Options) -> CaseSpace:
         """Return the cases, occupations x prefixes x groups; a unit is an occupation."""
-        words = tuple(w for w in body.occupation.words() if not (options["single_word_only"] and " " in w.label))
         prefixes = body.prefixes.of(options["templates"])
         templates = tuple(Template((prefix[g][1],)) for prefix in prefixes for g in body.groups)
-        axes = (Axis.whole("occupation", len(words)), Axis.whole(TEMPLATE, len(templates)))
-        return CaseSpace(templates, {"occupation": words}, axes, unit_axes=1)
+        words = body.occupation.in_forms("occupation", templates)
+        if options["single_word_only"]:
+            versions = list(zip(*(words[slot] for slot in list(words)[len(words) > 1 :]), strict=True))
+            single = [not any(" " in word.text for word in of_item) for of_item in versions]
+            words = {slot: tuple(compress(of_slot, single)) for slot, of_slot in words.items()}
+        axes = (Axis.whole("occupation", len(words["occupation"]), words), Axis.whole(TEMPLATE, len(templates)))
+        return CaseSpace(templates, words, axes, unit_axes=1)
 
     def questions(self, body: LmOccupationBody, options: Options, context: Context) -> dict[str, Question]:
         """Ask for the probability of the occupation in every case."""

@@ -1,4 +1,4 @@
-"""The family ``pronoun-occupation``: P(pronoun) beside an occupation, by the share of women in it (ours)."""
+"""The family ``pronoun-occupation``: P(pronoun) beside an occupation, or P(its form), by its share of women (ours)."""
 
 from __future__ import annotations
 
@@ -53,25 +53,39 @@ _FEW = "too few occupations, or all on a line"
 _OVER = "occupations"
 
 
+EACH = "*"  #: stands for each group in the form of an occupation
+
+
 @dataclass(frozen=True)
 class Frame:
-    """A template with an occupation and a pronoun in one form. ``follows``: whether it is after the occupation."""
+    """A template with an occupation and a pronoun in one form, or with the occupation in the form of each group.
+
+    ``versions``: its pieces, for each group where the forms of the occupation are compared. ``follows``: whether what
+    is compared is after the occupation, or is the occupation itself.
+    """
 
     text: str
-    pieces: tuple[Piece, ...]
+    versions: tuple[tuple[Piece, ...], ...]
     form: str
     follows: bool
 
 
 @dataclass(frozen=True)
 class PronounOccupationBody:
-    """Occupations with their share of one group, the forms of the pronoun of each group, and frames."""
+    """Occupations with their share of one group, the forms of the pronoun of each group, and frames. Without pronouns,
+    the forms of the occupations themselves are compared.
+    """
 
     groups: tuple[str, ...]
     pronouns: tuple[Mapping[str, str], ...]
     occupation: SlotWords
     share: str
     templates: TemplateSets[Frame]
+
+    @property
+    def versions(self) -> int:
+        """The number of templates of a frame: one for each group where forms are compared."""
+        return 1 if self.pronouns else len(self.groups)
 
     def shares(self) -> FloatArray:
         """Return the share of each occupation, from 0 to 1, shape (occupations,)."""
@@ -85,7 +99,7 @@ def _in_first(share: FloatArray) -> FloatArray:
 
 
 class PronounOccupation(Family[PronounOccupationBody]):
-    """ln P(pronoun of the first group) - ln P(pronoun of the second), against the share of the first group."""
+    """ln P(pronoun, or form, of the first group) - ln P(that of the second), against the share of the first group."""
 
     name: ClassVar[str] = "pronoun-occupation"
     definition: ClassVar[str] = "pronoun-occupation/1"
@@ -96,7 +110,8 @@ class PronounOccupation(Family[PronounOccupationBody]):
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "mean_difference": FamilyStatistic(
             SIGNED,
-            "mean log ratio of the pronouns beside occupations of the first group minus beside the others, in nats",
+            "mean log ratio of the pronouns, or of the forms, of occupations of the first group minus of the others, in"
+            " nats",
             partial(line_sums, figure="slope", unit=OCCUPATION, value="ratio", over=_OVER, x_of=_in_first),
             plot="scatter",
             crossed=True,
@@ -116,10 +131,11 @@ class PronounOccupation(Family[PronounOccupationBody]):
         """Read groups, their pronouns, occupations with shares, and frames."""
         groups = read_groups(data, ("female", "male"))
         rows = take(data, "templates", LocatedList, "the suite")
-        frames = read_template_sets(data, _parse(rows), _parse)
+        occupation, share = read_slot_with_share(data, OCCUPATION, beside, with_forms=PRONOUN not in data)
+        parse = _parse if PRONOUN in data else partial(_parse_formed, groups=groups, occupation=occupation)
+        frames = read_template_sets(data, parse(rows), parse)
         forms = {frame.form for frame in (*frames.first, *frames.paraphrases)}
-        pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups)
-        occupation, share = read_slot_with_share(data, OCCUPATION, beside)
+        pronouns = tuple(_pronoun(data, beside, group, forms) for group in groups) if PRONOUN in data else ()
         return PronounOccupationBody(groups, pronouns, occupation, share, frames)
 
     def of_body(self, body: PronounOccupationBody) -> PronounOccupation:
@@ -137,7 +153,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
         return [body.groups, pronouns, body.occupation.content(), body.share, [f.text for f in body.templates.first]]
 
     def space(self, body: PronounOccupationBody, options: Options, role: str) -> CaseSpace:
-        """Return the cases, occupations x frames x pronouns; a unit is an occupation.
+        """Return the cases, occupations x frames x groups; a unit is an occupation.
 
         Raises:
             NotApplicableError: in no frame does a causal LM read the occupation before the pronoun.
@@ -147,23 +163,28 @@ class PronounOccupation(Family[PronounOccupationBody]):
             raise NotApplicableError(
                 "it has no template whose pronoun follows the occupation, and a causal LM reads nothing else; add one"
             )
+        templates = tuple(Template((pieces,)) for frame in frames for pieces in frame.versions)
+        if not body.pronouns:
+            words = body.occupation.in_forms(OCCUPATION, templates)
+            axes = (Axis.whole(OCCUPATION, len(words[OCCUPATION]), words), Axis.whole(TEMPLATE, len(templates)))
+            return CaseSpace(templates, words, axes, unit_axes=1)
         forms, groups = sorted({frame.form for frame in frames}), len(body.groups)
         pronouns = tuple(Word.of(of_group[form], "") for form in forms for of_group in body.pronouns)
         occupations = body.occupation.words()
         pairs = [(t, groups * forms.index(frame.form) + k) for t, frame in enumerate(frames) for k in range(groups)]
         axes = (Axis.whole(OCCUPATION, len(occupations)), Axis((TEMPLATE, PRONOUN), np.asarray(pairs, dtype=np.int64)))
-        templates = tuple(Template((frame.pieces,)) for frame in frames)
         return CaseSpace(templates, {OCCUPATION: occupations, PRONOUN: pronouns}, axes, unit_axes=1)
 
     def questions(self, body: PronounOccupationBody, options: Options, context: Context) -> dict[str, Question]:
-        """Ask for the probability of the pronoun in every case."""
-        return {"cases": Question(self.space(body, options, context.role), SlotLogProbability(PRONOUN))}
+        """Ask for the probability of the pronoun in every case, or of the form of the occupation."""
+        asked = SlotLogProbability(PRONOUN if body.pronouns else OCCUPATION)
+        return {"cases": Question(self.space(body, options, context.role), asked)}
 
     def summarise(self, body: PronounOccupationBody, options: Options, answers: Answers, seed: int) -> Summary:
         """Compare the log ratios of the two groups of occupations, and with the share; intervals over occupations."""
         answer = answers["cases"]
         space: CaseSpace = answer.cases
-        by_frame = scores_by_group(answer, len(space.templates))
+        by_frame = self._scores(body, answer)
         share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
         labels = [space.words[OCCUPATION][unit].label for unit in answer.units]
         return _figures(share, ratio).summary(
@@ -171,7 +192,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
             {"occupation": np.asarray(labels), "share": share, "ratio": ratio},
             examples=_examples(labels, answer, by_frame, body.groups),
             unstored={
-                "template": np.asarray([_label(template) for template in space.templates]),
+                "template": np.asarray([_label(t) for t in space.templates[:: body.versions]]),
                 "template_ratio": by_frame[:, :, 0] - by_frame[:, :, 1],
             },
         )
@@ -181,7 +202,7 @@ class PronounOccupation(Family[PronounOccupationBody]):
     ) -> NullFigures:
         """Return the figures of log ratios that are shuffled over the occupations."""
         answer = answers["cases"]
-        by_frame = scores_by_group(answer, len(answer.cases.templates))
+        by_frame = self._scores(body, answer)
         share, ratio = body.shares()[answer.units], score_bias(by_frame[:, :, 0], by_frame[:, :, 1])
         by_share = shuffled_lines(share, ratio, repeats, seed)
         return {
@@ -189,6 +210,10 @@ class PronounOccupation(Family[PronounOccupationBody]):
             "pearson_r": pearson_of_sums(by_share),
             "slope": slope_of_sums(by_share),
         }
+
+    def _scores(self, body: PronounOccupationBody, answer: Answer) -> FloatArray:
+        """Return the scores, shape (occupations, frames, groups)."""
+        return scores_by_group(answer, len(answer.cases.templates) // body.versions, len(body.groups))
 
 
 def _parse(rows: LocatedList) -> list[Frame]:
@@ -211,7 +236,26 @@ def _frame(row: object, file: str, line: int) -> Frame:
             f"{file}:{line}: template {brief(row)} should have the occupation and the pronoun, each once"
         )
     renamed = tuple(replace(piece, slot=PRONOUN) if piece.slot == forms[0] else piece for piece in pieces)
-    return Frame(str(row), renamed, forms[0], words[0] == OCCUPATION)
+    return Frame(str(row), (renamed,), forms[0], words[0] == OCCUPATION)
+
+
+def _parse_formed(rows: LocatedList, groups: Sequence[str], occupation: SlotWords) -> list[Frame]:
+    """Return the frames of a list in which the forms of the occupation are compared.
+
+    Raises:
+        DataFileError: one does not have the occupation once in the form of each group, or a word lacks such a form.
+    """
+    frames = []
+    for row, line in zip(rows, rows.lines, strict=True):
+        texts = [str(row).replace(EACH, group) for group in groups]
+        read = partial(read_template, file=rows.file, line=line, slots={OCCUPATION}, formed={OCCUPATION: occupation})
+        if len(set(texts)) < len(groups) or str(row).count("{") != 1:
+            raise DataFileError(
+                f"{rows.file}:{line}: template {brief(row)} should have the occupation once, in the form of each group:"
+                f" {{{OCCUPATION}:{EACH}}}"
+            )
+        frames.append(Frame(str(row), tuple(read(text) for text in texts), EACH, True))
+    return frames
 
 
 def _pronoun(data: LocatedMap, beside: Path, group: str, forms: set[str]) -> dict[str, str]:
@@ -286,7 +330,11 @@ def _slot(piece: Piece) -> str:
 
 
 _GROUPS = GroupValues(
-    {"contrast": Value("mean_difference_rms", "ln P(pronoun) beside occupations of the first group minus the others")},
+    {
+        "contrast": Value(
+            "mean_difference_rms", "ln P(pronoun or form), occupations of the first group minus the others"
+        )
+    },
     "occupation",
     _OVER,
 )
@@ -327,6 +375,3 @@ class PronounOccupationOfGroups(PronounOccupation):
         answer = answers["cases"]
         scores, first = self._scores(body, answer).mean(axis=1), _in_first(body.shares()[answer.units])
         return {"mean_difference_rms": shuffled_contrast_rms(scores, first, repeats, seed)}
-
-    def _scores(self, body: PronounOccupationBody, answer: Answer) -> FloatArray:
-        return scores_by_group(answer, len(answer.cases.templates), len(body.groups))
