@@ -18,7 +18,7 @@ import pytest
 from pytest_genderbias.escaping import printable
 from pytest_genderbias.plugin.flags import FLAGS, Flag
 from pytest_genderbias.plugin.outputs import MADE
-from pytest_genderbias.text.suggestions import close_names, expected_instead
+from pytest_genderbias.text.printable import close_names, expected_instead
 
 _EXAMPLES = """\
 examples:

@@ -11,8 +11,7 @@ import pytest
 from pytest_genderbias.command_line.arguments import Typed
 from pytest_genderbias.plugin.flags import FLAGS
 from pytest_genderbias.suites.suite import suite_names
-from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.suggestions import close_names
+from pytest_genderbias.text.printable import brief, close_names
 
 #: What pytest is told beside the flags. The plugin is loaded even where pytest loads none by itself, and it is imported
 #: before pytest starts, which pytest would warn of.

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.errors import NotApplicableError, SettingError, UnknownNameError
 from pytest_genderbias.text.plain_files import expand
-from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.printable import brief, expected_instead
 
 #: Files that belong together, each a path or pattern relative to the data folder.
 Choice = tuple[str, ...]

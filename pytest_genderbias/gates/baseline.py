@@ -59,7 +59,7 @@ from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.npz import read_npz
 from pytest_genderbias.models.predictions import same_ids
 from pytest_genderbias.text.numbers import apart, format_number
-from pytest_genderbias.text.suggestions import close_names
+from pytest_genderbias.text.printable import close_names
 
 #: Which verdict of a comparison with the anchor takes the place of which one of the comparison with the entry.
 _REPLACES = {REGRESSED: {WITHIN, BETTER, TOO_FEW}, TOO_FEW: {WITHIN, BETTER}}

@@ -28,8 +28,8 @@ from pytest_genderbias.suites.family import RUN_SETTINGS, resolve_options
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.plain_files import expand, is_regular
+from pytest_genderbias.text.printable import expected_instead
 from pytest_genderbias.text.schema import Beside, LocatedMap, YamlValue, check_setting, refuse_unknown, take
-from pytest_genderbias.text.suggestions import expected_instead
 
 LoadSuite = Callable[[str], Suite]  #: loads a suite by its name or path
 NO_MODEL = "no-model"  #: stands for the model in the name of a gate that judges no model of the run

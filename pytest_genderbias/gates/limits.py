@@ -31,7 +31,7 @@ from pytest_genderbias.statistics.inference.intervals import Interval, restart_i
 from pytest_genderbias.statistics.inference.sequences import cases_to_decide
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text.numbers import approximate, format_bounds, format_share
-from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.printable import expected_instead
 
 if TYPE_CHECKING:  # which imports all families
     from pytest_genderbias.measurement.carry_out import Until

@@ -32,9 +32,8 @@ from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.summary import Example, Examples, Record
 from pytest_genderbias.text.columns import one_line
 from pytest_genderbias.text.numbers import format_bounds, format_decimals
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import at_least, field_hints, read_value
-from pytest_genderbias.text.suggestions import expected_instead
 
 SUITE_CASES = "the suite's cases"  #: what bounds on a sample are over
 ALL_CASES = f"{SUITE_CASES}, all of them"  #: what bounds are over where every case was scored

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_genderbias.models.bare_tokenizer import BareTokenizer, bare_content
 from pytest_genderbias.models.config import entry, hidden_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
-from pytest_genderbias.models.model import Checkpoint, CheckpointFacts
+from pytest_genderbias.models.model import BareTokenizer, Checkpoint, CheckpointFacts, bare_content
 from pytest_genderbias.models.objects import is_network
 
 if TYPE_CHECKING:

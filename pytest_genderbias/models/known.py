@@ -23,11 +23,18 @@ from typing import Any
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.folders import distrusted, write_whole
-from pytest_genderbias.models.bare_tokenizer import BareTokenizer
 from pytest_genderbias.models.checkpoints import pick_device
 from pytest_genderbias.models.config import quantisation_method
 from pytest_genderbias.models.facts import facts_of
-from pytest_genderbias.models.model import SETTINGS, Checkpoint, CheckpointFacts, DeferredCheckpoint, Model, Origin
+from pytest_genderbias.models.model import (
+    SETTINGS,
+    BareTokenizer,
+    Checkpoint,
+    CheckpointFacts,
+    DeferredCheckpoint,
+    Model,
+    Origin,
+)
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.sentence_encoders import pooling_folder
 from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights

@@ -12,8 +12,7 @@ from typing import NamedTuple
 
 from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError
 from pytest_genderbias.models.checkpoint_folder import WHOLE_WEIGHTS, check_folder, graph_in, refuse_pointers
-from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.suggestions import close_names, expected_instead
+from pytest_genderbias.text.printable import brief, close_names, expected_instead
 
 #: Data types of the weights that a run may ask for.
 DTYPES = ("float32", "float16", "bfloat16", "float64", "auto")

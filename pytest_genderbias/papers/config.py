@@ -15,8 +15,8 @@ from typing import Any
 
 from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text.located_yaml import plain, read_yaml
+from pytest_genderbias.text.printable import expected_instead
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, YamlValue, read_value, refuse_unknown, take
-from pytest_genderbias.text.suggestions import expected_instead
 
 CONFIGS = Path(__file__).parent / "configs"
 SMALL, PAPER = "small", "paper"

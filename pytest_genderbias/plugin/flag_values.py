@@ -21,9 +21,8 @@ from pytest_genderbias.models.spec import ModelSpec, parse_specs
 from pytest_genderbias.plugin.doors import EXECUTORS, check_address
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.plain_files import expand, is_regular, read_whole
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import Count, Mismatch, Temperature, fit, one_of, words
-from pytest_genderbias.text.suggestions import expected_instead
 
 _SIZE_UNITS = {
     "": 1,

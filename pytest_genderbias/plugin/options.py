@@ -29,8 +29,8 @@ from pytest_genderbias.plugin.items.bias_item import BiasItem, uses_fixture
 from pytest_genderbias.plugin.signs import keys_of_ini_file
 from pytest_genderbias.plugin.workers import is_worker
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.printable import close_names, expected_instead
 from pytest_genderbias.text.schema import Count, at_least, one_of
-from pytest_genderbias.text.suggestions import close_names, expected_instead
 
 T = TypeVar("T")
 _PARSE = "parse"  #: key of the parser in the metadata of a field

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pytest_genderbias.models.bare_tokenizer import BareTokenizer
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.model import BareTokenizer, Model
 from pytest_genderbias.models.protocols import LOG_PROBS
 from pytest_genderbias.scoring.tokenizing import LIMITS
 from pytest_genderbias.suites.cases import Cases, IntArray, TextCases

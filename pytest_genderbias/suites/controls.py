@@ -30,8 +30,8 @@ from pytest_genderbias.suites.query import (
 )
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
+from pytest_genderbias.text.printable import expected_instead
 from pytest_genderbias.text.schema import LocatedList, LocatedMap, refuse_unknown, take
-from pytest_genderbias.text.suggestions import expected_instead
 
 LABELS = ("entailment", "neutral", "contradiction")
 BLANK = "___"

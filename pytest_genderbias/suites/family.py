@@ -17,8 +17,8 @@ from pytest_genderbias.suites.cases import Answers, Question
 from pytest_genderbias.suites.statistic import FamilyStatistic, NullFigures, Options, Statistic
 from pytest_genderbias.suites.summary import Summary
 from pytest_genderbias.text import schema
+from pytest_genderbias.text.printable import expected_instead
 from pytest_genderbias.text.schema import Count, LocatedMap, Rule, at_least, check_setting, words
-from pytest_genderbias.text.suggestions import expected_instead
 
 _TABLE = re.compile(r".+\.(?:(?:jsonl|csv|tsv)(?:\.gz)?|parquet)", re.IGNORECASE)
 #: Settings of a measurement that are no options of a suite.

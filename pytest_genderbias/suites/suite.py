@@ -20,9 +20,8 @@ from pytest_genderbias.suites.registry import FAMILIES
 from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take, take_texts
-from pytest_genderbias.text.suggestions import expected_instead
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _HEAD = (

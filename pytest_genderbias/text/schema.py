@@ -31,8 +31,7 @@ from typing import (
 )
 
 from pytest_genderbias.errors import DataFileError, SettingError
-from pytest_genderbias.text.printable import brief
-from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.printable import brief, expected_instead
 
 T = TypeVar("T")
 _Default = TypeVar("_Default")

@@ -13,7 +13,7 @@ from pytest_genderbias.errors import DataFileError, UnknownNameError
 from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import MOST_BYTES, parse_map, plain
 from pytest_genderbias.text.plain_files import read_whole
-from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.printable import brief, expected_instead
 from pytest_genderbias.text.schema import (
     LocatedList,
     LocatedMap,
@@ -25,7 +25,6 @@ from pytest_genderbias.text.schema import (
     take,
     take_texts,
 )
-from pytest_genderbias.text.suggestions import expected_instead
 
 #: The attributes that every list may use, and their types. A list declares other attributes under ``attributes``.
 STANDARD_ATTRIBUTES: dict[str, Any] = {

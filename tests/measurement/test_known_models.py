@@ -25,7 +25,7 @@ from pytest_genderbias.measurement.label_check import LabelWarning
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.models import known
-from pytest_genderbias.models.bare_tokenizer import BareTokenizer, bare_content
+from pytest_genderbias.models.model import BareTokenizer, bare_content
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.models.spec import parse_spec
 from pytest_genderbias.scoring.entries import clear, list_entries

@@ -14,8 +14,7 @@ from support.tiny_checkpoints import BERT_SPECIALS, CAUSAL, CLASSIFIERS, MASKED,
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from pytest_genderbias import GateFailure, assert_at_least, assert_at_most, load_model, measure
-from pytest_genderbias.models.bare_tokenizer import BareTokenizer, bare_content
-from pytest_genderbias.models.model import Model
+from pytest_genderbias.models.model import BareTokenizer, Model, bare_content
 from pytest_genderbias.scoring.engine import ScoreSettings, answer
 from pytest_genderbias.scoring.unknown_words import _Reader, unread_words
 from pytest_genderbias.suites.cases import Question, TextCases

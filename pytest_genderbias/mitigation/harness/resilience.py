@@ -31,8 +31,7 @@ from pytest_genderbias.suites.statistic import Statistic
 from pytest_genderbias.suites.suite import Suite, load_suite
 from pytest_genderbias.text.located_yaml import parse_value
 from pytest_genderbias.text.numbers import format_decimals
-from pytest_genderbias.text.printable import markdown_table
-from pytest_genderbias.text.suggestions import expected_instead
+from pytest_genderbias.text.printable import expected_instead, markdown_table
 
 if TYPE_CHECKING:
     pass

@@ -15,8 +15,8 @@ from pytest_genderbias.errors import SettingError, UnknownNameError
 from pytest_genderbias.mitigation.methods.base import Method, Together
 from pytest_genderbias.recipes.recipe import Recipe
 from pytest_genderbias.recipes.settings import RANGES, TrainingSettings
+from pytest_genderbias.text.printable import expected_instead
 from pytest_genderbias.text.schema import check_setting, field_hints, without_null
-from pytest_genderbias.text.suggestions import expected_instead
 
 Made = TypeVar("Made")
 #: A method or a recipe, or what stands for one: its name, a mapping of name and settings, or several methods.
