@@ -19,13 +19,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pytest_genderbias.errors import BiasError, ModelError
 from pytest_genderbias.folders import distrusted, write_whole
 from pytest_genderbias.models.checkpoints import pick_device
-from pytest_genderbias.models.config import quantisation_method
-from pytest_genderbias.models.facts import facts_of
+from pytest_genderbias.models.config import hidden_size, quantisation_method
+from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import (
     SETTINGS,
     BareTokenizer,
@@ -34,11 +34,15 @@ from pytest_genderbias.models.model import (
     DeferredCheckpoint,
     Model,
     Origin,
+    bare_content,
 )
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.sentence_encoders import pooling_folder
 from pytest_genderbias.models.source import LoadSettings, ModelSource, explicit_weights, indexed_weights
 from pytest_genderbias.models.spec import ModelSpec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 #: Folder of the records inside the score cache.
 RECORDS = "models"
@@ -301,21 +305,28 @@ def _code() -> str:
 
 def _record_of(model: Model) -> dict[str, Any]:
     checkpoint: Checkpoint = model.backend
-    facts = facts_of(checkpoint)
-    bare = facts.tokenizer
+    network, content = checkpoint.network, bare_content(checkpoint.tokenizer)
     return {
         "name": model.name,
         "fingerprint": model.fingerprint,
         "role": [model.role.kind, model.role.text, list(model.role.labels)],
         "details": model.details,
         **checkpoint.settings,
-        "reading": facts.reading,
-        "vocabulary_size": facts.vocabulary_size,
-        "width": facts.width,
-        "input_width": facts.input_width,
-        "tokenizer": None if bare is None else bare.backend_tokenizer.to_str(),
-        "unk_token": None if bare is None else bare.unk_token,
+        "reading": fingerprint_reading(checkpoint),
+        "vocabulary_size": checkpoint.vocabulary_size,
+        "width": hidden_size(network.config),
+        "input_width": _input_width(network),
+        "tokenizer": content,
+        "unk_token": None if content is None else checkpoint.tokenizer.unk_token,
     }
+
+
+def _input_width(network: PreTrainedModel) -> int | None:
+    """Return the size of a network's input embeddings; ``None`` for one without a table of them."""
+    try:
+        return int(network.get_input_embeddings().get_parameter("weight").shape[1])
+    except (AttributeError, NotImplementedError):
+        return None
 
 
 def _role_of(record: dict[str, Any]) -> Role:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from pytest_genderbias.errors import ModelError, NotApplicableError
-from pytest_genderbias.models.config import SIZES, hidden_size
+from pytest_genderbias.models.config import SIZES, entry, hidden_size
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, METHODS, WORD_VECTORS, Backend
 from pytest_genderbias.models.roles import Role
 from pytest_genderbias.models.source import LoadSettings
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 #: Pooling of a hub model whose pooling files are not in the cache while the hub cannot be reached.
 UNKNOWN_POOLING = "unknown"
+_MOST_IDS = 1 << 31  #: of a network that does not say how many it has
 #: The entries of a :class:`Checkpoint` that are plain values.
 SETTINGS = ("device", "max_length", "pooling", "batches", "widths")
 
@@ -149,6 +150,14 @@ class Checkpoint(Tokenized):
         """The tokenizer for single words and tokens: without transformers, if it is known that way."""
         bare = None if self.facts is None else self.facts.tokenizer
         return self.tokenizer if bare is None else bare
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of token ids that the network knows; of one that does not say, a number above all ids."""
+        if self.facts is not None:
+            return self.facts.vocabulary_size
+        size = entry(self.network.config.get_text_config(), "vocab_size")
+        return size if isinstance(size, int) else _MOST_IDS
 
     @property
     def body(self) -> PreTrainedModel:

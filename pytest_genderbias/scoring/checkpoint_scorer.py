@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pytest_genderbias.errors import SettingError
-from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.model import Checkpoint, Model
 from pytest_genderbias.models.roles import MASKED_LM
 from pytest_genderbias.scoring.layout import TokenLayout
@@ -55,7 +54,7 @@ class CheckpointScorer:
 
     def _fills(self, inputs: Inputs, k: int, cases: IntArray) -> NDArray[np.int32]:
         """Return the ids of the k best fills of the mask in each case."""
-        size = vocabulary_size(self._model.backend)
+        size = self._model.backend.vocabulary_size
         if size < k:
             raise SettingError(f"top_k is {k}, the vocabulary of {self._model.name} has {size} items")
         best, finite = self.network.best(inputs, k)

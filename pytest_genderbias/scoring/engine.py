@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from pytest_genderbias.folders import distrusted
 from pytest_genderbias.models.chat_template import DETAIL as CHAT_TEMPLATE
-from pytest_genderbias.models.facts import vocabulary_size
 from pytest_genderbias.models.fingerprint import fingerprint_reading
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.protocols import HIDDEN_STATES, LOG_PROBS, REPLIES, WORD_VECTORS
@@ -209,14 +208,9 @@ def _plausible(query: Query, model: Model, values: NDArray[np.generic]) -> bool:
     """
     if isinstance(query, (TopFills, GeneratedTokens, GeneratedReplies)):
         ids = cast("NDArray[np.int32]", values)
-        return bool((ids >= 0).all() and (ids < _vocabulary_size(model)).all())
+        size = model.backend.vocabulary_size if model.can(LOG_PROBS) else len(model.backend.vocabulary)
+        return bool((ids >= 0).all() and (ids < size).all())
     return model.can(WORD_VECTORS) or bool(np.isfinite(cast("NDArray[np.float64]", values)).all())
-
-
-def _vocabulary_size(model: Model) -> int:
-    if not model.can(LOG_PROBS):
-        return len(model.backend.vocabulary)
-    return vocabulary_size(model.backend)
 
 
 def _window(query: Query, model: Model) -> int:

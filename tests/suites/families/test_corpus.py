@@ -600,6 +600,7 @@ class Chain(torch.nn.Module):
     def __init__(self, table):
         super().__init__()
         self.table = torch.log(torch.as_tensor(table))
+        self.config = transformers.PretrainedConfig(vocab_size=len(table))
 
     def forward(self, input_ids):
         return SimpleNamespace(logits=self.table[input_ids])
