@@ -6,12 +6,8 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
-
-if TYPE_CHECKING:
-    pass
 
 SCRIPTS = Path(__file__).resolve().parents[1] / "scripts"
 
@@ -81,25 +77,6 @@ def test_what_it_looks_for_is_found_and_nothing_else(tmp_path: Path) -> None:
     assert foreign == ["E   zlib.error: x", "zipfile.BadZipFile: x", "E   OSError: [Errno 28] No space left"]
     assert found["kept"] == [True] * 4 and found["lost"] == [False] * 5
     assert found["counted"] == ["acted", 3, 3], "it is opened, about to be renamed, and renamed"
-
-
-PREPARES = """
-import sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[1])
-import forked_runs as runs
-for number, place in enumerate(runs.PLACES.values()):
-    folder = Path(sys.argv[2], str(number))
-    folder.mkdir()
-    place.prepare(folder)
-"""
-
-
-def test_what_an_earlier_run_left_can_be_made_in_every_place(tmp_path: Path) -> None:
-    arguments = [sys.executable, "-c", PREPARES, str(SCRIPTS), str(tmp_path)]
-    result = subprocess.run(arguments, check=False, capture_output=True, text=True, timeout=300)
-    assert result.returncode == 0, result.stderr
-    assert list(tmp_path.glob("*/books/**/*.json")) and list(tmp_path.glob("*/report.json"))
 
 
 @pytest.mark.slow
