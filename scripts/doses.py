@@ -40,10 +40,14 @@ import doses_page
 import numpy as np
 from retraining_table import Kind, descend, masked_loss, rows_of
 
+from pytest_genderbias import load_model
 from pytest_genderbias.errors import NotApplicableError
 from pytest_genderbias.measurement.measurement import Measurement
 from pytest_genderbias.measurement.runner import Runner, RunSettings
 from pytest_genderbias.mitigation.methods.counterfactual import swap
+from pytest_genderbias.mitigation.methods.projection import project_embeddings
+from pytest_genderbias.mitigation.words.directions import HE_SHE, learn_basis
+from pytest_genderbias.models.saving import save_model
 from pytest_genderbias.models.source import LoadSettings
 from pytest_genderbias.statistics.inference.packed_sums import SumsByStatistic
 from pytest_genderbias.text.wordlist import load_wordlist
@@ -100,9 +104,10 @@ PUBLIC: dict[str, Callable[[Path], Path]] = {
 }
 LATER = 20  #: added to the seed of bert-tiny-again: trainings that were made after the gates were chosen
 PLAIN = ""  #: a training, and no mitigation after it
+PROJECTION = "projection"  #: the direction he - she out of the input embeddings, which trains nothing
 #: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
-#: with more dropout.
-MITIGATIONS = ("continued", "cda", "dropout")
+#: with more dropout; or projected.
+MITIGATIONS = ("continued", "cda", "dropout", PROJECTION)
 MITIGATED = 80  #: the dose of the models that are mitigated
 DROPOUT = 0.15  #: bert-tiny has .1
 #: How a model is mitigated: at a lower rate than it was trained with, which took its ability.
@@ -316,6 +321,9 @@ def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float
             plain = replace(job, mitigation=PLAIN).folder(runs)
             start = train_one(plain, data, job.dose, job.seed, recipe, device=device)
         used = GENTLE if job.mitigation else recipe
+        if start is not None and job.mitigation == PROJECTION and not folder.exists():
+            model = load_model(str(start), name=job.model)
+            save_model(project_embeddings(model, learn_basis(model, pairs=HE_SHE)), folder)
         train_one(folder, data, job.dose, job.seed, used, start=start, mitigation=job.mitigation, device=device)
     trained = time.perf_counter()
     measure_all(folder, job.result(runs), data, measured)

@@ -34,6 +34,7 @@ DOSES = (50, 70, 100)
 MORE_DOSES = {
     "career-head": (50, 55, 60, 70, 80, 100),
     "bert-tiny-again": (50, 55, 60, 70),
+    "nli-head": (50, 55, 60, 70, 80, 100),
 }  #: of models that have others
 VECTOR_GATES = [
     f"{suite} effect_size" for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts")
@@ -53,6 +54,7 @@ GATED = {
 }
 EQUAL = ("bert-tiny-again", "nli-head", "sentence-encoder")  #: models of which each pair of equal trainings is judged
 CONTROL = "continued"  #: what a mitigation is held against
+UNTRAINED = ("projection",)  #: mitigations that are held against the model itself
 LEVEL = 0.025  #: one-sided, of all gates of a file together
 POWER = 1.96 + 0.842  #: standard errors, of a shift that a one-sided test of 2.5 % finds in 80 %
 TESTS = (1, 2, 3)  #: gates that share the error
@@ -92,6 +94,17 @@ DRAWN = (
 )
 PLAIN, WIDE = "pronoun-occupation mean_difference", "pronoun-occupation wide mean_difference"
 OCCUPATIONS = "lm-occupation aggregate_bias"
+ENOUGH = 0.8  #: share of the pairs
+#: The gate by which each kind of model is stopped first.
+MAIN = {
+    "bert-tiny-mlm": PLAIN,
+    "bert-tiny-again": PLAIN,
+    "stories260k": WIDE,
+    "nli-head": "nli-occupation net_neutral",
+    "sentence-encoder": "sts-occupation slope",
+    "career-head": "bios both separation_sum",
+    "word-vectors": "weat-occupation effect_size",
+}
 #: Gate files that are judged as a whole.
 FILES = {
     "`pronoun-occupation`": (PLAIN,),
@@ -308,7 +321,8 @@ def store_mitigated(measured: Mapping[str, Mapping[int, Mapping[str, Measurement
         }
         for mitigation, by_seed in measured.items()
     }
-    path.write_text(json.dumps({**read(), "mitigated": found}, indent=1) + "\n", encoding="utf-8")
+    content = {**read(), "mitigated": {**read()["mitigated"], **found}}
+    path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
 def read() -> Stored:
@@ -335,6 +349,7 @@ def tables(stored: Stored) -> dict[str, str]:
         "first": first_to_see(stored, "bert-tiny-mlm"),
         "gates": verdicts(stored, *(model for model in stored["models"] if model not in GATED)),
         "files": files(stored),
+        "smallest": smallest(stored),
         "mitigated": mitigated(stored),
         **{f"equal pairs of {model}": singles(stored["equal"][model]) for model in EQUAL},
         **{
@@ -445,6 +460,31 @@ def files(stored: Stored) -> str:
     return _table(rows, ["model", "restarts", "seeds", "gates of the file", *(f"dose {dose}" for dose in DOSES)])
 
 
+def smallest(stored: Stored) -> str:
+    """Return the smallest dose that the main gate of each kind of model stops in 80 %, and the worsening there beside
+    what the gate says: on lines between the doses that were judged.
+    """
+    rows = []
+    for one in stored["draws"]:
+        gate = MAIN.get(one["model"])
+        if gate is None or one["seeds"] != ALL:
+            continue
+        of_gate, doses = one["gates"][gate]["1"], doses_of(one["model"])
+        shares = [of_gate["stopped"].get(str(dose), 0) / one["pairs"] for dose in doses]
+        means = [statistics.mean(values_of(stored, one["model"], dose, gate)) for dose in doses]
+        at = next((i for i, share in enumerate(shares) if share >= ENOUGH), None)
+        cells = ["none", "-", "-"]
+        if at:
+            part = (ENOUGH - shares[at - 1]) / (shares[at] - shares[at - 1])
+            dose = doses[at - 1] + part * (doses[at] - doses[at - 1])
+            shift = abs(means[at - 1] + part * (means[at] - means[at - 1]) - means[0])
+            cells = [str(doses[at]), f"{dose:.0f} ({shift:.3g})", f"{of_gate['sees'] / shift:.2f}"]
+        said = f"{of_gate['sees']:.3g}"
+        rows.append([one["model"], one["restarts"], _written(gate), *cells[:2], said, cells[2]])
+    headers = ["model", "restarts", "gate", "stopped in 80 %", "on a line (worsening)", "says", "ratio"]
+    return _table(rows, headers)
+
+
 def singles(by_dose: Mapping[str, Mapping[str, int]]) -> str:
     """Return how many pairs of single trainings of a dose a gate fails, all doses in the last row."""
     totals = {name: sum(one[name] for one in by_dose.values()) for name in next(iter(by_dose.values()))}
@@ -461,17 +501,19 @@ def mitigated(stored: Stored) -> str:
     """Return each figure of the models of dose 80, before and after a mitigation, and what the mitigation changed.
 
     The change is that of the mitigated model minus that of the control of the same seed, which was trained on without a
-    mitigation: its mean, with the 95 % interval of Student's t over seeds.
+    mitigation, or is the model itself where the mitigation trains nothing: its mean, with the 95 % interval of
+    Student's t over seeds.
     """
     by = stored["mitigated"]
     first = next(iter(by[CONTROL].values()))
     kinds = [kind for kind in by if kind not in ("", CONTROL)]
+    held = {kind: "" if kind in UNTRAINED else CONTROL for kind in kinds}
     rows = []
     for part in ("values", "abilities"):
         for name in first[part]:
             values = {kind: {s: one[part].get(name) for s, one in of_kind.items()} for kind, of_kind in by.items()}
             means = [_mean([v for v in values[kind].values() if v is not None]) for kind in ("", CONTROL, *kinds)]
-            changes = [_change(values[kind], values[CONTROL]) for kind in kinds]
+            changes = [_change(values[kind], values[against]) for kind, against in held.items()]
             rows.append([f"ability: {name}" if part == "abilities" else _written(name), *means, *changes])
     main = next(iter(first["values"]))
     counts = {
@@ -479,7 +521,9 @@ def mitigated(stored: Stored) -> str:
         for kind, of_kind in by.items()
     }
     headers = ["statistic", f"dose 80 ({counts['']})", f"control ({counts[CONTROL]})"]
-    headers += [f"{kind} ({counts[kind]})" for kind in kinds] + [f"{kind} minus control" for kind in kinds]
+    headers += [f"{kind} ({counts[kind]})" for kind in kinds] + [
+        f"{kind} minus {'control' if against else 'dose 80'}" for kind, against in held.items()
+    ]
     return _table(rows, headers)
 
 

@@ -7,7 +7,7 @@ import json
 import platform
 import sys
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
@@ -232,17 +232,31 @@ def _sums_in_clusters(suite: Suite, statistic: FamilyStatistic, options: Mapping
 
 
 def _with_samples(suite: Suite, summary: Summary, options: Mapping[str, Any]) -> Summary:
-    """Widen intervals for other clusters, and other templates; or name how many templates they take as fixed."""
+    """Widen intervals for other clusters, and other templates; or name how many templates they take as fixed. A note
+    says how many independent items those of the main statistic are worth in their clusters.
+    """
     intervals, arrays = dict(summary.intervals), {**summary.items, **summary.unstored}
+    notes = list(summary.notes)
     for name, statistic in suite.family.statistics.items():
         if summary.values[name] is None or isinstance(statistic.sums, str) or not (statistic.crossed or suite.clusters):
             continue
         sums = _sums_in_clusters(suite, statistic, options, arrays)
         if sums.clusters is not None and sums.smooth:
             intervals[name] = cluster_interval(sums, statistic.scale.limits)
+            if name == next(iter(suite.family.statistics)):
+                notes += _effective_number(sums, statistic.scale.limits)
         if statistic.crossed:
             intervals[name] = two_way_interval(sums, intervals[name], statistic.scale.limits)
-    return replace(summary, intervals=intervals)
+    return replace(summary, intervals=intervals, notes=notes)
+
+
+def _effective_number(sums: ItemSums, limits: tuple[float, float]) -> Iterator[str]:
+    """Yield how many independent items would have the interval that clusters have: the design effect of Kish 1965."""
+    of_items, of_clusters = (cluster_interval(one, limits) for one in (replace(sums, clusters=None), sums))
+    if of_items is not None and of_clusters is not None and of_clusters.high > of_clusters.low:
+        n, clusters = len(sums.labels), len(sums.by_cluster().labels)
+        worth = n * min(1.0, ((of_items.high - of_items.low) / (of_clusters.high - of_clusters.low)) ** 2)
+        yield f"{n} {sums.over} in {clusters} clusters are worth {worth:.0f} independent ones"
 
 
 def _null_control(

@@ -629,7 +629,7 @@ def test_wrong_options_are_refused(name, options, words):
 
 
 def test_an_unknown_option_lists_the_others():
-    with pytest.raises(UnknownNameError, match="no option 'colour'; it has family, initials, level"):
+    with pytest.raises(UnknownNameError, match="no option 'colour'; it has family, initials, items"):
         suite_space("disco-names", colour="red")
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pytest_genderbias import load_suite, measure
 from pytest_genderbias.errors import DataFileError, SettingError
+from pytest_genderbias.statistics.inference.item_bounds import cluster_interval
 from pytest_genderbias.suites.suite import Suite
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -42,9 +46,33 @@ def test_a_packaged_wide_set_is_wide(name: str) -> None:
     assert set(wide.clusters) == {entry.word for entry in words} and len(set(wide.clusters.values())) == 23
 
 
+def test_disco_has_2000_names_in_24_frames_with_those_that_sound_alike_as_clusters() -> None:
+    suite = load_suite("disco-names")
+    names, frames = suite.wide.body.person.entries, [text for text, _ in suite.wide.body.templates.first]
+    assert len({entry.word for entry in names}) == 2000 and len(set(frames)) == 24
+    assert {entry.word for entry in suite.body.person.entries} < {entry.word for entry in names}
+    assert suite.wide.clusters["Catherine"] == suite.wide.clusters["Katharine"] != suite.wide.clusters["Mary"]
+    one = measure("disco-names", "demo-mlm", cache=None, items="wide", limit=24 * 60, ability="none: a few items only")
+    assert one.n_total == 48_000 and one.item_sums("significant_fills").clusters is not None
+
+
+def test_a_note_says_how_many_independent_items_a_wide_set_is_worth() -> None:
+    """The design effect: the squared ratio of the widths of the intervals over items and over their fields."""
+    one = measure("lm-occupation", "demo-lm", cache=None, items="wide", limit=4000, ability="none: a few items only")
+    sums = one.item_sums(one.main)
+    limits = (0.0, np.inf)
+    of_items, of_fields = cluster_interval(replace(sums, clusters=sums.labels), limits), cluster_interval(sums, limits)
+    worth = len(sums.labels) * min(1, ((of_items.high - of_items.low) / (of_fields.high - of_fields.low)) ** 2)
+    (note,) = (note for note in one.notes if "clusters are worth" in note)
+    n, clusters, said = map(int, re.findall(r"\d+", note))
+    assert (n, clusters) == (len(sums.labels), len(set(sums.clusters)))
+    assert clusters / 4 < said < n and said == pytest.approx(worth, abs=1)
+
+
 def test_the_digests_of_the_papers_sets_are_those_of_before() -> None:
-    digests = {name: load_suite(name).digest[:12] for name in WIDE}
-    assert digests == {"pronoun-occupation": "db7b0a2946e6", "lm-occupation": "9cc78c2db647"}
+    digests = {name: load_suite(name).digest[:12] for name in (*WIDE, "disco-names")}
+    before = {"pronoun-occupation": "db7b0a2946e6", "lm-occupation": "9cc78c2db647", "disco-names": "c9552389d365"}
+    assert digests == before
 
 
 def test_all_frames_of_the_wide_pronoun_suite_are_read_by_causal_models() -> None:

@@ -40,6 +40,7 @@ COUNTS = {
     "lu2018-occupations": (64, []),
     "lu2018-pairs": (254, []),
     "names-us": (1000, [("group", "male", 500), ("group", "female", 500)]),
+    "names-us-wide": (2000, [("group", "male", 1000), ("group", "female", 1000)]),
     "neutral-persons": (10, [("group", "neutral", 10)]),
     "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),

@@ -26,7 +26,18 @@ from pytest_genderbias.statistics.inference.item_sums import ItemSums
 from pytest_genderbias.statistics.sums import significant_fill_sums, take_arrays
 from pytest_genderbias.suites.cases import Answer, Answers, IntArray, Question
 from pytest_genderbias.suites.families.shared.paraphrases import KEY, TEMPLATES, TemplateSets, read_template_sets
-from pytest_genderbias.suites.family import GENDERS, Context, Family, Option, letters, one_of, share, whole
+from pytest_genderbias.suites.family import (
+    GENDERS,
+    ITEMS,
+    ITEMS_KEY,
+    Context,
+    Family,
+    Option,
+    letters,
+    one_of,
+    share,
+    whole,
+)
 from pytest_genderbias.suites.query import TopFills
 from pytest_genderbias.suites.space import (
     TEMPLATE,
@@ -133,6 +144,7 @@ class DisCo(Family[DiscoBody]):
         "repeats": whole(100, "shuffles of the null control"),
         "initials": letters("only persons whose name starts with these letters, as A-M"),
         "templates": TEMPLATES,
+        ITEMS_KEY: ITEMS,
     }
 
     def read(self, data: LocatedMap, beside: Path) -> DiscoBody:
