@@ -67,7 +67,7 @@ DATA = {"demo", "fixtures", "results", "wordlists"}  # an installed wheel holds 
 OWN = f"{PACKAGE.name}."
 FACADE = PACKAGE / "__init__.py"
 FILES = sorted(path for path in PACKAGE.rglob("*.py") if path.parent.name not in DATA and path != FACADE)
-HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe", "ray"}
+HEAVY = {"torch", "transformers", "tqdm", "tabulate", "filelock", "matplotlib", "jinja2", "markupsafe", "ray", "spacy"}
 # Networks subclass torch's classes and need torch when they are defined: their modules are imported inside functions.
 NETWORKS = PACKAGE / "recipes" / "networks"
 DEFINE_NETWORKS = {*NETWORKS.glob("[!_]*.py"), PACKAGE / "engines" / "exported_network.py"}
