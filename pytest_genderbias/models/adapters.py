@@ -7,10 +7,10 @@ from __future__ import annotations
 import hashlib
 import pickle
 import pickletools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,35 +28,11 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 AUTO = "auto"  #: make a fingerprint of the fitted model, if that can be done
 
 
-@runtime_checkable
-class ProbabilisticClassifier(Protocol):
-    """A fitted scikit-learn classifier or pipeline that takes texts."""
-
-    classes_: Sequence[object]
-
-    def predict_proba(self, X: Sequence[str]) -> NDArray[np.floating]:  # noqa: N803 - scikit-learn's name
-        """Return the probability of each class, in the order of ``classes_``: shape (len(X), len(classes_))."""
-
-
-class Categorizer(Protocol):
-    """The part of spaCy's ``Language`` that is used."""
-
-    @property
-    def pipe_names(self) -> Sequence[str]:
-        """The names of its components."""
-
-    def get_pipe(self, name: str) -> object:
-        """Return a component."""
-
-    def pipe(self, texts: Iterable[str]) -> Iterator[Any]:
-        """Yield the ``Doc`` of each text, whose ``cats`` are read."""
-
-
 @dataclass(frozen=True)
 class SklearnClassifier:
     """A scikit-learn classifier with the protocol :class:`~pytest_genderbias.models.protocols.TextClassifier`."""
 
-    classifier: ProbabilisticClassifier
+    classifier: Any  # of scikit-learn
     labels: tuple[str, ...]
     fingerprint: str | None
 
@@ -69,7 +45,7 @@ class SklearnClassifier:
 class SpacyClassifier:
     """A spaCy pipeline with the protocol :class:`~pytest_genderbias.models.protocols.TextClassifier`."""
 
-    nlp: Categorizer
+    nlp: Any  # spaCy's Language
     labels: tuple[str, ...]
     fingerprint: str | None
 
@@ -91,7 +67,7 @@ class SpacyClassifier:
         return scores
 
 
-def from_sklearn(classifier: object, *, name: str | None = None, fingerprint: str | None = AUTO) -> Model:
+def from_sklearn(classifier: Any, *, name: str | None = None, fingerprint: str | None = AUTO) -> Model:
     """Make a :class:`Model` of a fitted scikit-learn pipeline that classifies texts.
 
     Args:
@@ -107,10 +83,7 @@ def from_sklearn(classifier: object, *, name: str | None = None, fingerprint: st
             name.
     """
     kind = type(classifier).__name__
-    # A pipeline has the method only if its last step does; since Python 3.12 isinstance sees the method of the class
-    # and does not ask.
-    has_both = all(hasattr(classifier, attribute) for attribute in ("predict_proba", "classes_"))
-    if not (has_both and isinstance(classifier, ProbabilisticClassifier)):
+    if not all(hasattr(classifier, attribute) for attribute in ("predict_proba", "classes_")):
         raise ModelError(
             f"{kind} has no predict_proba and classes_; expected a fitted scikit-learn classifier of texts (a pipeline"
             " whose last step gives probabilities: of an SVM, SVC(probability=True) or CalibratedClassifierCV)"
@@ -124,7 +97,7 @@ def from_sklearn(classifier: object, *, name: str | None = None, fingerprint: st
 
 
 def from_spacy(
-    nlp: Categorizer, *, component: str = "textcat", name: str | None = None, fingerprint: str | None = None
+    nlp: Any, *, component: str = "textcat", name: str | None = None, fingerprint: str | None = None
 ) -> Model:
     """Make a :class:`Model` of a spaCy pipeline with a trained text categorizer.
 
