@@ -113,21 +113,21 @@ def along_training(trainings: Mapping[str, Sequence[Mapping[str, Any]]], statist
     return draw(studies.along_training(trainings, statistic))
 
 
-def growth(result: studies.Growth, statistic: str | None = None) -> Figure:
+def growth(result: Any, statistic: str | None = None) -> Figure:
     """Return a statistic and the performance along trainings with and without mitigations, from what ``growth``
     returned (lu2018, figure 3).
     """
     return draw(studies.growth_of_sides(result, statistic))
 
 
-def resilience(result: studies.Resilience, statistic: str | None = None) -> Figure:
+def resilience(result: Any, statistic: str | None = None) -> Figure:
     """Return a statistic over fine-tuning steps and by frozen part, from what ``resilience`` returned (webster2020,
     figures 1 and 2).
     """
     return draw(studies.resilience(result, statistic))
 
 
-def agreement(study: studies.Agreement, intrinsic: str, extrinsic: str) -> Figure:
+def agreement(study: Any, intrinsic: str, extrinsic: str) -> Figure:
     """Return an extrinsic figure against an intrinsic one over methods and seeds, before and after retraining
     (orgad2022, figures 3 to 7).
     """
