@@ -33,10 +33,10 @@ from test_rooms import FACADE, FILES, MODULES, PACKAGE, imports, module_of, node
 
 #: The most that is allowed of each figure, and the goal.
 BUDGETS: dict[str, tuple[float, float]] = {
-    "lines of code": (55_294, 42_000),
-    "lines of core and plugin": (37_333, 23_000),
+    "lines of code": (55_288, 42_000),
+    "lines of core and plugin": (37_327, 23_000),
     "modules": (391, 310),
-    "classes": (650, 520),
+    "classes": (649, 520),
     "dataclasses": (386, 280),
     "own imports of a module, mean": (6.95, 4.5),  # thirty small modules, with few imports each, have gone
     "own imports of a module, 95th percentile": (18, 12),

@@ -16,7 +16,7 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path, PurePath
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
@@ -126,16 +126,6 @@ class ModelSource:
     elsewhere: bool = False
 
 
-class ReadArguments(TypedDict, total=False):
-    """Keyword arguments of every ``from_pretrained``: where a checkpoint is and how it is read."""
-
-    pretrained_model_name_or_path: str
-    trust_remote_code: bool
-    local_files_only: bool
-    revision: str
-    gguf_file: str
-
-
 def settle_outputs(config: PreTrainedConfig, folder: Path, name: str, labels: Sequence[str] | None) -> None:
     """Give a classifier's config as many labels as its head has outputs, if the user or ``label2id`` names so many.
 
@@ -208,7 +198,7 @@ def head_outputs(folder: Path) -> int | None:
     return None
 
 
-def read_arguments(spec: ModelSpec, settings: LoadSettings) -> ReadArguments:
+def read_arguments(spec: ModelSpec, settings: LoadSettings) -> dict[str, Any]:
     """Return the arguments of ``from_pretrained`` for a checkpoint."""
     if spec.kind == "gguf":
         path = Path(spec.target)
