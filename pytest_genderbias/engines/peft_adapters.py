@@ -12,12 +12,13 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_genderbias.errors import BiasError, DataFileError, ModelError, installing
+from pytest_genderbias.errors import BiasError, DataFileError, ModelError, SettingError, installing
 from pytest_genderbias.models.checkpoints import checked_checkpoint, load_tokenizer, read_network, refuse_missing
 from pytest_genderbias.models.config import quantisation_method, role_of_config, settled_role
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.plain_tensors import entry_bytes, parts
 from pytest_genderbias.models.source import (
+    SPLIT,
     LoadSettings,
     ModelSource,
     checkpoint_file,
@@ -194,6 +195,11 @@ def load(source: ModelSource, settings: LoadSettings) -> Model:
     """
     adapter = source.found
     assert isinstance(adapter, AdapterFiles)
+    if settings.device == SPLIT:
+        raise SettingError(
+            f"{source.spec.name} is an adapter, which is merged into the weights of its base, and a network that is"
+            f" split has not all of them at hand: save the merged network, or leave out --bias-device={SPLIT}"
+        )
     name, place = source.spec.name, adapter.place
     tokenizer = load_tokenizer(place if _has_any(place, _TOKENIZERS) else adapter.base, settings)
     folder = _weights_folder(place, name)

@@ -33,6 +33,7 @@ from pytest_genderbias.models.roles import CAUSAL_LM, COREFERENCE_SCORER, ENCODE
 from pytest_genderbias.models.sentence_encoders import SentenceFiles, read_sentence_files
 from pytest_genderbias.models.source import (
     READING,
+    SPLIT,
     LoadSettings,
     ModelSource,
     checkpoint_file,
@@ -113,9 +114,13 @@ def checked_checkpoint(
     import torch
 
     name = source.spec.name
-    device = pick_device(device)
     try:
-        network.to(torch.device(device)).eval()  # type: ignore[arg-type]  # a wrapper without types
+        if device == SPLIT:
+            device = _first_device(network)
+        else:
+            device = pick_device(device)
+            network.to(torch.device(device))  # type: ignore[arg-type]  # a wrapper without types
+        network.eval()  # type: ignore[no-untyped-call]
     except (RuntimeError, AssertionError) as error:
         raise ModelError(f"device {device!r} cannot be used: {str(error).splitlines()[0]}") from None
     _copy_unaligned(network)
@@ -271,6 +276,14 @@ def pick_device(device: str) -> str:
     return device
 
 
+def _first_device(network: PreTrainedModel) -> str:
+    """Return the device that computes the first layers of a network that was split: a GPU if it uses one."""
+    import torch
+
+    places = getattr(network, "hf_device_map", {"": network.device}).values()
+    return str(next((torch.device(place) for place in places if place not in ("cpu", "disk")), "cpu"))
+
+
 def load_tokenizer(spec: ModelSpec, settings: LoadSettings) -> PreTrainedTokenizerBase:
     """Load the tokenizer of a checkpoint and check it.
 
@@ -307,6 +320,9 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
     }
     auto = classes.get(source.role.kind, transformers.AutoModelForSequenceClassification)
     refuse_outside(source.spec)
+    split = {"device_map": "auto"} if settings.device == SPLIT else {}
+    if split and find_spec("accelerate") is None:
+        raise ModelError(f"--bias-device={SPLIT} needs accelerate, which is not installed: pip install accelerate")
     # Weights that are missing are drawn at random.
     method = None if source.config is None else quantisation_method(source.config)
     part = "weights" if method is None else QUANTISED + method
@@ -316,6 +332,7 @@ def read_network(source: ModelSource, settings: LoadSettings) -> tuple[PreTraine
             config=source.config,
             dtype=settings.dtype if settings.dtype == "auto" else getattr(torch, settings.dtype),
             output_loading_info=True,
+            **split,
             **read_arguments(source.spec, settings),
         )
         try:

@@ -41,7 +41,7 @@ def fingerprint_network(network: PreTrainedModel, tokenizer: str, sentences: Map
     digest.update(tokenizer.encode())
     if sentences:
         digest.update(json.dumps(dict(sentences), sort_keys=True).encode())
-    for name, tensor in sorted(plain_tensors(network), key=lambda pair: pair[0]):
+    for name, tensor in plain_tensors(network):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
     for name, value in sorted(packed_entries(network).items()):

@@ -74,7 +74,8 @@ def load_model(
               encoder with ``encode``.
         tokenizer: the tokenizer of a network in memory; of a served model also the folder or hub id of its tokenizer.
         name: the model's name in tables and baselines; by default that of the spec, or the class of the object.
-        device: a torch device for a checkpoint; ``auto`` is a GPU if there is one.
+        device: a torch device for a checkpoint; ``auto`` is a GPU if there is one, and ``split`` spreads a network over
+            all GPUs, the memory of this machine and the files of the checkpoint.
         dtype: number format for the weights of a checkpoint, whatever format they were saved in; ``auto`` keeps that of
             the checkpoint.
         labels: names of a classifier's outputs in their order, for a config without meaningful ones.

@@ -5,6 +5,7 @@ packed are taken apart, since their ``dtype`` is that of the other weights.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -18,12 +19,19 @@ _FLOATS = ("float64", "float32", "float16", "bfloat16")
 
 
 def plain_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
-    """Yield name and content of every parameter and buffer, each once. A packed one of torchao gives its parts, as
-    ``weight.scale``.
+    """Yield name and content of every parameter and buffer, each once, in the order of their names. A packed one of
+    torchao gives its parts, as ``weight.scale``. One that accelerate keeps elsewhere is read, and holds until the next.
     """
-    for named in (network.named_parameters(), network.named_buffers()):
-        for name, tensor in named:
-            yield from parts(name, tensor)
+    for name in sorted(name for named in (network.named_parameters(), network.named_buffers()) for name, _ in named):
+        owner, _, own = name.rpartition(".")
+        module = network.get_submodule(owner)
+        if not hasattr(module, "_hf_hook"):
+            yield from parts(name, getattr(module, own))
+        elif name not in getattr(network, "all_tied_weights_keys", ()):  # there they are tensors of their own
+            from accelerate.utils import align_module_device
+
+            with align_module_device(module):
+                yield from parts(name, getattr(module, own))
 
 
 def floats_of(network: Module) -> Iterator[tuple[str, Tensor]]:
@@ -32,9 +40,10 @@ def floats_of(network: Module) -> Iterator[tuple[str, Tensor]]:
     """
     import torch
 
-    named = [part for name, tensor in network.named_parameters() for part in parts(name, tensor)]
-    packed = [(name, value) for name, value in packed_entries(network).items() if isinstance(value, torch.Tensor)]
-    for name, tensor in (*named, *packed):
+    packed = ((name, value) for name, value in packed_entries(network).items() if isinstance(value, torch.Tensor))
+    buffers = {name for name, _ in network.named_buffers()}
+    named = ((name, tensor) for name, tensor in plain_tensors(network) if name not in buffers)
+    for name, tensor in chain(named, packed):
         if tensor.is_floating_point():
             yield name, tensor.float() if tensor.element_size() == 1 else tensor
 

@@ -58,6 +58,7 @@ _LAST_IMPORTED = "transformers.modeling_utils"  #: a module that every network n
 #: what two threads at once put back is not what was there. Networks that are read later would then lack their tied
 #: weights.
 READING = RLock()
+SPLIT = "split"  #: a device: a network is spread over all that there are
 TIME_LIMIT = 300.0  #: seconds in which a server should answer a request
 MAX_REQUESTS, MAX_TOKENS = 1000, 1024  #: requests of a run to a system that answers in text, and tokens of a reply
 
@@ -94,10 +95,11 @@ class ServedSettings:
 class LoadSettings:
     """Settings for loading models.
 
-    ``device``: a torch device; ``auto`` is a GPU if there is one. ``dtype``: number format of the weights; ``auto`` is
-    that of the checkpoint. ``labels``: names of a classifier's outputs in their order, for a config without meaningful
-    ones. ``trust_remote_code``: run code that comes with the checkpoint. ``served``: what applies to models behind a
-    server only. ``samples``: replies to each question, of a system that answers in text; ``None``: one, and none of an
+    ``device``: a torch device; ``auto`` is a GPU if there is one, and ``split`` spreads a network over all GPUs, the
+    memory of this machine and the files of the checkpoint. ``dtype``: number format of the weights; ``auto`` is that of
+    the checkpoint. ``labels``: names of a classifier's outputs in their order, for a config without meaningful ones.
+    ``trust_remote_code``: run code that comes with the checkpoint. ``served``: what applies to models behind a server
+    only. ``samples``: replies to each question, of a system that answers in text; ``None``: one, and none of an
     endpoint that gives the probabilities of options.
     """
 

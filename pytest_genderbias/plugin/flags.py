@@ -99,7 +99,8 @@ FLAGS: Mapping[str, Flag] = {
     "options": Flag("--bias-option", "[SUITE:]NAME=VALUE",
         "option of a suite, as nli-occupation:unit=word_pair", repeatable=True),
     "device": Flag("--bias-device", "DEVICE",
-        "torch device, as cpu or cuda:1; auto is a GPU if there is one", default="auto"),
+        "torch device, as cpu or cuda:1; auto is a GPU if there is one; split spreads a network over all GPUs, the "
+        "memory of this machine and the checkpoint's files (needs accelerate)", default="auto"),
     "dtype": Flag("--bias-dtype", "DTYPE",
         "number format of the weights: float32, float16, bfloat16, float64, auto (that of each checkpoint)",
         default="float32"),

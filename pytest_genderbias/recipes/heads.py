@@ -19,7 +19,7 @@ from pytest_genderbias.models.hidden_layers import copy_projections, forget_proj
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.roles import Role, classifier_role, coreference_role
 from pytest_genderbias.models.saving import copied
-from pytest_genderbias.models.source import quiet_transformers
+from pytest_genderbias.models.source import SPLIT, quiet_transformers
 from pytest_genderbias.text.normal_form import folded
 
 if TYPE_CHECKING:
@@ -397,7 +397,13 @@ _DEVICE: ContextVar[str] = ContextVar("device", default="auto")
 
 @contextmanager
 def on_device(device: str) -> Iterator[None]:
-    """Make networks on a torch device inside; ``auto`` is a GPU if there is one."""
+    """Make networks on a torch device inside; ``auto`` is a GPU if there is one.
+
+    Raises:
+        SettingError: the device is ``split``.
+    """
+    if device == SPLIT:
+        raise SettingError(f"--bias-device={SPLIT} is for measuring; a training needs one device, as cuda:0 or cpu")
     before = _DEVICE.set(device)
     try:
         yield

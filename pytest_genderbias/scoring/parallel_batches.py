@@ -65,7 +65,10 @@ def can_pass_side_by_side(network: object) -> bool:
         and network.config.model_type in UNCHANGED_BY_A_PASS
         and network.device.type == "cpu"
         and not network.training
-        and all(type(module).__module__.startswith(_KNOWN_CODE) for module in network.modules())
+        and all(
+            type(module).__module__.startswith(_KNOWN_CODE) and not hasattr(module, "_hf_hook")  # reads its weights
+            for module in network.modules()
+        )
     )
 
 

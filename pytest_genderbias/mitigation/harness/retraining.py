@@ -80,7 +80,7 @@ def _encoder(run: MitigationRun, model: ModelOrSpec) -> str | None:
         return None
     network = loaded.backend.network
     digest = hashlib.sha256()
-    for name, tensor in sorted(plain_tensors(network), key=lambda pair: pair[0]):
+    for name, tensor in plain_tensors(network):
         if not is_of_head(network, name):
             digest.update(name.encode())
             digest.update(tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().data)
