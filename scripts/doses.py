@@ -57,7 +57,10 @@ RECIPE = Kind(BASE, BASE, "bert-tiny-mlm, tuned on WikiText-2 and sentences abou
 CAUSAL = Kind(
     "stories260k", "stories260k", "stories260k, tuned on WikiText-2 and sentences about occupations", 300, 16, 5e-4, ()
 )
-RECIPES = {recipe.base: recipe for recipe in (RECIPE, CAUSAL)}
+LARGER = Kind(
+    "minilm-mlm", "minilm-mlm", "minilm-mlm, tuned on WikiText-2 and sentences about occupations", 200, 16, 2e-4, ()
+)
+RECIPES = {recipe.base: recipe for recipe in (RECIPE, CAUSAL, LARGER)}
 SENTENCES = 8000  #: about occupations; as many rows of tokens are WikiText-2
 WIDE = "wide"
 #: What is measured of a model: a name, the suite, its settings, and the file in the folder of the training.
@@ -117,7 +120,9 @@ ORDER = (
     (BASE, (50, 70, 100), (PLAIN,)),
     (BASE, (80,), (PLAIN,)),
     (BASE, (60,), (PLAIN,)),
+    (LARGER.base, (50, 70, 100), (PLAIN,)),
     (CAUSAL.base, (50, 70, 100), (PLAIN,)),
+    (LARGER.base, (60, 80), (PLAIN,)),
     (BASE, (MITIGATED,), MITIGATIONS),
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
@@ -326,18 +331,18 @@ def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float
             save_model(project_embeddings(model, learn_basis(model, pairs=HE_SHE)), folder)
         train_one(folder, data, job.dose, job.seed, used, start=start, mitigation=job.mitigation, device=device)
     trained = time.perf_counter()
-    measure_all(folder, job.result(runs), data, measured)
+    measure_all(folder, job.result(runs), data, measured, device if job.model in RECIPES else "cpu")
     return trained - begun, time.perf_counter() - trained
 
 
-def measure_all(folder: Path, result: Path, data: Path, measured: Measured = MEASURED) -> None:
+def measure_all(folder: Path, result: Path, data: Path, measured: Measured = MEASURED, device: str = "cpu") -> None:
     """Measure a model in the suites that take it, and store it."""
     import torch
 
     torch.set_num_threads(1)
     if result.exists():
         return
-    runner = Runner(LoadSettings(device="cpu"), RunSettings(cache=None), data=data)
+    runner = Runner(LoadSettings(device=device), RunSettings(cache=None), data=data)
     made = {}
     for name, suite, settings, file in measured:
         of_model = {
@@ -363,7 +368,8 @@ def bench(runs: Path, data: Path, jobs: Sequence[Job], workers: int, device: str
     with get_context("spawn").Pool(workers) as pool:
         for model in dict.fromkeys(job.model for job in jobs):
             if model in RECIPES:
-                pool.apply_async(measure_all, (data / "models" / model, runs / model / "public.json", data))
+                public = data / "models" / model, runs / model / "public.json", data, MEASURED, device
+                pool.apply_async(measure_all, public)
             elif model in PUBLIC:
                 of = PUBLIC[model](data), runs / model / "public.json", data
                 pool.apply_async(measure_all, (*of, tuple((*one, "") for *one, _ in OTHERS[model][1])))
@@ -509,7 +515,7 @@ def main() -> None:
     )
     command.add_argument("--models", nargs="+", default=[*RECIPES, *OTHERS])
     command.add_argument("--workers", type=int, default=1)
-    command.add_argument("--device", default="cpu", help="where models are trained; they are measured on the CPU")
+    command.add_argument("--device", default="cpu", help="where language models are trained and measured")
     command.add_argument("--stop-after", type=float, default=1e9, help="seconds")
     command.add_argument("--out", type=Path, help="pack the results into this file")
     command.add_argument("--most", type=float, default=9.5, help="MiB of that file")

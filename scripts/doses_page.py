@@ -32,6 +32,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "docs" / "evidence"
 STORED, PAGE = FOLDER / "doses.json", FOLDER / "doses.md"
 DOSES = (50, 70, 100)
 MORE_DOSES = {
+    "minilm-mlm": (50, 60, 70, 100),
     "career-head": (50, 55, 60, 70, 80, 100),
     "bert-tiny-again": (50, 55, 60, 70),
     "nli-head": (50, 55, 60, 70, 80, 100),
@@ -39,6 +40,7 @@ MORE_DOSES = {
 VECTOR_GATES = [
     f"{suite} effect_size" for suite in ("weat-occupation", "weat-names", "weat-math-arts", "weat-science-arts")
 ]
+OF_PRONOUNS = ("pronoun-occupation", f"pronoun-occupation {WIDE_SET}")
 #: Models on which only some gates are judged, and these.
 GATED = {
     "career-head": [
@@ -47,12 +49,19 @@ GATED = {
         for name in (*(f"tpr_gap_{of}" for of in ("sum", "pearson", "slope", "rms")), "fpr_gap_slope", "separation_sum")
     ],
     "bert-tiny-again": ["pronoun-occupation mean_difference"],
+    "minilm-mlm": [
+        *(f"{suite} {name}" for suite in OF_PRONOUNS for name in ("mean_difference", "pearson_r", "slope")),
+        *(f"lm-occupation{items} aggregate_bias" for items in ("", f" {WIDE_SET}")),
+        "pairs-pll mean_difference",
+        "disco-terms significant_fills",
+    ],
     "word-vectors": VECTOR_GATES,
     "word-vectors-elsewhere": VECTOR_GATES,
     "nli-head": [f"nli-{suite} net_neutral" for suite in ("occupation", "demonym")],
     "sentence-encoder": [f"sts-occupation {name}" for name in ("pearson_r", "slope", "mean_absolute_difference")],
 }
-EQUAL = ("bert-tiny-again", "nli-head", "sentence-encoder")  #: models of which each pair of equal trainings is judged
+#: Models of which each pair of equal trainings is judged.
+EQUAL = ("minilm-mlm", "bert-tiny-again", "nli-head", "sentence-encoder")
 CONTROL = "continued"  #: what a mitigation is held against
 UNTRAINED = ("projection",)  #: mitigations that are held against the model itself
 LEVEL = 0.025  #: one-sided, of all gates of a file together
@@ -82,6 +91,7 @@ DRAWN = (
     ("stories260k", 3, 80, ALL),
     ("bert-tiny-mlm", 5, 50, ALL),
     ("bert-tiny-mlm", 1, 50, ALL),
+    ("minilm-mlm", 1, 50, ALL),
     ("stories260k", 1, 50, ALL),
     *((model, 3, 50, ALL) for model in GATED if model != "bert-tiny-again"),
     ("nli-head", 1, 50, ALL),
