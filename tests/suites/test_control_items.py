@@ -11,22 +11,31 @@ from typing import Any
 import pytest
 import yaml
 
+from pytest_genderbias.measurement.control_questions import ability_of
+from pytest_genderbias.models.model import Model
+from pytest_genderbias.scoring.engine import ScoreSettings
+from pytest_genderbias.suites.controls import read_controls
 from pytest_genderbias.text import packaged
+from pytest_genderbias.text.wordlist import load_wordlist
 
-FOLDER = packaged.folder("fixtures") / "controls" / "en"
+LANGUAGES = packaged.folder("fixtures") / "controls"
+FOLDER = LANGUAGES / "en"
+#: What language models are asked in a language that has no more items yet, with the least number of items.
+OF_LANGUAGE_MODELS = {"word-order": 200, "masked-words": 40, "gender": 200}
+OTHERS = ("de", "es", "fr")
 PLAIN = ("word-order", "masked-words", "related-words", "paraphrases", "inference", "antecedents")
 GENDERED = ("gender", "gender-inference", "gender-words")
 LABELS = ("entailment", "neutral", "contradiction")
 SWAPPED = re.compile(r"\[(\S+) (\S+)\]")
 
 
-def controls(name: str) -> dict[str, Any]:
-    content: dict[str, Any] = yaml.safe_load((FOLDER / f"{name}.yaml").read_text(encoding="utf-8"))
+def controls(name: str, language: str = "en") -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load((LANGUAGES / language / f"{name}.yaml").read_text(encoding="utf-8"))
     return content
 
 
-def items(name: str) -> list[Any]:
-    found: list[Any] = controls(name)["items"]
+def items(name: str, language: str = "en") -> list[Any]:
+    found: list[Any] = controls(name, language)["items"]
     return found
 
 
@@ -55,6 +64,33 @@ def test_a_file_has_200_items_and_says_where_they_are_from(name: str) -> None:
     assert len(content["items"]) >= 200
     assert len({str(item) for item in content["items"]}) == len(content["items"])
     assert all(text == text.strip() and text for item in content["items"] for text in strings(item))
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_files_of_other_languages(language: str) -> None:
+    assert {path.stem for path in (LANGUAGES / language).iterdir()} == set(OF_LANGUAGE_MODELS)
+    for name, least in OF_LANGUAGE_MODELS.items():
+        content = controls(name, language)
+        assert (content["controls"], content["language"], content["licence"]) == (name, language, "Apache-2.0")
+        assert len(read_controls(LANGUAGES / language / f"{name}.yaml").content) == len(content["items"]) >= least
+        assert len({str(item) for item in content["items"]}) == len(content["items"])
+    plain = {
+        text for name in ("word-order", "masked-words") for item in items(name, language) for text in strings(item)
+    }
+    jobs = {
+        form
+        for entry in load_wordlist(f"occupations-{language}").entries
+        for form in entry.attributes["forms"].values()
+    }
+    assert not {word for text in plain for word in text.split()} & jobs
+
+
+@pytest.mark.parametrize("name", OF_LANGUAGE_MODELS)
+def test_an_english_model_does_not_know_other_languages(name: str, real_lm: Model, real_mlm: Model) -> None:
+    for language in OTHERS:
+        model = real_mlm if name == "masked-words" else real_lm
+        found = ability_of(read_controls(LANGUAGES / language / f"{name}.yaml"), model, None, ScoreSettings(cache=None))
+        assert found.unable, (language, found.value)
 
 
 def listed_words() -> set[str]:
@@ -90,8 +126,9 @@ def test_plain_controls_are_about_neither_gender_nor_occupations(name: str) -> N
     assert not found
 
 
-def test_two_words_inside_a_sentence_are_swapped() -> None:
-    for text in items("word-order"):
+@pytest.mark.parametrize("language", ["en", *OTHERS])
+def test_two_words_inside_a_sentence_are_swapped(language: str) -> None:
+    for text in items("word-order", language):
         (match,) = SWAPPED.finditer(text)
         first, second = match.groups()
         assert first != second
@@ -103,9 +140,10 @@ def test_two_words_inside_a_sentence_are_swapped() -> None:
         assert text[match.start() - 2].isalpha(), f"{text}: a word beside punctuation"
 
 
-def test_frequency_alone_does_not_find_a_masked_word() -> None:
+@pytest.mark.parametrize("language", ["en", *OTHERS])
+def test_frequency_alone_does_not_find_a_masked_word(language: str) -> None:
     right, wrong = Counter[str](), Counter[str]()
-    for item in items("masked-words"):
+    for item in items("masked-words", language):
         assert item["text"].count("___") == 1
         assert len({item["right"], *item["wrong"]}) == 4
         right[item["right"]] += 1
@@ -154,9 +192,10 @@ def test_antecedents_occur_once_and_half_of_the_right_ones_second() -> None:
     assert pronouns["it"] == pronouns["they"]
 
 
-def test_genders_are_balanced_in_blanks() -> None:
-    answers = Counter((item["right"], item["wrong"]) for item in items("gender"))
-    assert all(item["text"].count("___") == 1 for item in items("gender"))
+@pytest.mark.parametrize("language", ["en", *OTHERS])
+def test_genders_are_balanced_in_blanks(language: str) -> None:
+    answers = Counter((item["right"], item["wrong"]) for item in items("gender", language))
+    assert all(item["text"].count("___") == 1 for item in items("gender", language))
     assert {(wrong, right): count for (right, wrong), count in answers.items()} == answers
 
 

@@ -42,6 +42,9 @@ COUNTS = {
     "names-us": (1000, [("group", "male", 500), ("group", "female", 500)]),
     "names-us-wide": (2000, [("group", "male", 1000), ("group", "female", 1000)]),
     "neutral-persons": (10, [("group", "neutral", 10)]),
+    "occupations-de": (96, []),
+    "occupations-es": (77, []),
+    "occupations-fr": (84, []),
     "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
     "refusals-de": (19, []),
@@ -83,7 +86,7 @@ def test_packaged_lists_load_with_their_counts(name):
     assert loaded.title
     assert loaded.source
     assert loaded.licence
-    assert loaded.language == (name[-2:] if name.startswith("refusals-") else "en")
+    assert loaded.language == (name[-2:] if name.startswith(("refusals-", "occupations-")) else "en")
 
 
 @pytest.mark.parametrize("name", PAIR_LISTS)
