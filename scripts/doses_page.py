@@ -109,6 +109,7 @@ ENOUGH = 0.8  #: share of the pairs
 MAIN = {
     "bert-tiny-mlm": PLAIN,
     "bert-tiny-again": PLAIN,
+    "minilm-mlm": PLAIN,
     "stories260k": WIDE,
     "nli-head": "nli-occupation net_neutral",
     "sentence-encoder": "sts-occupation slope",
