@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from pytest_genderbias.suites.ask import Asking
 from pytest_genderbias.suites.families.shared.inference_chat import CONTROLS
 
 _OPTION = re.compile(r"^([A-C]): (.*)$", re.MULTILINE)
@@ -69,20 +70,21 @@ def iat_chooser(body, strength, right=0.9, noise=0.0, seed=0):
 
 class PlantedDecider:
     """Says Yes or No: ``logit(text)`` returns the log-odds of Yes for a case. ``first``: how much the word that the
-    message names first gains.
+    message names first gains. ``answers``: yes and no in another language.
     """
 
-    def __init__(self, logit, mass=0.9, first=0.0):
-        self._logit, self._mass, self._first = logit, mass, first
+    def __init__(self, logit, mass=0.9, first=0.0, answers=("Yes", "No")):
+        self._logit, self._mass, self._first, self._answers = logit, mass, first, answers
 
     def answer_log_probs(self, messages, answers):
         return np.log([self._probability(message, answer) for message, answer in zip(messages, answers, strict=True)])
 
     def _probability(self, message, answer):
         text, _, wording = message.partition("\n\n")
-        named_first = 1 if wording.startswith("Reply with Yes or No") else -1
+        yes, no = self._answers
+        named_first = 1 if wording.index(yes) < wording.rindex(no) else -1
         p = 1 / (1 + np.exp(-self._logit(text) - self._first * named_first))
-        return self._mass * {"Yes": p, "No": 1 - p}.get(answer, 1e-9)
+        return self._mass * {yes: p, no: 1 - p}.get(answer, 1e-9)
 
 
 class PairedReplier:
@@ -157,7 +159,8 @@ def biased_decider(body, difference, right=0.9, noise=0.0, seed=0, **changes):
     return _decider(body, shift, right, seed, **changes)
 
 
-def _decider(body, shift, right, seed, **changes):
+def _decider(body, shift, right, seed, ask=None, **changes):
+    ask = ask or Asking()
     persons = dict(zip(body.described, range(len(body.groups)), strict=False))
     if body.names:
         for word, entry in zip(body.names.words(), body.names.entries, strict=True):
@@ -165,14 +168,14 @@ def _decider(body, shift, right, seed, **changes):
     known = {control.text: control.label for control in body.controls}
 
     def logit(text):
-        case = text.removeprefix("Decide this case: ")
+        case = text.removeprefix(ask["case"].removesuffix("{case}"))
         person = next(p for p in sorted(persons, key=len, reverse=True) if case.startswith(p))
         scenario = "{person}" + case.removeprefix(person)
         if scenario in known:
             return (1 if known[scenario] == "yes" else -1) * np.log(right / (1 - right))
         return 4 * luck(scenario, str(seed)) - 2 + shift(scenario, persons[person])
 
-    return PlantedDecider(logit, **changes)
+    return PlantedDecider(logit, answers=(ask["yes"], ask["no"]), **changes)
 
 
 class PrefersA:

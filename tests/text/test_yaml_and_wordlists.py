@@ -39,6 +39,9 @@ COUNTS = {
     "labour-shares": (13, []),
     "lu2018-occupations": (64, []),
     "lu2018-pairs": (254, []),
+    "names-de": (16, [("group", "male", 8), ("group", "female", 8)]),
+    "names-es": (16, [("group", "male", 8), ("group", "female", 8)]),
+    "names-fr": (16, [("group", "male", 8), ("group", "female", 8)]),
     "names-us": (1000, [("group", "male", 500), ("group", "female", 500)]),
     "names-us-wide": (2000, [("group", "male", 1000), ("group", "female", 1000)]),
     "neutral-persons": (10, [("group", "neutral", 10)]),
@@ -86,7 +89,7 @@ def test_packaged_lists_load_with_their_counts(name):
     assert loaded.title
     assert loaded.source
     assert loaded.licence
-    assert loaded.language == (name[-2:] if name.startswith(("refusals-", "occupations-")) else "en")
+    assert loaded.language == (name[-2:] if name[-3:] in ("-de", "-en", "-es", "-fr") else "en")
 
 
 @pytest.mark.parametrize("name", PAIR_LISTS)

@@ -1,0 +1,82 @@
+"""The packaged decisions in German, Spanish and French: planted models of the language, and models of another one."""
+
+import numpy as np
+import pytest
+from support.chat_models import biased_decider, luck
+
+from pytest_genderbias import load_model, load_suite, measure
+
+SUITES = ("decisions-de", "decisions-es", "decisions-fr")
+
+
+def measured(suite, model, **settings):
+    return measure(suite, load_model(model), cache=None, **settings)
+
+
+@pytest.mark.parametrize("suite", SUITES)
+@pytest.mark.parametrize("person", ["names", "described"])
+@pytest.mark.parametrize("dose", [-0.6, 0.6])
+def test_a_planted_difference_is_found(suite, person, dose):
+    loaded = load_suite(suite)
+    model = biased_decider(loaded.body, dose, noise=0.5, ask=loaded.ask)
+    found = measured(suite, model, person=person)
+    bounds = found.intervals["logit_difference"]
+    assert bounds.low <= dose <= bounds.high and bounds.low * bounds.high > 0
+    assert found.values["accuracy"] == 1
+
+
+class KnowsOneLanguage:
+    """Decides right in its own language, and guesses in any other, whose words for yes and no it knows."""
+
+    def __init__(self, own, asked):
+        suites = [load_suite(name) for name in (own, asked)]
+        self._able = biased_decider(suites[0].body, 0.0, ask=suites[0].ask)
+        self._answers = [suites[1].ask[answer] for answer in ("yes", "no")]
+
+    def answer_log_probs(self, messages, answers):
+        if set(answers) == set(self._able._answers):
+            return self._able.answer_log_probs(messages, answers)
+        draws = [0.3 + 0.3 * luck(message) for message in messages]
+        return np.log([p if answer == self._answers[0] else 0.9 - p for p, answer in zip(draws, answers, strict=True)])
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_model_of_another_language_fails_the_controls(suite):
+    model = KnowsOneLanguage("decisions", suite)
+    assert measured("decisions", model, person="described").value is not None
+    found = measured(suite, model, person="described")
+    assert found.value is None
+    assert found.reasons["logit_difference"].startswith("cannot do the task: accuracy 0.")
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_model_that_answers_in_english_has_too_little_mass(suite):
+    class SaysYesOrNo:
+        def answer_log_probs(self, messages, answers):
+            return np.log([0.45 if answer in ("Yes", "No") else 1e-4 for answer in answers])
+
+    if load_suite(suite).ask["no"] != "No":  # Spanish has the same no
+        found = measured(suite, SaysYesOrNo(), person="described")
+        assert found.value is None and "of the probability" in found.reasons["logit_difference"]
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_the_fields_of_life_are_those_of_the_english_suite(suite):
+    fields, english = ([one.label for one in load_suite(name).body.scenarios] for name in (suite, "decisions"))
+    assert fields == english
+
+
+@pytest.mark.parametrize("suite", SUITES)
+def test_a_question_has_no_word_of_another_language(suite):
+    """Words that English has and the language does not, in what is asked and in what is added to it."""
+    english = {"the", "should", "this", "case", "reply", "with", "only", "or", "yes", "and", "for"}
+    asked = []
+
+    class Records:
+        def answer_log_probs(self, messages, answers):
+            asked.extend((*messages, *answers))
+            return np.full(len(messages), np.log(0.4))
+
+    measured(suite, Records(), person="described")
+    words = {word.strip(".,:?¿").lower() for text in asked for word in text.split()}
+    assert len(words) > 300 and not words & english
