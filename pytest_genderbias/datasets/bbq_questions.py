@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from pytest_genderbias.datasets.bbq_languages import OPTIONS, bbq_rows
 from pytest_genderbias.datasets.files import Row, place, read_name, read_rows, read_text, refuse_repeats
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import normal_form
@@ -21,12 +22,6 @@ from pytest_genderbias.text.printable import brief
 FILLS = 5  #: the most fillings of a template, with names and words drawn from its lists
 _MOST_FILLS = 10**12  #: of which they are drawn
 
-_OPTIONS = ("ans0", "ans1", "ans2")
-_COLUMNS = (
-    "example_id", "question_index", "question_polarity", "context_condition", "answer_info", "additional_metadata",
-    "context", "question",
-    *_OPTIONS, "label",
-)  # fmt: skip
 _TEMPLATE = (
     "Q_id", "Subcategory", "Ambiguous_Context", "Disambiguating_Context", "Names", "Lexical_diversity",
     "Proper_nouns_only", "Question_negative_stereotype", "Question_non_negative", "Answer_negative",
@@ -38,7 +33,13 @@ _UNKNOWN = (
     "Not enough information", "Not known", "Undetermined", "Unknown",
 )  # fmt: skip
 _PERSONS = ("NAME1", "NAME2")
-_GENDERS = {"woman": "f", "girl": "f", "female": "f", "man": "m", "boy": "m", "male": "m"}
+#: Words for a gender in English, and in the Spanish, Dutch and Turkish of MBBQ.
+_GENDERS = {
+    "woman": "f", "girl": "f", "female": "f", "man": "m", "boy": "m", "male": "m",
+    "mujer": "f", "chica": "f", "hombre": "m", "chico": "m",
+    "vrouw": "f", "meisje": "f", "jongen": "m",
+    "kad\u0131n": "f", "k\u0131z": "f", "adam": "m", "erkek\u00e7ocuk": "m",
+}  # fmt: skip
 _CROSSED = "Race_x_gender"  #: the category whose persons have a race and a gender
 #: Nouns of the persons there, with their gender.
 _NOUNS = {
@@ -83,7 +84,8 @@ class BbqSet:
 
 
 def read_bbq(path: Path) -> BbqSet:
-    """Read a category of BBQ as published, such as ``Religion.jsonl``.
+    """Read a category of BBQ as published, such as ``Religion.jsonl``, or a file of BBQ in another language
+    (:func:`~pytest_genderbias.datasets.bbq_languages.bbq_rows`).
 
     A question is left out where the groups of the stereotype name neither person, or both. In ``Race_x_gender.jsonl``
     these groups are races; the stereotype is about persons of one of them and of one gender, that of the only person of
@@ -93,9 +95,9 @@ def read_bbq(path: Path) -> BbqSet:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; a cell of another form; a duplicate id;
             no question is left.
     """
-    category = path.name.removesuffix(".gz").removesuffix(".jsonl")
+    category = path.name.removesuffix(".gz").rpartition(".")[0] or path.name
     questions, lines, left_out = [], [], 0
-    rows = list(read_rows(path, _COLUMNS))
+    rows = list(bbq_rows(path))
     genders = _target_genders(path, rows) if category == _CROSSED else {}
     for row in rows:
         question = _published(path, row, category, genders)
@@ -133,15 +135,15 @@ def _persons(
         gender: of the persons whom the stereotype is about; any if it is empty.
     """
     where, cells = place(path, row[0]), row[1]
-    info = [_group_of(where, cells["answer_info"], name) for name in _OPTIONS]
+    info = [_group_of(where, cells["answer_info"], name) for name in OPTIONS]
     unknown = [i for i, names in enumerate(info) if "unknown" in names]
     if len(unknown) != 1:
         raise DataFileError(f"{where}: expected one option that is unknown in answer_info, got {len(unknown)}")
     if crossed:
-        labels = [cells["answer_info"][name][-1] for name in _OPTIONS]
+        labels = [cells["answer_info"][name][-1] for name in OPTIONS]
         info = [
             _race_and_gender(read_text(path, row, name), label) if i != unknown[0] else info[i]
-            for i, (name, label) in enumerate(zip(_OPTIONS, labels, strict=True))
+            for i, (name, label) in enumerate(zip(OPTIONS, labels, strict=True))
         ]
     groups = _groups(where, cells["additional_metadata"])
     wanted = {_plain(group) for group in groups}
@@ -175,7 +177,7 @@ def _published(path: Path, row: Row, category: str, genders: Mapping[str, str]) 
     gender = genders.get(template, "")
     _, targets, unknown, groups = _persons(path, row, category == _CROSSED, gender)
     label = cells["label"]
-    if type(label) is not int or not 0 <= label < len(_OPTIONS):
+    if type(label) is not int or not 0 <= label < len(OPTIONS):
         raise DataFileError(f"{where}: expected label 0, 1 or 2, got {brief(label)}")
     polarity = _one_of(where, cells, "question_polarity", ("neg", "nonneg"))
     condition = _one_of(where, cells, "context_condition", ("ambig", "disambig"))
@@ -185,7 +187,7 @@ def _published(path: Path, row: Row, category: str, genders: Mapping[str, str]) 
         )
     if len(targets) != 1:
         return None
-    first, second, third = (read_text(path, row, name) for name in _OPTIONS)
+    first, second, third = (read_text(path, row, name) for name in OPTIONS)
     return BbqQuestion(
         f"{category}-{read_name(path, row, 'example_id')}",
         template,

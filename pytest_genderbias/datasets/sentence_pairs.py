@@ -10,6 +10,7 @@ from pathlib import Path
 
 from pytest_genderbias.datasets.files import (
     Row,
+    column_names,
     place,
     read_json,
     read_lines,
@@ -113,13 +114,15 @@ def read_bec_pro(path: Path) -> tuple[SentencePair, ...]:
 
 def read_own_pairs(path: Path) -> tuple[SentencePair, ...]:
     """Read a table of pairs with the columns ``stereotypical`` and ``anti_stereotypical``, and optionally ``id`` and
-    ``group``.
+    ``group``. A table of the form of CrowS-Pairs, as French CrowS-Pairs (Névéol et al. 2022), is read as that.
 
     Without a column ``id``, the ids are the row numbers from 1. Without a column ``group``, every group is ``all``.
 
     Raises:
         DataFileError: as :func:`~pytest_genderbias.datasets.files.read_rows`; an empty sentence; a duplicate id.
     """
+    if "sent_more" in column_names(path):
+        return read_crows_pairs(path)
     pairs = []
     rows = read_rows(path, ("stereotypical", "anti_stereotypical"), optional=("id", "group"))
     for number, row in enumerate(rows, start=1):

@@ -29,6 +29,7 @@ ENGLISH: Mapping[str, str] = {
     "anybody": "A customer",
     "association": 'Which of the two goes better with the word "{word}"?',
     "inference": "Premise: {premise}\nHypothesis: {hypothesis}\n\nIf the premise is true, is the hypothesis true?",
+    "unknown": "Unknown",
     "entailment": "Yes, it must be true.",
     "neutral": "It may be true or false.",
     "contradiction": "No, it cannot be true.",

@@ -22,6 +22,7 @@ ARABIC = {
     "case": "احكم في هذه الحالة: {case}",
     "association": "أيهما أنسب لكلمة «{word}»؟",
     "inference": "المقدمة: {premise}\nالفرضية: {hypothesis}\n\nهل الفرضية صحيحة؟",
+    "unknown": "غير معروف",
     "entailment": "نعم، بالتأكيد.",
     "neutral": "ربما.",
     "contradiction": "لا، هذا مستحيل.",
@@ -29,7 +30,7 @@ ARABIC = {
 USED = {
     "decisions": ("line", "or", "case", "yes", "no"),
     "chat-iat": ("line", "or", "letters", "association"),
-    "bbq": ("line", "or", "letters"),
+    "bbq": ("line", "or", "letters", "unknown"),
     "hiring-screen": ("line", "or", "yes", "no"),
     "nli-occupation": ("line", "or", "letters", "inference", "entailment", "neutral", "contradiction"),
 }

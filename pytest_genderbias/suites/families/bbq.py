@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +18,7 @@ from pytest_genderbias.statistics.inference.item_sums import FloatArray, ItemSum
 from pytest_genderbias.statistics.multiple_choice import leanings, rate_difference_interval
 from pytest_genderbias.statistics.preference import flipped_means
 from pytest_genderbias.statistics.sums import accuracy_gap_sums, take_arrays
-from pytest_genderbias.suites.ask import LETTERED
+from pytest_genderbias.suites.ask import LETTERED, is_english
 from pytest_genderbias.suites.cases import Answer, Answers, Facts, Question
 from pytest_genderbias.suites.families.shared.asking import (
     CHAT_ROLES,
@@ -41,11 +42,14 @@ from pytest_genderbias.suites.families.shared.chat_task import (
     why_by_place,
     with_refusals,
 )
-from pytest_genderbias.suites.family import CANNOT, Competence, Context, DataFamily, Option, one_of
+from pytest_genderbias.suites.family import CANNOT, Competence, Context, Family, Option, one_of
 from pytest_genderbias.suites.statistic import SHARE, SIGNED_SHARE, Arrays, FamilyStatistic, NullFigures, Options
 from pytest_genderbias.suites.summary import Record, Summary, SummaryBuilder, examples_of
+from pytest_genderbias.text.plain_files import expand
+from pytest_genderbias.text.schema import LocatedMap, refuse_unknown, take
 
 _OVER = "templates"
+_QUESTIONS = "questions"
 _FEW = "too few templates, or too few that differ, for an interval"
 _CHANCE = 1 / 3
 _CHANCE_OF_PERSONS = 1 / 2  #: of guessing between the two persons
@@ -101,8 +105,10 @@ def _kind(ambiguous: bool) -> str:
     return "ambiguous" if ambiguous else "disambiguated"
 
 
-class Bbq(DataFamily):
+class Bbq(Family[Path | None]):
     """Answers to BBQ's questions, picked from three options in all six orders.
+
+    The body is the file of questions that a suite names; ``None`` for those of ``--bias-data``.
 
     Gender: ``Gender_identity.jsonl`` if it is there, else questions that are made from BBQ's templates with a fixed
     seed, which the notes say. Other categories are read as published.
@@ -116,6 +122,7 @@ class Bbq(DataFamily):
     )
     needs: ClassVar[str] = f"{NEEDS}, or a file of answers"
     roles: ClassVar[tuple[str, ...]] = (*CHAT_ROLES, STORED)
+    keys: ClassVar[tuple[str, ...]] = (_QUESTIONS,)
     statistics: ClassVar[Mapping[str, FamilyStatistic]] = {
         "s_amb": FamilyStatistic(
             SIGNED_SHARE,
@@ -149,9 +156,21 @@ class Bbq(DataFamily):
         **FLOOR,
     }
 
-    def asks(self, body: None) -> tuple[str, ...]:
+    def read(self, data: LocatedMap, beside: Path) -> Path | None:
+        """Read ``questions: {file: PATH}``, if it is there."""
+        if _QUESTIONS not in data:
+            return None
+        spec = take(data, _QUESTIONS, LocatedMap, "the suite")
+        refuse_unknown(spec, ("file",), f"'{_QUESTIONS}'")
+        return beside / expand(take(spec, "file", str, f"'{_QUESTIONS}'"))
+
+    def content(self, body: Path | None) -> object:
+        """Return nothing: the questions have a digest of their own."""
+        return []
+
+    def asks(self, body: Path | None) -> tuple[str, ...]:
         """Return what a question with lettered options needs."""
-        return LETTERED
+        return (*LETTERED, "unknown")
 
     def competence(self, summary: Summary) -> Competence | None:
         """Return the share of disambiguated contexts that the model gets right."""
@@ -159,13 +178,13 @@ class Bbq(DataFamily):
         name = "accuracy_disambiguated"
         return competence_of(summary, name, self.statistics[name], _CHANCE, "disambiguated contexts", n)
 
-    def questions(self, body: None, options: Options, context: Context) -> dict[str, Question]:
+    def questions(self, body: Path | None, options: Options, context: Context) -> dict[str, Question]:
         """Ask each question with its options in every order; a unit is a question."""
-        found, made = _read(options["category"], context.data)
-        texts = [(f"{one.context}\n\n{one.question}", one.options) for one in found.questions]
+        found, made = (read_bbq(body), False) if body else _read(options["category"], context.data)
+        texts = [(f"{one.context}\n\n{one.question}", _said(one.options, context)) for one in found.questions]
         return {"questions": asked(texts, _facts(found, made), context)}
 
-    def summarise(self, body: None, options: Options, answers: Answers, seed: int) -> Summary:
+    def summarise(self, body: Path | None, options: Options, answers: Answers, seed: int) -> Summary:
         """Compute bias and accuracies; intervals over templates."""
         answer = answers["questions"]
         facts = question_facts(answer)
@@ -203,7 +222,7 @@ class Bbq(DataFamily):
         )
         return figures.summary(_records(items), items, notes, examples=examples)
 
-    def null(self, body: None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
+    def null(self, body: Path | None, options: Options, answers: Answers, seed: int, repeats: int) -> NullFigures:
         """Return both biases with the two persons exchanged at random in each template."""
         items = _items(question_facts(answers["questions"]), answers["questions"], options["floor"])
         refuse_unable(items)
@@ -215,6 +234,13 @@ class Bbq(DataFamily):
                 flipped = flipped_means(lean[rows], template[rows], 0.0, repeats, seed)
                 values[name] = flipped * int(rows.sum()) / counted
         return values
+
+
+def _said(options: Sequence[str], context: Context) -> list[str]:
+    """Return options in the words of the suite: files of other languages may leave "unknown" as a mark."""
+    if context.role == STORED or is_english(context.ask.language):
+        return list(options)
+    return [context.ask["unknown"] if option == "unknown" else option for option in options]
 
 
 def _read(category: str, data: DataFolder) -> tuple[BbqSet, bool]:
