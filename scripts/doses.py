@@ -110,11 +110,11 @@ PLAIN = ""  #: a training, and no mitigation after it
 PROJECTION = "projection"  #: the direction he - she out of the input embeddings, which trains nothing
 #: What is done to a model of dose 80: trained on with new sentences of that dose, with half of all texts swapped, or
 #: with more dropout; or projected.
-MITIGATIONS = ("continued", "cda", "dropout", PROJECTION)
+DROPPED = "dropout"  #: of masked LMs only
+MITIGATIONS = ("continued", "cda", DROPPED, PROJECTION)
 MITIGATED = 80  #: the dose of the models that are mitigated
 DROPOUT = 0.15  #: bert-tiny has .1
-#: How a model is mitigated: at a lower rate than it was trained with, which took its ability.
-GENTLE = replace(RECIPE, rate=1e-4)
+GENTLE = 4  #: a mitigation trains at so much less than the rate of the training, which took ability
 #: Which trainings come first, where there is no time for all: a model, its doses, and what comes after the training.
 ORDER = (
     (BASE, (50, 70, 100), (PLAIN,)),
@@ -126,6 +126,7 @@ ORDER = (
     (BASE, (MITIGATED,), MITIGATIONS),
     (BASE, (55,), (PLAIN,)),
     (CAUSAL.base, (80, 60, 55), (PLAIN,)),
+    (CAUSAL.base, (MITIGATED,), tuple(one for one in MITIGATIONS if one != DROPPED)),
     ("bert-tiny-again", (50, 55, 60, 70), (PLAIN,)),
     ("career-head", (50, 55, 60, 70, 80, 100), (PLAIN,)),
     ("word-vectors", (50, 70, 100), (PLAIN,)),
@@ -230,7 +231,7 @@ def train_one(
     tokenizer = transformers.AutoTokenizer.from_pretrained(checkpoint)
     masked = tokenizer.mask_token is not None
     auto = transformers.AutoModelForMaskedLM if masked else transformers.AutoModelForCausalLM
-    more = {"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT} if mitigation == "dropout" else {}
+    more = {"hidden_dropout_prob": DROPOUT, "attention_probs_dropout_prob": DROPOUT} if mitigation == DROPPED else {}
     network = auto.from_pretrained(checkpoint, **more).to(device)
     plain = wikitext(data, data / "models" / recipe.base, swapped=mitigation == "cda")
     texts = list(islice(sentences(dose, seed if start is None else seed + 1_000_000), SENTENCES))
@@ -325,7 +326,7 @@ def run_job(job: Job, runs: Path, data: Path, device: str) -> tuple[float, float
         if job.mitigation:
             plain = replace(job, mitigation=PLAIN).folder(runs)
             start = train_one(plain, data, job.dose, job.seed, recipe, device=device)
-        used = GENTLE if job.mitigation else recipe
+        used = replace(recipe, rate=recipe.rate / GENTLE) if job.mitigation else recipe
         if start is not None and job.mitigation == PROJECTION and not folder.exists():
             model = load_model(str(start), name=job.model)
             save_model(project_embeddings(model, learn_basis(model, pairs=HE_SHE)), folder)
@@ -477,11 +478,11 @@ def unpack(file: Path) -> dict[str, dict[str, Measurement]]:
     return {model: restore(json.loads(_bytes(text)), content["blobs"]) for model, text in content["measured"].items()}
 
 
-def mitigated(runs: Path) -> dict[str, dict[int, dict[str, Measurement]]]:
+def mitigated(runs: Path, model: str) -> dict[str, dict[int, dict[str, Measurement]]]:
     """Return what was measured of the models of dose 80, by what was done to them and by seed."""
     found: dict[str, dict[int, dict[str, Measurement]]] = {}
     for mitigation in (PLAIN, *MITIGATIONS):
-        folder = Job(BASE, MITIGATED, 0, mitigation).folder(runs).parent
+        folder = Job(model, MITIGATED, 0, mitigation).folder(runs).parent
         for file in sorted(folder.glob("seed-*.json"), key=lambda file: int(file.stem.rpartition("-")[2])):
             heads = {name: one["head"] for name, one in json.loads(file.read_text("utf-8"))["measured"].items()}
             of_seed = {name: Measurement.from_dict(head) for name, head in heads.items()}
@@ -527,7 +528,8 @@ def main() -> None:
         if typed.packed:
             doses_page.store(unpack(typed.packed))
         if typed.mitigated:
-            doses_page.store_mitigated(mitigated(typed.mitigated))
+            for model in (BASE, CAUSAL.base):
+                doses_page.store_mitigated(model, mitigated(typed.mitigated, model))
         doses_page.write()
         return
     jobs = jobs_of(typed.seeds, typed.doses, typed.models)

@@ -313,7 +313,9 @@ def store(packed: Packed, path: Path = STORED) -> None:
         print(model, restarts, seeds, flush=True)
 
 
-def store_mitigated(measured: Mapping[str, Mapping[int, Mapping[str, Measurement]]], path: Path = STORED) -> None:
+def store_mitigated(
+    model: str, measured: Mapping[str, Mapping[int, Mapping[str, Measurement]]], path: Path = STORED
+) -> None:
     """Store the figures of the models of dose 80, by what was done to them and by seed."""
     found = {
         mitigation: {
@@ -332,7 +334,8 @@ def store_mitigated(measured: Mapping[str, Mapping[int, Mapping[str, Measurement
         }
         for mitigation, by_seed in measured.items()
     }
-    content = {**read(), "mitigated": {**read()["mitigated"], **found}}
+    known = read()["mitigated"]
+    content = {**read(), "mitigated": {**known, model: {**known.get(model, {}), **found}}}
     path.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
 
 
@@ -361,7 +364,7 @@ def tables(stored: Stored) -> dict[str, str]:
         "gates": verdicts(stored, *(model for model in stored["models"] if model not in GATED)),
         "files": files(stored),
         "smallest": smallest(stored),
-        "mitigated": mitigated(stored),
+        **{f"mitigated {model}": mitigated(of_model) for model, of_model in stored["mitigated"].items()},
         **{f"equal pairs of {model}": singles(stored["equal"][model]) for model in EQUAL},
         **{
             f"{about} of {model}": table
@@ -508,14 +511,13 @@ def singles(by_dose: Mapping[str, Mapping[str, int]]) -> str:
     )
 
 
-def mitigated(stored: Stored) -> str:
+def mitigated(by: Mapping[str, Mapping[str, Any]]) -> str:
     """Return each figure of the models of dose 80, before and after a mitigation, and what the mitigation changed.
 
     The change is that of the mitigated model minus that of the control of the same seed, which was trained on without a
     mitigation, or is the model itself where the mitigation trains nothing: its mean, with the 95 % interval of
     Student's t over seeds.
     """
-    by = stored["mitigated"]
     first = next(iter(by[CONTROL].values()))
     kinds = [kind for kind in by if kind not in ("", CONTROL)]
     held = {kind: "" if kind in UNTRAINED else CONTROL for kind in kinds}
