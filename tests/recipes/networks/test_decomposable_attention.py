@@ -152,7 +152,7 @@ def test_a_text_on_its_own_has_states_and_logits(model) -> None:
 
 
 def test_words_are_cut_as_in_the_vocabulary_of_glove(model) -> None:
-    tokens = model.backend.tokenizer("He DOESN'T like the nurse's T-shirt; she'll say.").tokens()
+    tokens = model.backend.tokenizer("He DOESN'T like the nurse's Zqx-shirt; she'll say.").tokens()
     assert tokens[:9] == ["he", "does", "n't", "like", "the", "nurse", "'s", "[UNK]", "-"]
     assert tokens[-4:] == ["'ll", "say", ".", "[SEP]"]
 
