@@ -50,7 +50,7 @@ COUNTS = {
     "occupations-fr": (84, []),
     "ordinary-names": (118, [("class", "word", 83), ("class", "month", 3), ("class", "place", 32)]),
     "pronouns": (9, [("group", "male", 1), ("group", "female", 1), ("group", "neutral", 1), ("group", "neo", 6)]),
-    "refusals-de": (19, []),
+    "refusals-de": (21, []),
     "refusals-en": (71, []),
     "refusals-es": (21, []),
     "refusals-fr": (17, []),
