@@ -19,7 +19,9 @@ import numpy as np
 
 from pytest_genderbias.datasets.corpora import corpus_files, ends_document, has_documents, read_documents
 from pytest_genderbias.datasets.files import OnBroken, read_lines, refuse
+from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.normal_form import NormalText, normal_form
+from pytest_genderbias.text.unspaced import CutCheck
 
 _END = re.compile(
     r"(?:(?<=[.!?])|(?<=[.!?][\"'”’)]))(?<!\bMr\.)(?<!\bMrs\.)(?<!\bMs\.)(?<!\bDr\.)(?<!\bSt\.)(?<!\b[A-Z]\.)"
@@ -69,7 +71,8 @@ def draw_contexts(
         The sample of each word, which is empty if the word does not occur.
 
     Raises:
-        DataFileError: as :func:`~pytest_genderbias.datasets.corpora.feed_corpus`.
+        DataFileError: as :func:`~pytest_genderbias.datasets.corpora.feed_corpus`, also of a text that is not cut into
+            words.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +86,9 @@ def draw_contexts(
     generators = {word: np.random.default_rng([seed, zlib.crc32(word.encode())]) for word in samples}
     word_of = {" ".join(normal_form(word).split()): word for word in samples}
     pattern = _pattern(word_of)
+    check = CutCheck()
     for sentence in read_sentences(path):
+        check.add(sentence)
         normal = NormalText(sentence)
         found = reversed([*pattern.finditer(normal.text)])
         positions = {word_of[" ".join(match[0].split())]: normal.span(*match.span()) for match in found}
@@ -94,6 +99,7 @@ def draw_contexts(
                 sample.drawn.append(_cut(sentence, start, stop, window))
             elif (index := int(generators[word].integers(sample.total))) < most:
                 sample.drawn[index] = _cut(sentence, start, stop, window)
+    check.refuse(path, DataFileError)
     return samples
 
 

@@ -33,6 +33,7 @@ from pytest_genderbias.errors import DataFileError, SettingError
 from pytest_genderbias.text.normal_form import is_plain, normal_form
 from pytest_genderbias.text.plain_files import expand, is_regular, open_regular, open_unpacked, unreadable
 from pytest_genderbias.text.printable import brief
+from pytest_genderbias.text.unspaced import CutCheck, check_of
 
 Tokenise = Callable[[str], list[str]]
 #: Consecutive tokens of a document, and whether the document ends after them.
@@ -102,7 +103,8 @@ def feed_corpus(path: str | Path, vocabulary: Vocabulary, *counters: Counter, to
         tokens: ``spaces`` splits at white space, ``words`` as running text; ``auto`` decides for each file.
 
     Raises:
-        DataFileError: the file is missing, has no tokens or is not UTF-8; a line is not a document.
+        DataFileError: the file is missing, has no tokens or is not UTF-8; a line is not a document; the text is not
+            cut into words (:mod:`~pytest_genderbias.text.unspaced`).
         SettingError: ``tokens`` is none of the three.
     """
     documents = n_tokens = 0
@@ -123,7 +125,8 @@ def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") 
     waiting: list[Ids] = []
     ends: list[int] = []
     size, opened, empty = 0, False, True
-    for words, last in chain.from_iterable(_read(file, tokens) for file in corpus_files(path)):
+    check = CutCheck()
+    for words, last in chain.from_iterable(_read(file, tokens, check) for file in corpus_files(path)):
         if words:
             waiting.append(vocabulary.ids(words))
             size, opened, empty = size + len(words), True, False
@@ -135,6 +138,7 @@ def read_ids(path: str | Path, vocabulary: Vocabulary, *, tokens: str = "auto") 
             waiting, ends, size = [], [], 0
     if empty:
         raise DataFileError(f"{path}: no words; expected a text, or documents with 'text' or 'sentences', one per line")
+    check.refuse(path, DataFileError)
     if waiting or ends:
         yield np.concatenate([np.zeros(0, dtype=np.int64), *waiting]), np.array(ends, dtype=np.int64)
 
@@ -163,13 +167,14 @@ def has_documents(path: Path) -> bool:
     return path.name.removesuffix(".gz").endswith(".jsonl")
 
 
-def _read(path: Path, tokens: str) -> Iterator[Piece]:
-    return _read_documents(path, tokens) if has_documents(path) else _read_text(path, tokens)
+def _read(path: Path, tokens: str, check: CutCheck) -> Iterator[Piece]:
+    return _read_documents(path, tokens, check) if has_documents(path) else _read_text(path, tokens, check)
 
 
-def _read_text(path: Path, tokens: str) -> Iterator[Piece]:
+def _read_text(path: Path, tokens: str, check: CutCheck) -> Iterator[Piece]:
     split = TOKENISERS[file_tokens(path, tokens)]
     for text in _blocks(path):
+        check.add(text)
         at = 0
         for mark in _MARK.finditer(text):
             yield split(text[at : mark.start()]), True
@@ -178,9 +183,10 @@ def _read_text(path: Path, tokens: str) -> Iterator[Piece]:
     yield [], True
 
 
-def _read_documents(path: Path, tokens: str) -> Iterator[Piece]:
+def _read_documents(path: Path, tokens: str, check: CutCheck) -> Iterator[Piece]:
     split = TOKENISERS[file_tokens(path, tokens)]
     for document in read_documents(path):
+        check.add(joined(document))
         if isinstance(document, str):
             yield split(document), True
         else:
@@ -216,6 +222,17 @@ def read_documents(path: Path, on_broken: OnBroken = refuse) -> Iterator[str | l
         raise DataFileError(f"{path}: the file has no rows")
 
 
+def joined(document: str | list[str | list[str]]) -> str:
+    """Return a document as one text, with a line for each sentence of a list.
+
+    >>> joined([["He", "sings"], "She too"])
+    'He sings\\nShe too\\n'
+    """
+    if isinstance(document, str):
+        return document
+    return "".join((s if isinstance(s, str) else " ".join(s)) + "\n" for s in document)
+
+
 def ends_document(line: str) -> bool:
     """Return whether a line of a text ends the document before it: ``=== name ===``, or a title `` = Title = ``.
 
@@ -243,14 +260,14 @@ def file_tokens(path: Path, tokens: str = "auto") -> str:
 
 def text_tokens(beginning: str) -> str:
     """Return the tokeniser mode of a text by its beginning: ``spaces`` if most punctuation marks have a space before
-    them.
+    them, or if it is in a script without spaces, where those that are there cut it into words.
 
     >>> text_tokens("She sings , he too ."), text_tokens("She sings, he too.")
     ('spaces', 'words')
     """
     beginning = normal_form(beginning)
     apart = len(_APART.findall(beginning)) > len(_ATTACHED.findall(beginning))
-    return "spaces" if apart else "words"
+    return "spaces" if apart or check_of([beginning]).is_unspaced else "words"
 
 
 def _blocks(path: Path) -> Iterator[str]:

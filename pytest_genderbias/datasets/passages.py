@@ -12,11 +12,13 @@ from pytest_genderbias.datasets.corpora import (
     corpus_files,
     file_tokens,
     has_documents,
+    joined,
     read_documents,
 )
 from pytest_genderbias.datasets.files import read_lines
 from pytest_genderbias.errors import DataFileError
 from pytest_genderbias.text.plain_files import open_regular, unreadable
+from pytest_genderbias.text.unspaced import check_of
 
 #: A text and its number of words.
 Passage = tuple[str, int]
@@ -36,8 +38,17 @@ def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, t
         tokens: The tokeniser mode, as for ``feed_corpus``.
 
     Raises:
-        DataFileError: a file is missing, has no words or is not UTF-8; a line is not a document.
+        DataFileError: a file is missing, has no words or is not UTF-8; a line is not a document; the text is not cut
+            into words (:mod:`~pytest_genderbias.text.unspaced`).
     """
+    passages = _first_passages(paths, most, size, tokens)
+    if not passages:
+        raise DataFileError(f"{', '.join(map(str, paths))}: no words; expected a text")
+    check_of(text for text, _ in passages).refuse(", ".join(map(str, paths)), DataFileError)
+    return passages
+
+
+def _first_passages(paths: Sequence[str | Path], most: int, size: int, tokens: str) -> list[Passage]:
     passages: list[Passage] = []
     for path in paths:
         for file in corpus_files(path):
@@ -45,8 +56,6 @@ def read_passages(paths: Sequence[str | Path], most: int, *, size: int = 2000, t
                 passages.append(passage)
                 if sum(words for _, words in passages) >= most:
                     return passages
-    if not passages:
-        raise DataFileError(f"{', '.join(map(str, paths))}: no words; expected a text")
     return passages
 
 
@@ -76,8 +85,7 @@ def _parts(file: Path) -> Iterator[str]:
         yield from (line + "\n" for _, line in read_lines(file))
         return
     for document in read_documents(file):
-        sentences = [document] if isinstance(document, str) else document
-        yield "".join((s if isinstance(s, str) else " ".join(s)) + "\n" for s in sentences)
+        yield joined(document) + "\n" * isinstance(document, str)
 
 
 def corpus_sha256(paths: Sequence[str | Path]) -> str:

@@ -14,6 +14,7 @@ from pytest_genderbias.datasets.passages import corpus_sha256
 from pytest_genderbias.errors import BiasWarning, DataFileError
 from pytest_genderbias.recipes.recipe import Row, SplitRows
 from pytest_genderbias.text.schema import Count, Share, check_setting
+from pytest_genderbias.text.unspaced import check_of
 
 _PASSAGES = 10  #: approximate minimum number of held-out passages
 _SMALLEST, _LARGEST = 50, 2000  #: minimum and maximum target length of a passage, in words
@@ -45,7 +46,7 @@ def read_sentence_rows(
 
     Raises:
         MissingDataError: the data set is not there.
-        DataFileError: the file does not exist, or has too few words to hold any out.
+        DataFileError: the file does not exist, has too few words to hold any out, or no spaces between words.
         SettingError: a setting has an invalid value.
 
     >>> import tempfile
@@ -60,6 +61,7 @@ def read_sentence_rows(
     check_setting("max_tokens", Count | None, max_tokens)
     files = _files(corpus, data)
     sentences, documents = _read(files, max_tokens)
+    check_of(sentences).refuse(corpus, DataFileError)
     words = np.asarray([len(sentence.split()) for sentence in sentences], dtype=np.int64)
     passage = _passages(words, np.asarray(documents, dtype=np.int64), held_out)
     held_out_passages = _held_out(int(passage[-1]) + 1 if len(passage) else 0, held_out, corpus)

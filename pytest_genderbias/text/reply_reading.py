@@ -17,13 +17,13 @@ from functools import cached_property, lru_cache
 
 from pytest_genderbias.errors import UnknownNameError
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.unspaced import UNSPACED, is_unspaced
 from pytest_genderbias.text.wordlist import load_wordlist
 
 _REASONING_ENDS = ("</think>", "</thinking>", "</reasoning>", "<|channel|>final<|message|>")
 _REASONING_BEGINS = ("<think>", "<thinking>", "<reasoning>", "<|channel|>analysis<|message|>")
-_UNSPACED = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff"  #: Thai, Lao, Burmese, Khmer, kana, Han
 #: No letter of a spaced script before, and after, a word.
-_PRECEDED, _AFTER = rf"(?<!(?![{_UNSPACED}])\w)", rf"(?!(?![{_UNSPACED}])\w)"
+_PRECEDED, _AFTER = rf"(?<!(?![{UNSPACED}])\w)", rf"(?!(?![{UNSPACED}])\w)"
 _MARKS = ").:,;\uff09\u3002\uff1a\uff0c\uff1b\u3001\u060c\u061b"  #: after a letter that is an answer
 DECLINED = "declined: "  #: after a bracket, in the place of what a filter took away
 _EMPHASIS = re.compile(r"[*_`#]+")
@@ -188,7 +188,7 @@ class ReplyReader:
 
     def _labels_in(self, text: str) -> set[int]:
         """Return the options whose labels stand alone in a text, or, without spaces between words, are in it."""
-        if any(map(_is_unspaced, self.labels)):
+        if any(map(is_unspaced, self.labels)):
             return _named(text.lower(), self.labels)
         return {number for number, label in enumerate(self._alone) if label.search(text)}
 
@@ -198,21 +198,12 @@ def _is_begun(label: str, word: str) -> bool:
     return word == label if len(label) == 1 else len(word) > 1 and label.lower().startswith(word.lower())
 
 
-def _is_unspaced(text: str) -> bool:
-    """Return whether a text is in a script that has no spaces between words.
-
-    >>> [_is_unspaced(text) for text in ("\u662f", "\u306f\u3044", "\u0e43\u0e0a\u0e48", "\u0646\u0639\u0645", "Ja")]
-    [True, True, True, False, False]
-    """
-    return re.search(f"[{_UNSPACED}]", text) is not None
-
-
 def _beginning(label: str, labels: Sequence[str], english: bool) -> re.Pattern[str]:
     """Return the pattern of a reply that is a label or begins with it, and not with several.
 
     A letter needs a mark or the end behind it, since ``A`` is also a word.
     """
-    letter = len(label) == 1 and not _is_unspaced(label)
+    letter = len(label) == 1 and not is_unspaced(label)
     after = rf"(?:\s*$|\s*[{_MARKS}\]}}\"'=]|\s+[-\u2013\u2014]|\s*\n)" if letter else _AFTER
     end = rf"(?:\s*$|[{_MARKS}])" if letter else _AFTER
     between = r"(?:or|and)?" if english else r"(?:[^\W\d_]+)?"

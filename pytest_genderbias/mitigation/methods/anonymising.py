@@ -14,7 +14,7 @@ from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.methods.scrubbing import gender_words
 from pytest_genderbias.mitigation.words.grammar import DEFAULT_PIPELINE, begins_sentence, load_pipeline
-from pytest_genderbias.mitigation.words.matching import replace_spans
+from pytest_genderbias.mitigation.words.matching import refuse_uncut, replace_spans
 from pytest_genderbias.mitigation.words.pairs import NAME_SUFFIXES, name_parts, ordinary_names, read_names
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import NormalText, normal_form
@@ -55,7 +55,7 @@ def anonymise(
 
     Raises:
         SettingError: an unknown kind, or one that the rules do not find; a placeholder with another field; ``text`` is
-            not a text.
+            not a text, or the rules are to find persons in a text without spaces between words.
 
     >>> anonymise("Mary Hall's son met Dr. Bay. Hall left Grace.")
     "[PERSON]'s son met Dr. [PERSON]. [PERSON] left [PERSON]."
@@ -167,6 +167,8 @@ def _replacements(
     for text in texts:
         if not isinstance(text, str):
             raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
+    if finder in (None, rule_entities):
+        refuse_uncut(texts)
     replacements = []
     for text, name, entities in zip(texts, own, (finder or rule_entities)(texts), strict=True):
         replaced = _with_own(text, name, [entity for entity in entities if entity[2] in kinds], kinds)

@@ -28,7 +28,7 @@ from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.words.grammar import Analyse, Grammar, cluster_grammar, rule_grammar, spacy_grammar
-from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
+from pytest_genderbias.mitigation.words.matching import find_words, reach_of, refuse_uncut, replace_spans
 from pytest_genderbias.mitigation.words.pairs import (
     NAME_PARTNERS,
     NamePartners,
@@ -101,9 +101,11 @@ def make_swapper(
     table = make_table(pairs, names, intervention)
 
     def naive(texts: Sequence[str]) -> list[str]:
+        refuse_uncut(texts)
         return [replace_spans(text, replacements(text, table, None)) for text in texts]
 
     def grammatical(texts: Sequence[str]) -> list[str]:
+        refuse_uncut(texts)
         swapped = list(texts)
         gendered = [i for i, text in enumerate(texts) if find_words(text, table.forms, table.reach)]
         analyses = grammar([texts[i] for i in gendered]) if gendered else ()
@@ -184,7 +186,7 @@ def swap(
             :func:`~pytest_genderbias.mitigation.words.grammar.spacy_grammar`.
 
     Raises:
-        SettingError: an unknown intervention; pairs that cannot be swapped.
+        SettingError: an unknown intervention; pairs that cannot be swapped; the text has no spaces between words.
         DataFileError: a file of pairs that cannot be swapped; the message names file and line.
 
     >>> swap("He thinks she knows; she, her mother's friend, told him.")
@@ -220,7 +222,8 @@ def augment(
             one-sided.
 
     Raises:
-        SettingError: an unknown setting, or (while reading) an item that is not a text.
+        SettingError: an unknown setting, or (while reading) an item that is not a text, or texts without spaces between
+            words.
         DataFileError: a file of pairs that cannot be swapped.
 
     >>> list(augment(["He sings.", "It rains."]))
@@ -358,6 +361,7 @@ class CounterfactualAugmentation(Method):
         table = make_table(self.pairs or (), partners, self.intervention)
 
         def counterparts(chunk: Sequence[Row]) -> Iterator[tuple[Row, bool]]:
+            refuse_uncut([text for number, row in enumerate(chunk) for text in texts_of(row, columns.texts, number)])
             for number, row in enumerate(chunk):
                 (text,) = texts_of(row, columns.texts, number)
                 grammar = _grammar_of_clusters(row, columns, table) if self.intervention == "grammatical" else None

@@ -18,7 +18,7 @@ from pytest_genderbias.errors import NotApplicableError, SettingError, Undefined
 from pytest_genderbias.mitigation.methods.base import Columns, Method, cell_of, texts_of
 from pytest_genderbias.mitigation.methods.nullspace import draw_held_out, logistic_weights
 from pytest_genderbias.mitigation.methods.scrubbing import MASK, Scrubbing, scrub
-from pytest_genderbias.mitigation.words.matching import find_words, replace_spans
+from pytest_genderbias.mitigation.words.matching import find_words, refuse_uncut, replace_spans
 from pytest_genderbias.recipes.recipe import ADDED_LATER, Row
 from pytest_genderbias.statistics.linear_probe import predicted
 from pytest_genderbias.text.normal_form import normal_form
@@ -116,7 +116,8 @@ def iterative_scrub(
     Raises:
         UndefinedError: without classes: there is one group only, or a group of fewer than two texts. Such a class is
             ``left`` as it is.
-        SettingError: the numbers of texts, groups and classes differ; a setting is out of range.
+        SettingError: the numbers of texts, groups and classes differ; a setting is out of range; the texts have no
+            spaces between words.
 
     >>> texts = ["a keen nurse", "a nurse, keen", "the nurse", "a keen coder", "one coder", "Coder here"]
     >>> result = iterative_scrub(texts, "FFFMMM", rounds=1, words_per_group=1, min_texts=1, until_majority=False)
@@ -415,6 +416,7 @@ def _count_words(texts: Sequence[str] | Sequence[tuple[str, ...]]) -> tuple[csr_
     """Return the word counts as a sparse matrix (texts, words), and the words in alphabetical order."""
     from scipy.sparse import csr_matrix
 
+    refuse_uncut(part for text in texts for part in ((text,) if isinstance(text, str) else text))
     number: dict[str, int] = {}
     columns, ends, letters = array("i"), array("q", [0]), _LetterWords()
     for text in texts:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from pytest_genderbias.mitigation.methods.base import Columns, Method, edited, texts_of
 from pytest_genderbias.mitigation.words.grammar import begins_sentence
-from pytest_genderbias.mitigation.words.matching import find_words, reach_of, replace_spans
+from pytest_genderbias.mitigation.words.matching import find_words, reach_of, refuse_uncut, replace_spans
 from pytest_genderbias.mitigation.words.pairs import first_names, ordinary_names, read_names, read_pairs, written_forms
 from pytest_genderbias.recipes.recipe import Row
 from pytest_genderbias.text.normal_form import normal_form
@@ -76,7 +76,7 @@ def scrub(
         mask: the replacement.
 
     Raises:
-        SettingError: ``text`` is not a text.
+        SettingError: ``text`` is not a text, or has no spaces between words.
         UnknownNameError: there is no such word list.
 
     >>> scrub("Brittany works on CNN. She's written for her husband, Mr. Hall.")
@@ -84,6 +84,7 @@ def scrub(
     >>> scrub("Will Grace come? Bill me, Mark, in June.")
     'Will _ come? Bill me, _, in June.'
     """
+    refuse_uncut([text])
     return replace_spans(text, _scrubbed(text, _lexicon(_hashable(words), _hashable(names)), own, mask))
 
 
@@ -109,6 +110,7 @@ class Scrubbing(Method):
     def rows(self, rows: Sequence[Row], columns: Columns, seed: int) -> list[Row]:
         """Scrub all texts of each row."""
         lexicon = _lexicon(_hashable(self.words), _hashable(self.names))
+        refuse_uncut(text for number, row in enumerate(rows) for text in texts_of(row, columns.texts, number))
         scrubbed: list[Row] = []
         for number, row in enumerate(rows):
             name = row.get(self.own_name)

@@ -19,6 +19,7 @@ from pytest_genderbias.models.protocols import HIDDEN_STATES, WORD_VECTORS
 from pytest_genderbias.scoring.text_vectors import HiddenStates
 from pytest_genderbias.statistics.bias_subspace import FloatArray, pair_direction, unit_vectors
 from pytest_genderbias.text.normal_form import NormalText, normal_form
+from pytest_genderbias.text.unspaced import check_of
 
 Pair = tuple[str, str]
 
@@ -148,6 +149,7 @@ def vectors_of(
     Raises:
         UnknownNameError: a word has no vector in the file.
         UndefinedError: a word does not occur in the texts.
+        SettingError: the texts have no spaces between words.
         NotApplicableError: the model has no vectors.
     """
     model.require(HIDDEN_STATES, WORD_VECTORS)
@@ -264,6 +266,7 @@ def _components(matrix: FloatArray, components: int | None, share: float) -> Flo
 
 def _occurrences(word: str, texts: Sequence[str], most: int) -> list[tuple[str, tuple[int, int]]]:
     whole = re.compile(rf"(?<!\w){re.escape(normal_form(word))}(?!\w)")
+    check_of(texts).refuse("texts")
     occurrences = []
     for text in texts:
         normal = NormalText(text)

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Iterator, Sequence
 from pytest_genderbias.datasets.mentions import Span
 from pytest_genderbias.errors import SettingError
 from pytest_genderbias.text.normal_form import NormalText
+from pytest_genderbias.text.unspaced import check_of
 
 _WORD = re.compile(r"[\w\u0300-\u036f]+(?:[-'][\w\u0300-\u036f]+)*")
 _JOINT = re.compile(r"([-'])")
@@ -23,6 +24,21 @@ def reach_of(words: Iterable[str]) -> int:
     5
     """
     return max((len(_JOINT.split(word)) for word in words), default=1)
+
+
+def refuse_uncut(texts: Iterable[str]) -> None:
+    """Refuse texts whose words have no spaces between them (:mod:`~pytest_genderbias.text.unspaced`), as a whole.
+
+    Raises:
+        SettingError: they are such texts, or one is not a text.
+    """
+    check_of(map(_as_text, texts)).refuse("texts in which words are matched")
+
+
+def _as_text(text: object) -> str:
+    if not isinstance(text, str):
+        raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
+    return text
 
 
 def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
@@ -45,9 +61,7 @@ def find_words(text: str, forms: Container[str], reach: int = 1) -> list[Span]:
     >>> find_words("(She'll see her ex-wife.)", {"She", "her", "wife"})
     [(1, 4), (12, 15), (19, 23)]
     """
-    if not isinstance(text, str):
-        raise SettingError(f"expected a text, got {text!r:.60}; leave it out, or make it a text")
-    normal = NormalText(text)
+    normal = NormalText(_as_text(text))
     return [normal.span(*span) for span in _matches(normal.text, forms, reach)]
 
 

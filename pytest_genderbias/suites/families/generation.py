@@ -46,6 +46,7 @@ from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.printable import brief
 from pytest_genderbias.text.reply_reading import without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Positive, Rule, refuse_unknown, take, take_texts
+from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
 from pytest_genderbias.text.wordlist import WordEntry, load_wordlist
 
 _OVER = "prompts and their texts"
@@ -83,11 +84,15 @@ class CountedWords:
         """Return how many words each text has, how many of each list, and 1 for a text that declines; each of shape
         (n,).
 
+        Raises:
+            NotApplicableError: the texts have no spaces between words.
+
         >>> words = CountedWords({"joy": frozenset({"happy"})}, ("i cannot",))
         >>> counts = words.count(["Happy boys are happy.", "I cannot help."])
         >>> {name: found.tolist() for name, found in counts.items()}
         {'joy': [2, 0], 'words': [4, 3], 'refused': [0, 1]}
         """
+        refuse_uncut_replies(texts)
         plain = [normal_form(text).lower() for text in texts]
         words = [words_of(text) for text in plain]
         counts = {name: [sum(word in known for word in some) for some in words] for name, known in self.lists.items()}
@@ -229,6 +234,12 @@ class Generation(Family[GenerationBody]):
         gendered = _read_gendered(data, groups, beside)
         refusals = tuple(normal_form(phrase).lower() for phrase in take_texts(data, "refusals", "the suite"))
         topics, prompts = _read_topics(data, beside), _read_prompts(data, groups)
+        if check_of(one for prompt in prompts for one in prompt.texts).is_uncut:
+            raise data.error_at(
+                "prompts",
+                "the texts are read word by word, and the prompts are in a language without spaces between words; use"
+                " the family paired with a scorer of your own, which cuts words",
+            )
         return GenerationBody(groups, message, sentiment.entries, topics, gendered, refusals, prompts)
 
     def of_body(self, body: GenerationBody) -> Generation:

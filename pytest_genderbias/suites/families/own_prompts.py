@@ -58,6 +58,7 @@ from pytest_genderbias.text.normal_form import normal_form
 from pytest_genderbias.text.reply_reading import first_number, is_refusal, without_reasoning
 from pytest_genderbias.text.schema import LocatedMap, Rule, refuse_unknown, take, take_texts
 from pytest_genderbias.text.template import Piece, Word, parse_template, piece_texts, slots_of
+from pytest_genderbias.text.unspaced import check_of, refuse_uncut_replies
 
 _OVER = "prompts"
 _PERSON = "person"
@@ -135,7 +136,8 @@ _GROUPS = GroupValues(
     },
     "prompt",
     _OVER,
-    "a model that gives probabilities writes no replies; a system that answers in text does",
+    "a model that gives probabilities writes no replies; a system that answers in text does, and their length is"
+    " counted in languages with spaces between words",
 )
 _RMS = _GROUPS.statistics()
 #: By value: the statistic of two groups.
@@ -210,6 +212,12 @@ class Paired(Family[PairedBody]):
             controls = _read_prompts(data, CONTROLS, "right", {_PERSON}, set())
             _check_right(data, reading, controls)
         prompts = _read_prompts(data, "prompts", "field", {_PERSON, *further}, {_PERSON})
+        if reading.kind == _TEXT and check_of(prompt.text for prompt in prompts).is_uncut:
+            raise data.error_at(
+                "answer",
+                f"{_TEXT} is read word by word, and the prompts are in a language without spaces between words; use"
+                " {scorer: module:callable}, with code that cuts words",
+            )
         persons = _read_persons(data, groups, beside)
         return PairedBody(groups, persons, further, prompts, controls, reading, ask)
 
@@ -504,6 +512,7 @@ def _scores(
     elif reading.kind == _NUMBER:
         scores = np.asarray([np.nan if (value := first_number(text)) is None else value for text in flat])
     else:
+        refuse_uncut_replies(flat)
         scores = np.asarray([_words(text, frozenset(reading.words)) for text in flat])
     no = np.asarray([one for row in declined for one in row], dtype=np.bool_)
     empty = np.asarray([not text for text in flat], dtype=np.bool_)
@@ -588,7 +597,8 @@ def _items(body: PairedBody, options: Options, answers: Answers, data: dict[str,
         "prompt": np.asarray([prompt.text for prompt in prompts], dtype=np.str_),
         "field": np.asarray([prompt.label for prompt in prompts], dtype=np.str_),
     }
-    for name in _GROUPS.values if written else ("score",):
+    uncut = written and check_of(text for texts in answer.content.texts for text in texts).is_uncut
+    for name in [name for name in _GROUPS.values if not (uncut and name == "length")] if written else ("score",):
         items |= _GROUPS.items(name, _ratio(*(add_rows(sums, codes) for sums in _pooled(body, read, name))))
     shares = {
         name: _ratio(add_rows(getattr(read, name).sum(axis=1), codes), add_rows(read.replies.sum(axis=1), codes))

@@ -33,6 +33,7 @@ from pytest_genderbias.suites.cases import Items
 from pytest_genderbias.suites.statistic import FloatArray, Options
 from pytest_genderbias.suites.summary import Record
 from pytest_genderbias.text.normal_form import normal_form
+from pytest_genderbias.text.unspaced import refuse_uncut_replies
 from pytest_genderbias.text.wordlist import WordEntry
 
 FIXED, INFINITE = "", "_infinite"  #: The two contexts, by the suffix of their statistics' names.
@@ -263,6 +264,7 @@ class Counting:
     def _feed_documents(
         self, documents: Sequence[str], split: str, counters: Mapping[str, CooccurrenceCounter]
     ) -> Size:
+        refuse_uncut_replies(documents)
         tokens = 0
         for words in map(TOKENISERS[split], documents):
             ids: Ids = self._vocabulary.ids(words)
