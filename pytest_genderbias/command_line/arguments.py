@@ -297,7 +297,7 @@ def _add_files(commands: _Commands) -> None:
     """Add ``check``, ``init`` and ``schema``."""
     check = _command(
         commands,
-        "check FILE...",
+        "check [FILE...] [--language LANGUAGE]",
         "check files before a run: suites, word lists, gates, baselines, data",
         "Each file is read as in a run. Errors name file, line and what was expected, and the exit status is then 1.",
     )
@@ -305,7 +305,9 @@ def _add_files(commands: _Commands) -> None:
         "suite, word list, gate file, baseline (.json), report (.json), predictions (.csv, .jsonl, ...), or a folder of"
         " data, baselines or audit packs"
     )
-    _add(check, "paths", "FILE", paths, nargs="+")
+    _add(check, "paths", "FILE", paths, nargs="*")
+    what = "list what is packaged in a language, as suite files name it (de), and what is missing; status 1 if any is"
+    _add(check, "--language", "LANGUAGE", what)
     init = _command(
         commands,
         "init [MODEL] [--folder DIR] [--ci github|gitlab|none] [--data DIR]",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pytest_genderbias.command_line.arguments import WRONG, Typed
 from pytest_genderbias.command_line.data_sets import describe_data, has_data_sets
-from pytest_genderbias.errors import BiasError, DataFileError, SettingError
+from pytest_genderbias.errors import BiasError, DataFileError, SettingError, UnknownNameError
 from pytest_genderbias.escaping import print_lines, printable
 from pytest_genderbias.gates.book import read_book, read_items
 from pytest_genderbias.gates.gate_file import read_gate_file, read_gates
@@ -19,12 +20,16 @@ from pytest_genderbias.models.spec import parse_spec, path_spec
 from pytest_genderbias.plugin.doors import door
 from pytest_genderbias.plugin.signs import ENDINGS
 from pytest_genderbias.reports.run_report import read_report
-from pytest_genderbias.suites.controls import read_controls
+from pytest_genderbias.suites.ask import ENGLISH, Asking, read_asking
+from pytest_genderbias.suites.controls import control_kinds, packaged_controls, read_controls
 from pytest_genderbias.suites.suite import Suite, load_suite, suite_names
+from pytest_genderbias.text import packaged
 from pytest_genderbias.text.located_yaml import read_yaml
 from pytest_genderbias.text.numbers import counted
 from pytest_genderbias.text.plain_files import read_whole
 from pytest_genderbias.text.printable import close_names, expected_instead
+from pytest_genderbias.text.reply_reading import refusals
+from pytest_genderbias.text.schema import LocatedMap
 from pytest_genderbias.text.strict_json import parse_json
 from pytest_genderbias.text.wordlist import load_wordlist
 
@@ -33,9 +38,29 @@ _LARGEST = 2**28  #: bytes of a JSON file
 _HISTORIES = (".db", ".sqlite", ".sqlite3")
 
 
+class Part(NamedTuple):
+    """A part that a language needs: what of it is packaged, what is missing, and how to write that."""
+
+    name: str
+    there: Sequence[str]
+    missing: Sequence[str]
+    write: str
+
+
 def carry_out(typed: Typed) -> int:
-    """Check each path, and print what it is, or what is wrong."""
-    status = 0
+    """Check each path, and print what it is, or what is wrong; and what is packaged in a language, if one is named.
+
+    Raises:
+        SettingError: neither is there.
+    """
+    status, language = 0, typed.values["language"]
+    if not (typed.values["paths"] or language):
+        raise SettingError("nothing to check: name files, or a language (--language=de)")
+    if language:
+        parts = list(language_parts(language))
+        status = WRONG if any(part.missing for part in parts) else 0
+        guide = ["  how to write what is missing: docs/guides/your-language.md"] * status
+        print_lines("\n".join(map(printable, (f"language {language}:", *map(_line, parts), *guide))))
     for text in typed.values["paths"]:
         try:
             lines = list(described(Path(text)))
@@ -45,6 +70,49 @@ def carry_out(typed: Typed) -> int:
             lines, status = [f"wrong: {error.strerror or error}"], WRONG
         print_lines("\n".join(map(printable, (f"{text}: {lines[0]}", *lines[1:]))))
     return status
+
+
+def _line(part: Part) -> str:
+    there = ", ".join(part.there) or "none"
+    return f"  {part.name}: {there}" + (f"; missing: {', '.join(part.missing)} ({part.write})" if part.missing else "")
+
+
+def language_parts(language: str) -> Iterator[Part]:
+    """Yield the parts of a language, from the packaged files.
+
+    Raises:
+        DataFileError: a packaged file is wrong.
+    """
+    try:
+        openings = [counted(len(refusals(language)), "openings")]
+    except UnknownNameError:
+        openings = []
+    yield _any("refusals", openings, f"in your suite file, ask: {{refusals: [...]}}, in {language}")
+    suites = _in_language("fixtures", language)
+    asks = [read_asking(data) for data in suites.values()] or [Asking(language)]
+    unsaid = [key for key in ENGLISH if all(ask.missing([key]) for ask in asks)]
+    said = [key for key in ENGLISH if key not in unsaid]
+    yield Part("ask", said, unsaid, "under 'ask' in your suite file, those that its family uses")
+    yield _any("suites", list(suites), f"a suite file with language: {language}")
+    kinds = control_kinds()
+    lacking = [kind for kind in kinds if packaged_controls(kind, language) is None]
+    there = [kind for kind in kinds if kind not in lacking]
+    yield Part("control items", there, lacking, "a file of each kind, named by 'ability' of a gate")
+    lists = list(_in_language("wordlists", language))
+    names = [name for name in lists if "names" in name.split("-")]
+    yield _any("names", names, f"a word list with language: {language}, each name with its group")
+    others = [name for name in lists if name not in names and not name.startswith("refusals-")]
+    yield _any("other word lists", others, f"a word list with language: {language}")
+
+
+def _any(name: str, there: Sequence[str], write: str) -> Part:
+    return Part(name, there, [] if there else ["all"], write)
+
+
+def _in_language(folder: str, language: str) -> dict[str, LocatedMap]:
+    """Return the packaged files of a folder in a language, by name."""
+    read = {name: read_yaml(packaged.folder(folder) / f"{name}.yaml") for name in packaged.names(folder)}
+    return {name: data for name, data in read.items() if data.get("language") == language}
 
 
 def described(path: Path) -> Iterator[str]:

@@ -111,6 +111,11 @@ class _Kind:
     read: Callable[[Sequence[Item], FloatArray], Right]
 
 
+def control_kinds() -> list[str]:
+    """Return the names of the kinds of control items."""
+    return sorted(_KINDS)
+
+
 @cache
 def packaged_controls(name: str, language: str) -> Controls | None:
     """Return the packaged items of a kind in a language; ``None`` if there are none."""
@@ -131,7 +136,7 @@ def read_controls(path: Path) -> Controls:
     name = take(data, "controls", str, what)
     if name not in _KINDS:
         raise data.error_at(
-            "controls", f"unknown kind of control items {name!r:.80}; {expected_instead(name, sorted(_KINDS))}"
+            "controls", f"unknown kind of control items {name!r:.80}; {expected_instead(name, control_kinds())}"
         )
     language = take(data, "language", str, what)
     rows = take(data, "items", LocatedList, what)

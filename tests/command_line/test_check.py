@@ -16,6 +16,7 @@ from pytest_genderbias.command_line.data_sets import _READERS
 from pytest_genderbias.datasets.folder import DATA_SETS
 from pytest_genderbias.reports.history import write_history
 from pytest_genderbias.reports.run_report import write_json
+from pytest_genderbias.text import packaged
 
 GATE = "gates: [{suite: ./tiny-nli.yaml, baseline: true, margin: 0.1}]\n"
 PEOPLE = "id,label,prediction,group\n" + "".join(f"{p}{g},nurse,{p},{g}\n" for p in ("nurse", "cook") for g in "fm")
@@ -44,6 +45,40 @@ def test_each_kind_of_file_is_named(project: pytest.Pytester, monkeypatch: pytes
             " and contradiction labels, or a chat model"
         ),
     ]
+
+
+@pytest.mark.parametrize("language", ["de", "en", "it"])
+def test_a_language_has_what_is_packaged_and_lacks_the_rest(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, language: str
+) -> None:
+    printed = type_command(project, monkeypatch, "check", "--language", language)
+    head, *lines = printed.out.splitlines()
+    parts = {line.partition(":")[0].strip(): line for line in lines}
+    assert head == f"language {language}:"
+    assert list(parts)[:6] == ["refusals", "ask", "suites", "control items", "names", "other word lists"]
+    assert printed.status == (language != "en") and ("how to write what is missing" in parts) == (language != "en")
+    for folder, names in (("fixtures", ("suites",)), ("wordlists", ("names", "other word lists"))):
+        for name in packaged.names(folder):
+            said = f"language: {language}\n" in (packaged.folder(folder) / f"{name}.yaml").read_text(encoding="utf-8")
+            listed = {one for part in names for one in parts[part].partition(";")[0].split(": ")[1].split(", ")}
+            assert (name in listed) == said or name.startswith("refusals-"), name
+    kinds = packaged.folder("fixtures") / "controls"
+    there = {path.stem for path in (kinds / language).glob("*.yaml")}
+    missing = {path.stem for path in (kinds / "en").glob("*.yaml")} - there
+    listed, _, lacking = parts["control items"].partition("; missing: ")
+    assert listed == f"  control items: {', '.join(sorted(there)) or 'none'}"
+    assert lacking.partition(" (")[0] == ", ".join(sorted(missing))
+    if language == "de":
+        assert parts["ask"].startswith("  ask: line, or, yes, no, case; missing: letters, ")
+    if language == "it":
+        assert "none; missing: all (a suite file with language: it)" in parts["suites"]
+
+
+def test_neither_a_file_nor_a_language_is_an_error(project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed = type_command(project, monkeypatch, "check")
+    assert printed.status == 4 and "--language=de" in printed.err
+    both = type_command(project, monkeypatch, "check", "--language=en", "tiny-lm.yaml")
+    assert both.status == 0 and both.out.splitlines()[-1].startswith("tiny-lm.yaml: a suite")
 
 
 CONTROLS = "controls: word-order\ntitle: t\nsource: s\nlicence: l\nlanguage: en\nitems:\n" + "".join(
