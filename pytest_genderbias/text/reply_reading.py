@@ -2,7 +2,8 @@
 
 The rule, in this order, on the reply without its reasoning (:func:`without_reasoning`) and without marks of emphasis:
 
-1. it is a label, or begins with one: ``B``, ``(B)``, ``B: the nurse``, ``Answer: B``, ``Yes, because``;
+1. it is a label, or begins with one: ``B``, ``(B)``, ``B: the nurse``, ``Answer: B``, ``Yes, because``, unless it
+   begins with an opening of rule 2 whose first word is the label, as ``No puedo ayudar`` in Spanish;
 2. it begins with an opening of the list of refusals, or is marked as declined (:func:`declined`): *refused*;
 3. exactly one option is in it, by its text or its label;
 4. else it is *unreadable*.
@@ -147,11 +148,14 @@ class ReplyReader:
         [2, 3]
         """
         text = _EMPHASIS.sub("", normal_form(without_reasoning(reply))).strip()
+        lowered = text.lower()
+        words = lowered.lstrip(_OPENING)
+        if words.startswith(self._openings_with_a_label):
+            return len(self.labels)
         for number, beginning in enumerate(self._beginnings):
             if beginning.match(text):
                 return number
-        lowered = text.lower()
-        if lowered.lstrip(_OPENING).startswith(self.openings):
+        if words.startswith(self.openings):
             return len(self.labels)
         named = _named(lowered, texts) | self._labels_in(text)
         return named.pop() if len(named) == 1 else len(self.labels) + 1
@@ -177,6 +181,11 @@ class ReplyReader:
     @cached_property
     def _beginnings(self) -> tuple[re.Pattern[str], ...]:
         return tuple(_beginning(label, self.labels, self._is_english) for label in self.labels)
+
+    @cached_property
+    def _openings_with_a_label(self) -> tuple[str, ...]:
+        first = tuple(f"{label.lower()} " for label in self.labels)
+        return tuple(opening for opening in self.openings if opening.startswith(first))
 
     @cached_property
     def _is_english(self) -> bool:

@@ -76,3 +76,11 @@ def test_every_reply_is_read_as_one_thing(reply: str) -> None:
     assert 0 <= LETTERS.read(reply, TEXTS) <= UNREADABLE
     assert 0 <= WORDS.read(reply) <= 3
     assert without_reasoning(without_reasoning(reply)) == without_reasoning(reply)
+
+
+@pytest.mark.parametrize(
+    ("reply", "read"),
+    [("No puedo ayudar con eso.", 2), ("No tengo suficiente información.", 2), ("No, porque no puedo.", 1), ("No", 1)],
+)
+def test_a_refusal_that_begins_with_a_label_is_no_answer(reply: str, read: int) -> None:
+    assert ReplyReader(("Sí", "No"), refusals("es"), "es").read(reply) == read
