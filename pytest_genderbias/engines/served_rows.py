@@ -203,11 +203,11 @@ class MeasuredRows:
 
     def _noise(self) -> tuple[float, float]:
         """Return by how many nats values may differ, on average and one of them. Rows are of other lengths than the
-        texts of the proof, so noise differs.
+        texts of the proof, so noise differs: by twice the largest of the proof on average.
         """
         noise = self._proof.noise
         rounded = min(_TIMES_SMALL * noise, max(_ROUNDED_MOST, _TIMES_LARGE * noise))
-        return max(most_moved(self._proof.mean_noise), min(noise, _ROUNDED_MEAN)), max(_LEAST_MOST, rounded)
+        return max(most_moved(self._proof.mean_noise), min(2 * noise, _ROUNDED_MEAN)), max(_LEAST_MOST, rounded)
 
     def _draws(self, asked: Asked) -> str | None:
         """Test that tokens drawn after beginnings of rows follow what was listed there, for rows of all lengths."""
