@@ -22,12 +22,14 @@ def plain_tensors(network: Module) -> Iterator[tuple[str, Tensor]]:
     """Yield name and content of every parameter and buffer, each once, in the order of their names. A packed one of
     torchao gives its parts, as ``weight.scale``. One that accelerate keeps elsewhere is read, and holds until the next.
     """
-    for name in sorted(name for named in (network.named_parameters(), network.named_buffers()) for name, _ in named):
+    names = {name for named in (network.named_parameters(), network.named_buffers()) for name, _ in named}
+    tied = getattr(network, "all_tied_weights_keys", {})
+    for name in sorted(names):
         owner, _, own = name.rpartition(".")
         module = network.get_submodule(owner)
         if not hasattr(module, "_hf_hook"):
             yield from parts(name, getattr(module, own))
-        elif name not in getattr(network, "all_tied_weights_keys", ()):  # there they are tensors of their own
+        elif tied.get(name) not in names:  # what is kept elsewhere is no longer one tensor
             from accelerate.utils import align_module_device
 
             with align_module_device(module):

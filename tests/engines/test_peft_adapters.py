@@ -18,7 +18,7 @@ from support.tiny_checkpoints import make_network, save_checkpoint, tokenizer
 
 from pytest_genderbias import load_model, measure
 from pytest_genderbias.engines import peft_adapters
-from pytest_genderbias.errors import ModelError, installing
+from pytest_genderbias.errors import ModelError, SettingError, installing
 from pytest_genderbias.models.model import Model
 from pytest_genderbias.models.saving import copied, save_model
 from pytest_genderbias.models.spec import parse_spec, portable_spec
@@ -223,6 +223,11 @@ def test_a_quantised_base_is_refused_since_merging_would_round(
         load_model(folder)
     full = load_model(f"adapter:{folder}@{masked / 'base'}", device="cpu")
     assert full.fingerprint == load_model(masked / "lora", device="cpu").fingerprint
+
+
+def test_a_split_base_is_refused_since_merging_needs_all_weights(lora: Path) -> None:
+    with pytest.raises(SettingError, match="save the merged network, or leave out --bias-device=split"):
+        load_model(str(lora), device="split")
 
 
 def test_a_config_beside_the_adapter_that_says_quantised_is_named(masked: Path, tmp_path: Path) -> None:
