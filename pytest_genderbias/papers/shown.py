@@ -8,6 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pytest_genderbias.papers.claims import (
@@ -291,39 +292,12 @@ def _grid(table: Table, runs: Mapping[str, StoredRun], width: int) -> str:
 
 _MADE = "<!-- made by: genderbias paper --pages=docs/papers --results=docs/evidence/papers -->"
 
-_HEAD = """\
-# The papers, table by table
-
-{front}
-
-Each table and figure of the five papers that has figures has a row on the page of its paper. The others have none:
-lu2018's table 1 (the models), bordia2019's figure 1 (the network) and table 4 (generated texts), webster2020's table 1
-(the metrics), and orgad2022's figures 1 and 2 (the method and an example). The configs hold the published figures and
-what the table says as *claims*: relations of figures, such as "scrubbing lowers the TPR gap sum".
-
-Small runs on the project's test models decide each claim by one-sided 95 % bounds: over restarts, seed by seed, where
-something is trained, and over items where nothing is, or only once, which the table then says. A figure without bounds
-that is a fact of its model, with nothing trained or drawn for it, decides by its value. "Lower", "reduced" and "more
-biased" of a signed figure compare absolute values. Bounds of differences over restarts keep the suite's items as they
-are; those of a figure against a number also hold for other items where it has an interval over them. Where the seeds
-are splits of the same texts, the bounds are wider, since the splits share texts. Nothing is corrected for the number of
-claims: of twenty claims without any effect behind them, one is confirmed by chance.
-
-- *agrees*: the bounds confirm more than half of the claims, and refute none.
-- *differs*: the bounds refute a claim.
-- *too small to say*: the bounds refute no claim, and leave half of them or more undecided.
-- *needs the paper's scale*: no run of the small scale can show it.
-- *no result yet*: nobody has made the small runs.
-
-The absolute figures of small models on small data are not expected to equal those of the papers; the pages show both.
-`genderbias paper NAME TABLE` shows one table, and makes its runs with `--data` and `--runs`.
-"""
-
 
 def pages(runs: Mapping[str, StoredRun]) -> dict[str, str]:
     """Return the pages of the papers in markdown, by the names of their files: a front page, and one a paper."""
     papers = [load_paper(name) for name in paper_names()]
-    made = {"index.md": [_HEAD.format(front="\n".join(_front(papers, runs))), _cost(papers, runs)]}
+    front = Path(__file__).with_name("front.md").read_text(encoding="utf-8")
+    made = {"index.md": [front.format(front="\n".join(_front(papers, runs))), _cost(papers, runs)]}
     for paper in papers:
         made[f"{paper.name}.md"] = [
             f"# {escape(paper.title)}\n\n{_MADE}\n\nWhat the verdicts mean stands on [the front page](index.md).",
